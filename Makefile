@@ -1,0 +1,45 @@
+# Everything a user types, besides train.py itself. `make` alone lists it.
+PYTHON ?= python3
+VENV   := .venv
+RUN    := $(VENV)/bin/python
+TABLE  ?= digits
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench reproduce-table tensorboard clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.done  ## make .venv with everything installed (PYTHON=python3.12 picks the interpreter)
+
+$(VENV)/.done: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	  { echo "Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is not: try make setup PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv module: try apt-get install python3-venv"; exit 2; }
+	@echo "Setting up .venv (about 2 minutes; the CUDA build of torch also runs on CPUs)"
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.done  ## pretrain and evaluate on the embedded digits: about a minute on two cores
+	$(RUN) train.py loss=debiased_pos tau_plus=0.1
+
+test: $(VENV)/.done lint  ## lint, types and every test
+	$(RUN) -m pytest
+
+lint: $(VENV)/.done  ## ruff and mypy
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+bench: $(VENV)/.done  ## measure speed side by side and write docs/results/bench-<device>.json
+	$(RUN) scripts/benchmark.py
+
+reproduce-table: $(VENV)/.done  ## rebuild a table of configs/table: TABLE=digits (default), debiased_positive, ...
+	$(RUN) scripts/reproduce_table.py $(TABLE)
+
+tensorboard: $(VENV)/.done  ## show the curves of every run under outputs/
+	$(VENV)/bin/tensorboard --logdir outputs
+
+clean:  ## remove .venv and caches; outputs/ and data/ stay
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info

@@ -1,0 +1,1 @@
+"""(De)biased contrastive representation learning: images → views → encoder → head → pairs → a scalar."""

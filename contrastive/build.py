@@ -1,0 +1,154 @@
+"""From a configuration to objects, in dependency order: the only library file that knows Hydra.
+
+Whatever can be refused without data is refused before any is loaded.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+from contrastive import precision as precisions
+from contrastive.evaluate import Evaluator
+from contrastive.loader import Loader
+from contrastive.metric.knn import check_knn
+from contrastive.objective import Objective
+from contrastive.pretrain import Trainer
+from contrastive.seeding import derive
+from contrastive.split import fingerprint
+from contrastive.types import Data, require
+
+KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program ready to run."""
+
+    trainer: Trainer
+    loader: Loader
+    evaluator: Evaluator
+    device: torch.device
+    precision: str
+    data_hash: str
+
+
+class Normalise:
+    """uint8 or [0, 1] images (N, 3, h, w) → float32, standardised per channel, in the memory format asked for."""
+
+    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...], device: torch.device, *,
+                 channels_last: bool) -> None:
+        self.mean = torch.tensor(mean, device=device)[:, None, None]
+        self.std = torch.tensor(std, device=device)[:, None, None].clamp(min=1e-6)
+        self.format = torch.channels_last if channels_last else torch.contiguous_format
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x / 255 if x.dtype == torch.uint8 else x
+        return ((x - self.mean) / self.std).contiguous(memory_format=self.format)
+
+
+def settings(cfg: DictConfig) -> dict[str, Any]:
+    """The resolved configuration as plain containers, its root values checked.
+
+    Raises:
+        Refusal: a value of the wrong kind or out of range.
+    """
+    plain = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(plain, dict)
+    for key, least, example in (("epochs", 1, 60), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
+                                ("checkpoint_every", 1, 1), ("seed", 0, 0), ("knn.every", 0, 1), ("knn.k", 1, 20)):
+        value = OmegaConf.select(cfg, key)
+        require(isinstance(value, int) and not isinstance(value, bool) and value >= least,
+                f"{key} must be a whole number of at least {least}, got {value}: try {key}={example}")
+    for key, example in (("temperature", 0.5), ("tau_plus", 0.1), ("knn.temperature", 0.5)):
+        value = OmegaConf.select(cfg, key)
+        require(isinstance(value, int | float) and not isinstance(value, bool),
+                f"{key} must be a number, got {value}: try {key}={example}")
+    for key in ("rerun", "channels_last"):
+        require(isinstance(plain[key], bool), f"{key} must be true or false, got {plain[key]}: try {key}=true")
+    require(plain["views_forward"] in ("fused", "per_view"),
+            f"views_forward must be fused or per_view, got {plain['views_forward']}: try views_forward=fused")
+    check_knn(plain["knn"]["k"], plain["knn"]["temperature"])
+    return plain
+
+
+def unread(cfg: DictConfig, overrides: list[str]) -> list[str]:
+    """Root knobs that were given on the command line and that no component's YAML reads."""
+    given = {item.split("=", 1)[0].lstrip("+") for item in overrides}
+    written = json.dumps(OmegaConf.to_container(cfg, resolve=False))
+    return [knob for knob in KNOBS if knob in given and f"${{{knob}}}" not in written]
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is the GPU when there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    require(device is not None and device.type in ("cpu", "cuda"),
+            f"device must be auto, cpu, cuda or cuda:N, got {name}: try device=auto")
+    assert device is not None
+    require(device.type == "cpu" or (device.index or 0) < torch.cuda.device_count(),
+            f"there is no {device} here: try device=auto")
+    return device
+
+
+@lru_cache(maxsize=1)
+def _load(dataset: str) -> tuple[Data, str]:
+    data = instantiate(json.loads(dataset), _convert_="all")
+    return data, fingerprint(data)
+
+
+def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:
+    """The data and its fingerprint; a sweep loads it once."""
+    return _load(json.dumps(dataset, sort_keys=True))
+
+
+def build(cfg: dict[str, Any]) -> Built:
+    """Build everything a run needs.
+
+    Raises:
+        Refusal: a setting, or a combination of settings, that cannot be used.
+    """
+    device = choose_device(cfg["device"])
+    precision = precisions.choose(cfg["precision"], device)
+    loss = make(cfg["loss"])
+    regularizers = [make(cfg["regularizer"])] if cfg["regularizer"] else []
+    augment, schedule, probe = (make(cfg[key]) for key in ("augmentation", "schedule", "probe"))
+    if hasattr(loss, "check_config"):
+        loss.check_config(batch_size=cfg["batch_size"])
+
+    torch.manual_seed(derive(cfg["seed"], "weights"))
+    encoder = make(cfg["encoder"])
+    head = make(cfg["head"], in_dim=encoder.dim)
+    format = torch.channels_last if cfg["channels_last"] else torch.contiguous_format
+    encoder, head = encoder.to(device, memory_format=format), head.to(device)
+    optimizer = make(cfg["optimizer"])([*encoder.parameters(), *head.parameters()])
+
+    data, data_hash = load_data(cfg["dataset"])
+    labeled, biased = bool((data.pretrain.label >= 0).all()), data.pretrain.bias is not None
+    for term in (loss, *regularizers):
+        term.check_batch(batch_size=cfg["batch_size"], n_views=cfg["n_views"], has_label=labeled, has_bias=biased)
+    Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"])  # refused before anything moves
+    data = data.to(device)
+
+    normalise = Normalise(data.mean, data.std, device, channels_last=cfg["channels_last"])
+    autocast = precisions.autocast(precision, device)
+    trainer = Trainer(encoder, head, Objective(loss, regularizers), optimizer, schedule, augment, normalise, autocast,
+                      torch.amp.GradScaler(device.type, enabled=precision == "fp16"), cfg["n_views"],
+                      cfg["views_forward"], cfg["epochs"], cfg["seed"])
+    evaluator = Evaluator(data, normalise, autocast, probe, cfg["knn"]["k"], cfg["knn"]["temperature"])
+    return Built(trainer, Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"]), evaluator, device,
+                 precision, data_hash)
+
+
+def make(node: dict[str, Any], **wiring: Any) -> Any:
+    """Instantiate one configuration node, with what only the program knows."""
+    return instantiate(node, **wiring, _convert_="all")

@@ -1,0 +1,131 @@
+"""How the program meets its user: run directories named by content, refusals as one sentence, a table after a sweep.
+
+Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a refusal, 130 Ctrl-C.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from contrastive.report.sweep import Job, table
+from contrastive.run import FREE
+from contrastive.types import Refusal
+
+LONGEST = 120  # characters of a directory's name
+
+
+def run_name(dataset: str, loss: str, overrides: list[str], seed: int) -> str:
+    """`dataset/loss/changed settings/seed=N`: the same settings always name the same directory.
+
+    What a file name cannot hold, or is too long, is replaced and told apart by a hash. Settings that do not change
+    the result have no part in the name.
+    """
+    left_out = {"dataset", "loss", "seed", *FREE} - {"dataset.root"}
+    kept = sorted(item.lstrip("+") for item in overrides
+                  if item.lstrip("+~").split("=", 1)[0].split("@")[0] not in left_out)
+    full = ",".join(kept) or "default"
+    clean = re.sub(r"[^\w.,=+-]+", "-", full)[:LONGEST]
+    if clean != full:
+        clean += "-" + hashlib.sha256(full.encode()).hexdigest()[:8]
+    return f"{dataset}/{loss}/{clean}/seed={seed}"
+
+
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+_jobs: list[Job] = []
+_failures: list[Exception] = []
+
+
+def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    """Decorate the task function: remember how each job of a sweep went, and let the next one run."""
+
+    @functools.wraps(task)
+    def wrapped(cfg: Any) -> dict[str, Any]:
+        if HydraConfig.get().mode != RunMode.MULTIRUN:
+            try:
+                return task(cfg)
+            except Exception as error:  # raised again by start: Hydra would print its own account of it first
+                _failures.append(error)
+                return {}
+        record = Job(list(HydraConfig.get().overrides.task), Path(HydraConfig.get().runtime.output_dir))
+        _jobs.append(record)
+        try:
+            record.result = task(cfg)
+        except Exception as error:
+            record.failure = sentence(error) or f"{type(error).__name__}: {error}"
+            print(f"failed: {record.failure}", file=sys.stderr)
+            if sentence(error) is None:
+                traceback.print_exc()
+            _remove_if_empty(record.path)
+            raise
+        return record.result
+
+    return wrapped
+
+
+def start(main: Callable[[], Any]) -> int:
+    """Run the program and return its exit code."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
+    try:
+        main()
+        for error in _failures:
+            raise error
+        return 0
+    except KeyboardInterrupt:
+        print("\ninterrupted: type the same command again and it goes on after the last whole epoch", file=sys.stderr)
+        return 130
+    except Exception as error:
+        said = sentence(error)
+        if _jobs:
+            return 1
+        if said is None:
+            raise
+        print(f"error: {said}", file=sys.stderr)
+        if HydraConfig.initialized():
+            _remove_if_empty(Path(HydraConfig.get().runtime.output_dir))
+        return 2
+    finally:
+        if _jobs:
+            print(table(_jobs))
+
+
+def sentence(error: BaseException) -> str | None:
+    """What to tell the user, or None when it is not the user's to mend."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    for link in chain:
+        if isinstance(link, Refusal):
+            return str(link)
+    if not isinstance(error, HydraException | OmegaConfBaseException):
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    unknown = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", lines[0]) if lines else None
+    if unknown:
+        return f"there is no setting {unknown[1]}: try python train.py --cfg job to see them all"
+    choice = re.search(r"Could not find '([^/']+)/([^']+)'", lines[0]) if lines else None
+    if choice:
+        options = sorted(p.stem for p in (Path("configs") / choice[1]).glob("*.yaml"))
+        known = f", known are {', '.join(options)}" if options else ""
+        return f"there is no {choice[1]}={choice[2]}{known}: try python train.py --help"
+    last = chain[-1]
+    return f"{' '.join(lines[:1])} {'' if last is error else last}".strip() + ": try python train.py --cfg job"
+
+
+def _remove_if_empty(path: Path) -> None:
+    """Leave no empty directory behind a refusal."""
+    if path.is_dir() and not any(path.iterdir()):
+        path.rmdir()

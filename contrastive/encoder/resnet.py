@@ -1,0 +1,52 @@
+"""ResNets for small images."""
+
+from torch import Tensor, nn
+from torchvision.models.resnet import BasicBlock, Bottleneck
+
+from contrastive.types import require
+
+DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
+    18: (BasicBlock, (2, 2, 2, 2)), 34: (BasicBlock, (3, 4, 6, 3)), 50: (Bottleneck, (3, 4, 6, 3))}
+
+
+class ResNet(nn.Module):
+    """torchvision's residual blocks behind a stem for small images: 3 × 3, stride 1, no max-pool (32 → 32 pixels).
+
+    At width 64 it is torchvision's network of that depth but for the stem, parameter for parameter.
+
+    Args:
+        depth: 18, 34 or 50.
+        width: channels of the first stage (64 in He et al. 2016); the others follow as 2, 4 and 8 times that.
+
+    Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width (32 · width at depth 50).
+    """
+
+    def __init__(self, *, depth: int, width: int) -> None:
+        super().__init__()
+        require(depth in DEPTHS, f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
+        require(width >= 1, f"encoder.width must be at least 1, got {width}: try encoder.width=64")
+        block, counts = DEPTHS[depth]
+        self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        channels = width
+        for i, count in enumerate(counts):
+            stage, planes = [], width * 2**i
+            for j in range(count):
+                stride = 2 if i > 0 and j == 0 else 1
+                shortcut = None
+                if stride > 1 or channels != planes * block.expansion:
+                    shortcut = nn.Sequential(nn.Conv2d(channels, planes * block.expansion, 1, stride, bias=False),
+                                             nn.BatchNorm2d(planes * block.expansion))
+                stage.append(block(channels, planes, stride, shortcut))
+                channels = planes * block.expansion
+            setattr(self, f"layer{i + 1}", nn.Sequential(*stage))
+        self.dim = channels
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.mean((2, 3))

@@ -1,0 +1,23 @@
+"""The projection head of SimCLR."""
+
+from torch import nn
+
+from contrastive.types import require
+
+
+class MLP(nn.Sequential):
+    """Linear → BatchNorm → ReLU → Linear (Chen et al. 2020, §2.1, with the debiased papers' BatchNorm).
+
+    Args:
+        in_dim: F. hidden_dim: None = F. out_dim: D.
+
+    Shapes: (N, F) → (N, D).
+    """
+
+    def __init__(self, *, in_dim: int, hidden_dim: int | None, out_dim: int) -> None:
+        require(out_dim >= 1 and (hidden_dim is None or hidden_dim >= 1),
+                f"head dimensions must be at least 1, got {hidden_dim} and {out_dim}: try head.out_dim=128")
+        hidden_dim = hidden_dim or in_dim
+        super().__init__(nn.Linear(in_dim, hidden_dim, bias=False), nn.BatchNorm1d(hidden_dim), nn.ReLU(inplace=True),
+                         nn.Linear(hidden_dim, out_dim))
+        self.dim = out_dim

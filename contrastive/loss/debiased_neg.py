@@ -1,0 +1,57 @@
+"""Debiased contrastive loss: the negatives are corrected for the positives hidden among them."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, log_sub_exp, other_class, other_image
+from contrastive.per_anchor import TwoViewLoss
+
+
+class DebiasedNeg(TwoViewLoss):
+    """NT-Xent with an estimate of the true negatives' mass (Chuang et al. 2020, eqs. 7 and 8).
+
+        g   = max( (mean_j e^{s_j} - τ⁺ mean_m e^{v_m}) / (1 - τ⁺),  e^{-1/t} )
+        L_i = -log( e^{s+} / (e^{s+} + N g) ) = softplus(log N g - s+)
+
+    with the N = 2B - 2 negatives j and the M positives v (v_1 = s+) of an anchor, in log space throughout. τ⁺ = 0 is
+    NT-Xent. An anchor on the floor e^{-1/t} gets no gradient through g.
+
+    Args:
+        temperature: t > 0.
+        tau_plus: τ⁺ in [0, 1), the probability that a random image shares the anchor's class.
+        aggregation: what views beyond the second are for; the authors' M is `pos_grouping` with V = M + 1.
+        drop_false_negatives: the oracle; N is not reduced, as in the authors' code. Needs labels.
+
+    Raises:
+        Refusal: an argument out of range.
+
+    The authors' code forms e^{s} directly and overflows in float32 below t = 1/88.
+    """
+
+    def __init__(self, *, temperature: float, tau_plus: float, aggregation: str, drop_false_negatives: bool) -> None:
+        super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
+        check_tau_plus(tau_plus, zero=True)
+        self.tau_plus = tau_plus
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        if pairs.n_images == 1:  # no negatives, so nothing to correct
+            return pairs.positives[:, 0] * 0
+        estimate, floor = self.log_negative_mass(pairs)
+        return F.softplus(estimate.clamp(min=floor) - pairs.positives[:, 0])
+
+    def log_negative_mass(self, pairs: Pairs) -> tuple[Tensor, float]:
+        """(A,) log N g before the floor, and the floor log N - 1/t."""
+        n = 2 * pairs.n_images - 2
+        mass = pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
+        if self.tau_plus > 0:
+            mass = log_sub_exp(mass, math.log(self.tau_plus * n) + log_mean_exp(pairs.positives))
+        return mass - math.log1p(-self.tau_plus), math.log(n) - 1 / pairs.temperature
+
+    def diagnostics(self, pairs: Pairs) -> dict[str, Tensor]:
+        if pairs.n_images == 1:
+            return {}
+        estimate, floor = self.log_negative_mass(pairs)
+        return {"clamped": (estimate <= floor).to(torch.float32).mean()}

@@ -1,0 +1,109 @@
+"""Debiased positive loss: the positive term is estimated from the data distribution and the negatives."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.pairs import Pairs, Relation, check_tau_plus, log_mean_exp, log_sub_exp, other_class, other_image, same_class
+from contrastive.per_anchor import TwoViewLoss
+from contrastive.types import require
+
+SEMANTICS = ("paper", "released")
+
+
+class DebiasedPos(TwoViewLoss):
+    """NT-Xent whose positives are debiased (Troeshestova & Isachenko 2023, eqs. 12, 15 and 16).
+
+    With S = Σ_j e^{s_j} over the N = 2B - 2 negatives, p = log mean_m e^{v_m} over the M positives, c = 1/t the
+    anchor with itself and τ⁻ = 1 - τ⁺:
+
+        P = (S + e^p + e^c) / (N + 2),  P⁻ = S / N,  num = P - τ⁻ P⁻,  L_i = -log( num / (num + N τ⁺ P⁻) )
+
+    and num is kept above its theoretical minimum τ⁺ e^{-1/t}. Computed as softplus(log N τ⁺ P⁻ - log num), where
+    N (N + 2) num = 2 (τ⁺ B - 1) S + N (e^p + e^c): it can only fall below the floor when τ⁺ B < 1/2, which
+    `check_batch` refuses when the program is built (< 1 with dropped false negatives, where e^c is absent).
+
+    Args:
+        temperature: t > 0.
+        tau_plus: τ⁺ in (0, 1).
+        aggregation: `pos_grouping` (eq. 15) averages M positives inside p; `loss_combination` (eq. 16 as coded)
+            averages the two-view loss over all pairs of views.
+        semantics: `paper`, as above; `released` is the code behind the paper's Figures 1-4 (its V2), which adds
+            where the paper averages: num = τ⁺ S + e^{s+} + e^c, den = num + N τ⁺ S. V > 2 with pos_grouping is
+            refused there.
+        drop_false_negatives: the oracle, needs labels. Means stay over 2B and N. `paper` leaves false negatives and
+            the anchor itself out of P; `released` keeps both there and only thins S in P⁻.
+
+    Raises:
+        Refusal: an argument out of range, or V > 2 with released pos_grouping.
+    """
+
+    def __init__(self, *, temperature: float, tau_plus: float, aggregation: str, semantics: str,
+                 drop_false_negatives: bool) -> None:
+        super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
+        check_tau_plus(tau_plus, zero=False)
+        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
+                                        "try loss.semantics=paper")
+        self.tau_plus = tau_plus
+        self.semantics = semantics
+
+    def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
+        super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
+        require(n_views == 2 or self.aggregation == "loss_combination" or self.semantics == "paper",
+                "DebiasedPos released code groups no positives: try loss.semantics=paper")
+
+    def check_config(self, *, batch_size: int) -> None:
+        """Raise Refusal where the numerator could lose its sign: see METHODS in the class docstring."""
+        if self.semantics == "paper":
+            least = 1.0 if self.drop_false_negatives else 0.5
+            require(self.tau_plus * batch_size >= least,
+                    f"debiased_pos with tau_plus={self.tau_plus} and batch_size={batch_size} lets its numerator go "
+                    f"negative (tau_plus * batch_size must be at least {least}): "
+                    f"try batch_size={math.ceil(least / self.tau_plus)}")
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        if pairs.n_images == 1:  # no negatives: the numerator is the whole denominator
+            return pairs.positives[:, 0] * 0
+        numerator, floor, negative = self.log_terms(pairs)
+        return F.softplus(negative - numerator.clamp(min=floor))
+
+    def log_terms(self, pairs: Pairs) -> tuple[Tensor, float, Tensor]:
+        """log num before its floor (A,), the floor, and log N τ⁺ P⁻ (A,), all three times N (N + 2), or times N."""
+        return self._paper(pairs) if self.semantics == "paper" else self._released(pairs)
+
+    def _paper(self, pairs: Pairs) -> tuple[Tensor, float, Tensor]:
+        n, tau, c = 2 * pairs.n_images - 2, self.tau_plus, 1 / pairs.temperature
+        positive = log_mean_exp(pairs.positives)
+        if not self.drop_false_negatives:
+            positive = torch.logaddexp(positive, torch.full_like(positive, c))
+        positive = positive + math.log(n)
+        mass = pairs.log_sum_exp(self.negatives)
+        a = tau * (n + 2) - 2
+        if a > 0:
+            numerator = torch.logaddexp(positive, math.log(a) + mass)
+        elif a < 0:
+            numerator = log_sub_exp(positive, math.log(-a) + mass)
+        else:
+            numerator = positive
+        return numerator, math.log(tau * n * (n + 2)) - c, math.log(tau * n * (n + 2)) + mass
+
+    def _released(self, pairs: Pairs) -> tuple[Tensor, float, Tensor]:
+        n, tau, c = 2 * pairs.n_images - 2, self.tau_plus, 1 / pairs.temperature
+        mate = pairs.positives[:, 0]
+        mass = pairs.log_sum_exp(self.negatives)
+        numerator = torch.logaddexp(torch.logaddexp(mate, torch.full_like(mate, c)), math.log(tau) + mass)
+        if self.drop_false_negatives:
+            numerator = torch.logaddexp(numerator, pairs.log_sum_exp(same_class))
+        return numerator, -math.inf, math.log(n * tau) + mass
+
+    @property
+    def negatives(self) -> Relation:
+        return other_class if self.drop_false_negatives else other_image
+
+    def diagnostics(self, pairs: Pairs) -> dict[str, Tensor]:
+        if pairs.n_images == 1:
+            return {}
+        numerator, floor, _ = self.log_terms(pairs)
+        return {"clamped": (numerator <= floor).to(torch.float32).mean()}

@@ -1,0 +1,127 @@
+"""The mathematics every contrastive loss shares: reductions over the pairs (anchor, other), in log space.
+
+A loss sees `Pairs`, never the A × A matrix: it asks for log-sum-exps over a *relation* (which others count for an
+anchor), for the logits of an anchor's own other views, and for a mean over positives. Whatever computes those
+reductions (densely here) serves every loss.
+
+Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; N negatives.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.types import require
+
+
+class Identity(NamedTuple):
+    """Who an embedding is. Fields broadcast against each other: (A, 1) for anchors, (1, A) for the others."""
+
+    row: Tensor
+    image: Tensor
+    label: Tensor | None
+    bias: Tensor | None
+
+
+Relation = Callable[[Identity, Identity], Tensor]
+
+
+def other_image(anchor: Identity, other: Identity) -> Tensor:
+    """Every view of every other image: the 2B - 2 negatives of SimCLR."""
+    return anchor.image != other.image
+
+
+def same_class(anchor: Identity, other: Identity) -> Tensor:
+    """Another image of the same class; a label of -1 matches nothing."""
+    assert anchor.label is not None and other.label is not None
+    return (anchor.label == other.label) & (anchor.label >= 0) & (anchor.image != other.image)
+
+
+def other_class(anchor: Identity, other: Identity) -> Tensor:
+    """Another image that is not known to share the class: the negatives of the oracle."""
+    return other_image(anchor, other) & ~same_class(anchor, other)
+
+
+class Pairs:
+    """All pairs of one batch.
+
+    Args:
+        z: (B, V, D) embeddings, normalised here; half precision is widened to float32, float64 is kept.
+        temperature: t > 0.
+        label, bias: (B,) int64 or None.
+        anchor_views: the first so many views are anchors and others; the remaining ones are only `positives`.
+    """
+
+    def __init__(self, z: Tensor, *, temperature: float, anchor_views: int,
+                 label: Tensor | None = None, bias: Tensor | None = None) -> None:
+        wide = z.dtype if z.dtype == torch.float64 else torch.float32
+        self.z = F.normalize(z.to(wide), dim=-1)
+        self.temperature = temperature
+        self.anchor_views = anchor_views
+        self.n_images, self.n_views, _ = z.shape
+        self.anchors = self.z[:, :anchor_views].flatten(0, 1)  # (A, D), the views of an image side by side
+        image = torch.arange(self.n_images, device=z.device)
+
+        def spread(value: Tensor) -> Tensor:
+            return value.repeat_interleave(anchor_views)
+
+        self.identity = Identity(torch.arange(len(self.anchors), device=z.device), spread(image),
+                                 None if label is None else spread(label), None if bias is None else spread(bias))
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """(A, A): s of every ordered pair, the anchor itself included."""
+        return self.anchors @ self.anchors.T / self.temperature
+
+    @cached_property
+    def positives(self) -> Tensor:
+        """(A, M): s between an anchor and every other view of its own image, its mate first."""
+        own = self.z[:, :self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
+        others = [[v for v in range(self.n_views) if v != a] for a in range(self.anchor_views)]
+        index = torch.tensor(others, device=own.device).expand(self.n_images, -1, -1)
+        return own.gather(2, index).flatten(0, 1)
+
+    def related(self, relation: Relation) -> Tensor:
+        """(A, A) bool: which others stand in the relation to each anchor."""
+        anchor = Identity(*(None if v is None else v[:, None] for v in self.identity))
+        other = Identity(*(None if v is None else v[None, :] for v in self.identity))
+        return relation(anchor, other)
+
+    def log_sum_exp(self, relation: Relation) -> Tensor:
+        """(A,): log Σ_j e^{s_ij} over the related j; -inf (with zero gradient) where there is none."""
+        return masked_log_sum_exp(self.logits, self.related(relation))
+
+
+def masked_log_sum_exp(x: Tensor, keep: Tensor) -> Tensor:
+    """logsumexp over the last dimension of the kept entries; -inf with zero gradient where none is kept."""
+    x = x.masked_fill(~keep, -torch.inf)
+    top = x.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
+    total = (x - top).exp().sum(-1)
+    empty = total == 0
+    return torch.where(empty, -torch.inf, top.squeeze(-1) + total.masked_fill(empty, 1).log())
+
+
+def log_mean_exp(x: Tensor) -> Tensor:
+    """log of the mean of e^x over the last dimension."""
+    return x.logsumexp(-1) - torch.tensor(float(x.shape[-1]), dtype=x.dtype, device=x.device).log()
+
+
+def log_sub_exp(x: Tensor, y: Tensor) -> Tensor:
+    """log(e^x - e^y); -inf with zero gradient where y >= x."""
+    positive = x > y
+    gap = torch.where(positive, y - x, -1.0)
+    return torch.where(positive, x + torch.log(-torch.expm1(gap)), -torch.inf)
+
+
+def check_temperature(temperature: float) -> None:
+    require(temperature > 0, f"temperature must be above 0, got {temperature}: try temperature=0.5")
+
+
+def check_tau_plus(tau_plus: float, *, zero: bool) -> None:
+    low = "[0, 1)" if zero else "(0, 1)"
+    require((0 <= tau_plus if zero else 0 < tau_plus) and tau_plus < 1,
+            f"tau_plus, the prior of the anchor's class, must lie in {low}, got {tau_plus}: try tau_plus=0.1")

@@ -1,0 +1,150 @@
+"""The training loop: one step, one epoch, one fit. It receives built objects and knows no names."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchvision.utils import make_grid
+from tqdm import tqdm
+
+from contrastive.loader import Loader
+from contrastive.metric.geometry import geometry
+from contrastive.objective import Objective
+from contrastive.pairs import Pairs
+from contrastive.run import Run
+from contrastive.seeding import derive, generator
+from contrastive.types import Refusal, Split
+
+
+@dataclass
+class Trainer:
+    """Everything a step needs, built."""
+
+    encoder: nn.Module
+    head: nn.Module
+    objective: Objective
+    optimizer: torch.optim.Optimizer
+    schedule: Callable[[float, int], float]
+    augment: Callable[[Tensor, torch.Generator], Tensor]
+    normalise: Callable[[Tensor], Tensor]
+    autocast: Callable[[], torch.autocast]
+    scaler: torch.amp.GradScaler
+    n_views: int
+    views_forward: str  # fused: one forward over all views; per_view: BatchNorm sees one view at a time
+    epochs: int
+    seed: int
+
+    def parameters(self) -> list[nn.Parameter]:
+        return [*self.encoder.parameters(), *self.head.parameters()]
+
+    def views(self, image: Tensor, rng: torch.Generator) -> Tensor:
+        """uint8 (B, 3, H, W) → (V, B, 3, h, w) in [0, 1], each view with parameters of its own."""
+        return self.augment(image.repeat(self.n_views, 1, 1, 1), rng).unflatten(0, (self.n_views, len(image)))
+
+    def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D)."""
+        x = self.normalise(views.flatten(0, 1))
+        with self.autocast():
+            parts = [x] if self.views_forward == "fused" else x.chunk(self.n_views)
+            h = [self.encoder(part) for part in parts]
+            z = [self.head(part) for part in h]
+        shape = (self.n_views, views.shape[1])
+        return torch.cat(h).unflatten(0, shape).transpose(0, 1), torch.cat(z).unflatten(0, shape).transpose(0, 1)
+
+    def step(self, batch: Split, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One update. Returns loss, gradient norm, h and z as device tensors: nothing here waits for the device."""
+        h, z = self.forward(self.views(batch.image, rng))
+        loss = self.objective(h, z, batch.label, batch.bias)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        self.scaler.unscale_(self.optimizer)
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss.detach(), norm, h.detach(), z.detach()
+
+    def state(self) -> dict[str, Any]:
+        return {"encoder": self.encoder.state_dict(), "head": self.head.state_dict(),
+                "optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        for name in ("encoder", "head", "optimizer", "scaler"):
+            getattr(self, name).load_state_dict(state[name])
+
+
+def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | None, keep: dict[str, Any],
+        monitor: Callable[[int], dict[str, float]], log_every: int, checkpoint_every: int) -> None:
+    """Train from `state` (None: from the start) to the last epoch.
+
+    Everything random is drawn from (seed, purpose, epoch), so that an epoch is the same whether or not it follows an
+    interruption. A checkpoint holds the end of an epoch.
+
+    Args:
+        keep: goes into every checkpoint as it is.
+        monitor: epoch → metrics to log after it, possibly none; asked for every epoch but the last.
+        log_every: batches between log lines; the end of an epoch always logs.
+
+    Raises:
+        Refusal: the loss is no longer finite. The last checkpoint stays.
+    """
+    start = 0 if state is None else state["epoch"]
+    per_epoch = len(loader)
+    if state is None:
+        rng = generator(loader.split.image.device, trainer.seed, "augmentation", 0)
+        run.image(0, "views", picture(trainer.views(next(loader.epoch(0)).image[:8], rng)))
+    lr = [group["lr"] for group in trainer.optimizer.param_groups] if state is None else state["lr"]
+    with tqdm(total=trainer.epochs, initial=start, desc="pretraining", unit="epoch", mininterval=1) as bar:
+        for epoch in range(start, trainer.epochs):
+            _epoch(trainer, loader, run, epoch, lr, log_every, bar)
+            metrics = monitor(epoch + 1) if epoch + 1 < trainer.epochs else {}
+            if metrics:
+                run.log((epoch + 1) * per_epoch, epoch + 1, metrics)
+            if (epoch + 1) % checkpoint_every == 0 or epoch + 1 == trainer.epochs:
+                run.save({"step": (epoch + 1) * per_epoch, "epoch": epoch + 1, "lr": lr, **keep,
+                          **trainer.state()})
+            bar.update()
+
+
+def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[float], log_every: int, bar: tqdm) -> None:
+    """One pass over the data."""
+    device = loader.split.image.device
+    torch.manual_seed(derive(trainer.seed, "layers", epoch))
+    rng = generator(device, trainer.seed, "augmentation", epoch)
+    trainer.encoder.train()
+    trainer.head.train()
+    total, n, since = torch.zeros(2, device=device), 0, time.perf_counter()
+    for i, batch in enumerate(loader.epoch(epoch)):
+        factor = trainer.schedule(epoch + i / len(loader), trainer.epochs)
+        for group, base in zip(trainer.optimizer.param_groups, lr, strict=True):
+            group["lr"] = base * factor
+        loss, norm, h, z = trainer.step(batch, rng)
+        total, n = total + torch.stack([loss, norm]), n + 1
+        if (i + 1) % log_every and i + 1 != len(loader):
+            continue
+        mean_loss, mean_norm = (total / n).tolist()
+        if mean_loss != mean_loss or abs(mean_loss) == float("inf"):
+            raise Refusal(f"the loss became {mean_loss} in epoch {epoch + 1}: try a lower optimizer.lr with rerun=true, "
+                          "or precision=fp32")
+        seconds, since = time.perf_counter() - since, time.perf_counter()
+        views_per_s = n * loader.batch_size * trainer.n_views / seconds
+        run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), {
+            "train/loss": mean_loss, "train/lr": lr[0] * factor, "train/grad_norm": mean_norm,
+            **describe(trainer, h, z, batch), "time/views_per_s": views_per_s})
+        bar.set_postfix(loss=f"{mean_loss:.3f}", lr=f"{lr[0] * factor:.1e}", views_per_s=f"{views_per_s:,.0f}")
+        total, n = torch.zeros(2, device=device), 0
+
+
+@torch.no_grad()
+def describe(trainer: Trainer, h: Tensor, z: Tensor, batch: Split) -> dict[str, float]:
+    """How the last batch lies on the sphere, and the loss's own diagnostics, under pairs/."""
+    pairs = Pairs(z, temperature=1.0, anchor_views=z.shape[1])
+    found = {**geometry(pairs), **trainer.objective.diagnostics(h, z, batch.label, batch.bias)}
+    return {f"pairs/{key}": value.item() for key, value in found.items()}
+
+
+def picture(views: Tensor) -> Tensor:
+    """(V, n, 3, h, w) in [0, 1] → one picture: a row for each view, a column for each image."""
+    return make_grid(views.flatten(0, 1).float().cpu(), nrow=views.shape[1], padding=1)

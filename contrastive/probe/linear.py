@@ -1,0 +1,77 @@
+"""The linear probe: multinomial logistic regression on frozen features."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.accuracy import top
+from contrastive.seeding import generator
+from contrastive.types import Features, require
+
+FEW_SHOT_DRAWS = 5
+
+
+class LinearProbe:
+    """`probe(train, val, test, n_classes) → {metric: percent}`, full batch, deterministic.
+
+    Features are standardised with the training set's mean and deviation and a linear classifier minimises
+    mean cross-entropy + l2/2 · |W|² by L-BFGS. The strength is the one of `l2` with the highest accuracy on `val`
+    (the strongest of equals); the classifier is then refitted on train and val, and `test` is read once.
+
+    `few_shot_top1` is the mean over five fixed draws of `shots` training images per class, with strength few_shot_l2.
+
+    Args:
+        l2: strengths, tried from strong to weak, each starting from the last solution.
+        max_iter: L-BFGS iterations per fit.
+        shots: training images per class of the few-shot probe.
+    """
+
+    def __init__(self, *, l2: list[float], max_iter: int, shots: int, few_shot_l2: float) -> None:
+        require(bool(l2) and min(l2) >= 0, f"probe.l2 is a list of strengths of at least 0, got {l2}: "
+                                           "try probe.l2=[1e-2,1e-3,1e-4]")
+        require(max_iter >= 1, f"probe.max_iter must be at least 1, got {max_iter}: try probe.max_iter=100")
+        require(shots >= 1, f"probe.shots must be at least 1, got {shots}: try probe.shots=5")
+        self.l2, self.max_iter = sorted(l2, reverse=True), max_iter
+        self.shots, self.few_shot_l2 = shots, few_shot_l2
+
+    def __call__(self, train: Features, val: Features, test: Features, n_classes: int) -> dict[str, float]:
+        mean, std = train.h.mean(0), train.h.std(0).clamp(min=1e-6)
+        x, x_val, x_test = ((part.h - mean) / std for part in (train, val, test))
+        best, best_l2, solution = -1.0, self.l2[0], None
+        for l2 in self.l2:
+            solution = self.fit(x, train.label, n_classes, l2, solution)
+            accuracy = top(_scores(solution, x_val), val.label, 1)
+            if accuracy > best:
+                best, best_l2, chosen = accuracy, l2, solution
+        final = self.fit(torch.cat([x, x_val]), torch.cat([train.label, val.label]), n_classes, best_l2, chosen)
+        scores = _scores(final, x_test)
+        return {"linear_top1": top(scores, test.label, 1), "linear_top5": top(scores, test.label, 5),
+                "few_shot_top1": self._few_shot(x, train.label, x_test, test.label, n_classes)}
+
+    def fit(self, x: Tensor, label: Tensor, n_classes: int, l2: float, start: Tensor | None = None) -> Tensor:
+        """(F + 1, C) weights, the last row the bias, that minimise the regularised cross-entropy on x (N, F)."""
+        weight = (torch.zeros(x.shape[1] + 1, n_classes, device=x.device) if start is None else start.clone())
+        weight.requires_grad_()
+        optimizer = torch.optim.LBFGS([weight], max_iter=self.max_iter, tolerance_grad=1e-5, tolerance_change=1e-7,
+                                      line_search_fn="strong_wolfe")
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            value = F.cross_entropy(_scores(weight, x), label) + l2 / 2 * weight[:-1].square().sum()
+            value.backward()
+            return value
+
+        optimizer.step(closure)
+        return weight.detach()
+
+    def _few_shot(self, x: Tensor, label: Tensor, x_test: Tensor, test_label: Tensor, n_classes: int) -> float:
+        scores = []
+        for draw in range(FEW_SHOT_DRAWS):
+            order = torch.randperm(len(x), generator=generator("cpu", "few shot", draw)).to(x.device)
+            few = torch.cat([order[label[order] == c][:self.shots] for c in range(n_classes)])
+            scores.append(top(_scores(self.fit(x[few], label[few], n_classes, self.few_shot_l2), x_test), test_label, 1))
+        return sum(scores) / len(scores)
+
+
+def _scores(weight: Tensor, x: Tensor) -> Tensor:
+    return torch.addmm(weight[-1], x, weight[:-1])

@@ -1,0 +1,50 @@
+"""What train.py says before and after a run."""
+
+import math
+from typing import Any
+
+from contrastive.build import Built
+from contrastive.run import Run
+
+ROWS = (("kNN", "knn"), ("linear probe", "linear"))
+
+
+def named(group: str, metrics: dict[str, float]) -> dict[str, float]:
+    """Metric names as curves are grouped: group/name."""
+    return {f"{group}/{key}": value for key, value in metrics.items()}
+
+
+def heading(built: Built, run: Run) -> None:
+    data, trainer = built.evaluator.data, built.trainer
+    n = sum(p.numel() for p in trainer.encoder.parameters())
+    print(f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
+          f"encoder of {n / 1e6:.2f} M parameters, {trainer.epochs} epochs of {len(built.loader)} batches, "
+          f"{built.precision} on {built.device}\nrun directory {run.path}")
+
+
+def finished(run: Run, environment: dict[str, Any]) -> None:
+    """The result, where it lies and what to type next."""
+    assert run.result is not None
+    test, untrained = run.result["test"], run.result["untrained"]
+    print(f"\nTest accuracy in percent (last epoch)   untrained      trained\n"
+          f"{'':32}top-1  top-5  top-1  top-5")
+    for title, key in ROWS:
+        print(f"  {title:<30}{_two(untrained, key)}{_two(test, key)}")
+    print(f"  {'few-shot probe (5 per class)':<30}{_two(untrained, 'few_shot')}{_two(test, 'few_shot')}")
+    print(f"\nrun directory   {run.path}\ncurves          tensorboard --logdir {run.path}")
+    command = environment["command"]
+    if "dataset=" not in command and "experiment=" not in command:
+        print(f"paper's setting python {command} dataset=cifar10")
+
+
+def already_done(run: Run) -> None:
+    print(f"{run.path} is done already: this is its result. rerun=true starts it over.")
+    if run.stale:
+        print(f"warning: it was made by other {' and '.join(run.stale)} than there is now: "
+              "rerun=true replaces it")
+    finished(run, {"command": "train.py dataset="})
+
+
+def _two(metrics: dict[str, float], key: str) -> str:
+    values = (metrics.get(f"{key}_top1", math.nan), metrics.get(f"{key}_top5", math.nan))
+    return "".join("     - " if math.isnan(v) else f"{v:6.2f} " for v in values)

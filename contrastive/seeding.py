@@ -1,0 +1,15 @@
+"""Random numbers that depend only on what they are for, so that a resumed run draws what the first would have."""
+
+import hashlib
+
+import torch
+
+
+def derive(*key: object) -> int:
+    """A 63-bit seed from any key, such as (seed, "augmentation", epoch)."""
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
+
+
+def generator(device: torch.device | str, *key: object) -> torch.Generator:
+    """A generator on the device, seeded with the key."""
+    return torch.Generator(device=device).manual_seed(derive(*key))

@@ -1,0 +1,71 @@
+"""Plain records that travel between the stations, and the shape legend every docstring uses.
+
+B images in a batch, V views of each, A = B·V anchors, M = V - 1 positives of an anchor, F features, D projections,
+C classes, N images of a split. Images are uint8 (N, 3, H, W), labels and biases int64 (N,), label -1 means unlabeled.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+
+class Refusal(Exception):
+    """Something asked for that cannot be done: one sentence that ends in what to type. The program exits with 2."""
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Raise Refusal(sentence) unless the condition holds."""
+    if not condition:
+        raise Refusal(sentence)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images with their labels and, where the data has them, bias labels."""
+
+    image: Tensor  # (N, 3, H, W) uint8
+    label: Tensor  # (N,) int64, -1 = unlabeled
+    bias: Tensor | None = None  # (N,) int64
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def __getitem__(self, index: Tensor) -> "Split":
+        return Split(*(None if (value := getattr(self, f.name)) is None else value[index] for f in fields(self)))
+
+    def to(self, device: torch.device) -> "Split":
+        return Split(*(None if (value := getattr(self, f.name)) is None else value.to(device) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset's named splits and facts.
+
+    `pretrain` is the training split and the kNN bank; `probe_val` is a fixed tenth of its labeled images, used only to
+    select, and `probe_train` the other nine tenths, as indices into `pretrain` whose features are known already.
+    """
+
+    pretrain: Split
+    probe_train: Tensor  # (n,) int64
+    probe_val: Split
+    test: Split
+    classes: tuple[str, ...]
+    mean: tuple[float, float, float]  # of the training images scaled to [0, 1]
+    std: tuple[float, float, float]
+
+    def to(self, device: torch.device) -> "Data":
+        return replace(self, pretrain=self.pretrain.to(device), probe_train=self.probe_train.to(device),
+                       probe_val=self.probe_val.to(device), test=self.test.to(device))
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a frozen encoder makes of a split: `h` (N, F) float32, `label` (N,) int64, `bias` (N,) int64 or None."""
+
+    h: Tensor
+    label: Tensor
+    bias: Tensor | None = None
+
+    def __getitem__(self, index: Tensor) -> "Features":
+        return Features(self.h[index], self.label[index], None if self.bias is None else self.bias[index])

@@ -1,0 +1,68 @@
+"""Pretrain an encoder with a contrastive loss and evaluate it: compose → build → pretrain → evaluate → result.json.
+
+    python train.py loss=debiased_pos tau_plus=0.1
+    python train.py -m loss=nt_xent,debiased_neg,debiased_pos seed=0,1,2
+    python train.py --help
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from contrastive import command_line
+from contrastive.report import summary
+
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+@command_line.job
+def main(cfg: DictConfig) -> dict[str, Any]:
+    from contrastive.build import build, settings, unread
+    from contrastive.environment import describe
+    from contrastive.pretrain import fit
+    from contrastive.run import Run
+
+    since = time.perf_counter()
+    plain = settings(cfg)
+    for knob in unread(cfg, HydraConfig.get().overrides.task):
+        print(f"warning: nothing reads {knob} here, so {knob}={plain[knob]} changes nothing")
+    built = build(plain)
+    environment = describe(built.device, precision=built.precision, data=built.data_hash)
+
+    path = Path(HydraConfig.get().runtime.output_dir)
+    with Run(path, config=plain, environment=environment, rerun=plain["rerun"]) as run:
+        if run.result is not None:
+            summary.already_done(run)
+            return run.result
+        summary.heading(built, run)
+        trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
+        state = run.restore(built.device)
+        untrained = evaluator.everything(encoder) if state is None else state["untrained"]
+        if state is None:
+            run.log(0, 0, summary.named("test", untrained))
+        else:
+            trainer.load(state)
+            print(f"resuming after epoch {state['epoch']} of {trainer.epochs}")
+
+        def monitor(epoch: int) -> dict[str, float]:
+            every = plain["knn"]["every"]
+            return summary.named("test", evaluator.nearest(encoder)) if every and epoch % every == 0 else {}
+
+        fit(trainer, built.loader, run, state=state, keep={"untrained": untrained}, monitor=monitor,
+            log_every=plain["log_every"], checkpoint_every=plain["checkpoint_every"])
+        trained = evaluator.everything(encoder)
+        step = trainer.epochs * len(built.loader)
+        run.log(step, trainer.epochs, summary.named("test", trained))
+        result = {"status": "done", "test": trained, "untrained": untrained, "audit": {},
+                  "protocol": evaluator.protocol(), "time": {"seconds": time.perf_counter() - since}}
+        run.finish(result, encoder)
+        summary.finished(run, environment)
+        return result
+
+
+if __name__ == "__main__":
+    sys.exit(command_line.start(main))
