@@ -15,21 +15,23 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from contrastive import command_line
-from contrastive.report import summary
+from contrastive.settings import settings, unread
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
 @command_line.job
 def main(cfg: DictConfig) -> dict[str, Any]:
-    from contrastive.build import build, settings, unread
-    from contrastive.environment import describe
-    from contrastive.pretrain import fit
-    from contrastive.run import Run
-
     since = time.perf_counter()
     plain = settings(cfg)
     for knob in unread(cfg, HydraConfig.get().overrides.task):
         print(f"warning: nothing reads {knob} here, so {knob}={plain[knob]} changes nothing")
+
+    from contrastive.build import build  # only now: importing torch takes seconds, and a mistake is answered at once
+    from contrastive.environment import describe
+    from contrastive.pretrain import fit
+    from contrastive.report import summary
+    from contrastive.run import Run
+
     built = build(plain)
     environment = describe(built.device, precision=built.precision, data=built.data_hash)
 

@@ -10,20 +10,17 @@ from typing import Any
 
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from contrastive import precision as precisions
 from contrastive.evaluate import Evaluator
 from contrastive.loader import Loader
-from contrastive.metric.knn import check_knn
 from contrastive.objective import Objective
 from contrastive.pretrain import Trainer
+from contrastive.refusal import require
 from contrastive.seeding import derive
 from contrastive.split import fingerprint
-from contrastive.types import Data, require
-
-KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
+from contrastive.types import Data
 
 
 @dataclass(frozen=True)
@@ -50,38 +47,6 @@ class Normalise:
     def __call__(self, x: Tensor) -> Tensor:
         x = x / 255 if x.dtype == torch.uint8 else x
         return ((x - self.mean) / self.std).contiguous(memory_format=self.format)
-
-
-def settings(cfg: DictConfig) -> dict[str, Any]:
-    """The resolved configuration as plain containers, its root values checked.
-
-    Raises:
-        Refusal: a value of the wrong kind or out of range.
-    """
-    plain = OmegaConf.to_container(cfg, resolve=True)
-    assert isinstance(plain, dict)
-    for key, least, example in (("epochs", 1, 60), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
-                                ("checkpoint_every", 1, 1), ("seed", 0, 0), ("knn.every", 0, 1), ("knn.k", 1, 20)):
-        value = OmegaConf.select(cfg, key)
-        require(isinstance(value, int) and not isinstance(value, bool) and value >= least,
-                f"{key} must be a whole number of at least {least}, got {value}: try {key}={example}")
-    for key, example in (("temperature", 0.5), ("tau_plus", 0.1), ("knn.temperature", 0.5)):
-        value = OmegaConf.select(cfg, key)
-        require(isinstance(value, int | float) and not isinstance(value, bool),
-                f"{key} must be a number, got {value}: try {key}={example}")
-    for key in ("rerun", "channels_last"):
-        require(isinstance(plain[key], bool), f"{key} must be true or false, got {plain[key]}: try {key}=true")
-    require(plain["views_forward"] in ("fused", "per_view"),
-            f"views_forward must be fused or per_view, got {plain['views_forward']}: try views_forward=fused")
-    check_knn(plain["knn"]["k"], plain["knn"]["temperature"])
-    return plain
-
-
-def unread(cfg: DictConfig, overrides: list[str]) -> list[str]:
-    """Root knobs that were given on the command line and that no component's YAML reads."""
-    given = {item.split("=", 1)[0].lstrip("+") for item in overrides}
-    written = json.dumps(OmegaConf.to_container(cfg, resolve=False))
-    return [knob for knob in KNOBS if knob in given and f"${{{knob}}}" not in written]
 
 
 def choose_device(name: str) -> torch.device:

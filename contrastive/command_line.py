@@ -19,9 +19,10 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from contrastive import malloc
+from contrastive.refusal import Refusal
 from contrastive.report.sweep import Job, table
-from contrastive.run import FREE
-from contrastive.types import Refusal
+from contrastive.settings import FREE
 
 LONGEST = 120  # characters of a directory's name
 
@@ -76,6 +77,7 @@ def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]
 
 def start(main: Callable[[], Any]) -> int:
     """Run the program and return its exit code."""
+    malloc.tune()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
     try:
         main()

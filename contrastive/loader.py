@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import torch
 
+from contrastive.refusal import require
 from contrastive.seeding import generator
-from contrastive.types import Split, require
+from contrastive.types import Split
 
 
 class Loader:

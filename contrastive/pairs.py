@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.types import require
+from contrastive.refusal import require
 
 
 class Identity(NamedTuple):
@@ -123,5 +123,5 @@ def check_temperature(temperature: float) -> None:
 
 def check_tau_plus(tau_plus: float, *, zero: bool) -> None:
     low = "[0, 1)" if zero else "(0, 1)"
-    require((0 <= tau_plus if zero else 0 < tau_plus) and tau_plus < 1,
+    require((tau_plus >= 0 if zero else tau_plus > 0) and tau_plus < 1,
             f"tau_plus, the prior of the anchor's class, must lie in {low}, got {tau_plus}: try tau_plus=0.1")

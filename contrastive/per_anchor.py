@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from contrastive.pairs import Pairs, check_temperature
-from contrastive.types import require
+from contrastive.refusal import require
 
 AGGREGATIONS = ("loss_combination", "pos_grouping")
 

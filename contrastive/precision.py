@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from contrastive.types import require
+from contrastive.refusal import require
 
 CHOICES = ("auto", "fp32", "bf16", "fp16")
 

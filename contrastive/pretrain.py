@@ -1,5 +1,6 @@
 """The training loop: one step, one epoch, one fit. It receives built objects and knows no names."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from contrastive.loader import Loader
 from contrastive.metric.geometry import geometry
 from contrastive.objective import Objective
 from contrastive.pairs import Pairs
+from contrastive.refusal import require
 from contrastive.run import Run
 from contrastive.seeding import derive, generator
-from contrastive.types import Refusal, Split
+from contrastive.types import Split
 
 
 @dataclass
@@ -125,9 +127,8 @@ def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[floa
         if (i + 1) % log_every and i + 1 != len(loader):
             continue
         mean_loss, mean_norm = (total / n).tolist()
-        if mean_loss != mean_loss or abs(mean_loss) == float("inf"):
-            raise Refusal(f"the loss became {mean_loss} in epoch {epoch + 1}: try a lower optimizer.lr with rerun=true, "
-                          "or precision=fp32")
+        require(math.isfinite(mean_loss), f"the loss became {mean_loss} in epoch {epoch + 1}: "
+                                          "try a lower optimizer.lr, or precision=fp32")
         seconds, since = time.perf_counter() - since, time.perf_counter()
         views_per_s = n * loader.batch_size * trainer.n_views / seconds
         run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), {

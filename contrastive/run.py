@@ -17,10 +17,8 @@ import yaml
 from safetensors.torch import save_file
 from torch import Tensor
 
-from contrastive.types import Refusal, require
-
-# Settings that change neither the weights nor the result: a run may be taken up again with others.
-FREE = ("device", "data_root", "rerun", "checkpoint_every", "log_every", "knn.every", "dataset.root", "dataset.cache")
+from contrastive.refusal import Refusal, require
+from contrastive.settings import FREE
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -118,7 +116,9 @@ class Run:
         """
         from torch.utils.tensorboard import SummaryWriter  # slow to import, and a finished run needs none
 
-        state = torch.load(self.checkpoint, map_location=device, weights_only=True) if self.checkpoint.exists() else None
+        state = None
+        if self.checkpoint.exists():
+            state = torch.load(self.checkpoint, map_location=device, weights_only=True)
         path = self.path / "metrics.jsonl"
         kept = path.read_text().splitlines(keepends=True)[:state["lines"]] if state and path.exists() else []
         write_text(path, "".join(kept))

@@ -5,8 +5,9 @@ import hashlib
 import torch
 from torch import Tensor
 
+from contrastive.refusal import require
 from contrastive.seeding import generator
-from contrastive.types import Data, Split, require
+from contrastive.types import Data, Split
 
 HOLD_OUT = 0.1
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed

@@ -16,7 +16,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from contrastive.types import Refusal
+from contrastive.refusal import Refusal
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 NAMES = {"t": "temperature", "agg": "aggregation"}  # golden parameter names that differ from ours

@@ -10,16 +10,6 @@ import torch
 from torch import Tensor
 
 
-class Refusal(Exception):
-    """Something asked for that cannot be done: one sentence that ends in what to type. The program exits with 2."""
-
-
-def require(condition: bool, sentence: str) -> None:
-    """Raise Refusal(sentence) unless the condition holds."""
-    if not condition:
-        raise Refusal(sentence)
-
-
 @dataclass(frozen=True)
 class Split:
     """Images with their labels and, where the data has them, bias labels."""

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from contrastive import image
-from contrastive.types import require
+from contrastive.refusal import require
 
 
 class Parameters(NamedTuple):
@@ -44,9 +44,9 @@ class SimCLR:
             A crop only shrinks when it is larger than `size`, so this changes nothing for views of the image's size.
     """
 
-    def __init__(self, *, size: int | None, crop_scale: tuple[float, float], crop_ratio: tuple[float, float], flip: float,
-                 jitter: tuple[float, float, float, float], jitter_prob: float, grayscale: float, blur: float,
-                 blur_kernel: int, blur_sigma: tuple[float, float], antialias: bool) -> None:
+    def __init__(self, *, size: int | None, crop_scale: tuple[float, float], crop_ratio: tuple[float, float],
+                 flip: float, jitter: tuple[float, float, float, float], jitter_prob: float, grayscale: float,
+                 blur: float, blur_kernel: int, blur_sigma: tuple[float, float], antialias: bool) -> None:
         for name, p in (("flip", flip), ("jitter_prob", jitter_prob), ("grayscale", grayscale), ("blur", blur)):
             require(0 <= p <= 1, f"augmentation.{name} is a probability, got {p}: try augmentation.{name}=0.5")
         require(0 < crop_scale[0] <= crop_scale[1] <= 1,

@@ -6,8 +6,9 @@ from urllib.error import URLError
 import torch
 from torchvision.datasets import CIFAR10
 
+from contrastive.refusal import Refusal
 from contrastive.split import name_splits
-from contrastive.types import Data, Refusal, Split
+from contrastive.types import Data, Split
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # as every contrastive paper normalises it
 ARCHIVE = "cifar-10-python.tar.gz"

@@ -3,8 +3,9 @@
 import torch
 import torch.nn.functional as F
 
+from contrastive.refusal import require
 from contrastive.split import channel_stats, hold_out, name_splits
-from contrastive.types import Data, Split, require
+from contrastive.types import Data, Split
 
 TEST_SHARE = 0.2
 

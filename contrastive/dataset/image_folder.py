@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from tqdm import tqdm
 
+from contrastive.refusal import require
 from contrastive.split import channel_stats, name_splits
-from contrastive.types import Data, Split, require
+from contrastive.types import Data, Split
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}
 

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from contrastive.types import require
+from contrastive.refusal import require
 
 
 class MLP(nn.Sequential):

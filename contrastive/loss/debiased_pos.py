@@ -6,9 +6,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import Pairs, Relation, check_tau_plus, log_mean_exp, log_sub_exp, other_class, other_image, same_class
+from contrastive.pairs import (
+    Pairs,
+    Relation,
+    check_tau_plus,
+    log_mean_exp,
+    log_sub_exp,
+    other_class,
+    other_image,
+    same_class,
+)
 from contrastive.per_anchor import TwoViewLoss
-from contrastive.types import require
+from contrastive.refusal import require
 
 SEMANTICS = ("paper", "released")
 

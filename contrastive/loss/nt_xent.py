@@ -5,7 +5,7 @@ from torch import Tensor
 
 from contrastive.pairs import Pairs, other_class, other_image
 from contrastive.per_anchor import TwoViewLoss
-from contrastive.types import require
+from contrastive.refusal import require
 
 
 class NTXent(TwoViewLoss):

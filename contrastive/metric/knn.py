@@ -5,15 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.accuracy import top
-from contrastive.types import Features, require
+from contrastive.types import Features
 
 CHUNK = 1000  # queries at a time: 1,000 × 50,000 similarities are 200 MB
-
-
-def check_knn(k: int, temperature: float) -> None:
-    """Raise Refusal for settings that cannot be used."""
-    require(k >= 1, f"knn.k must be at least 1, got {k}: try knn.k=20")
-    require(temperature > 0, f"knn.temperature must be above 0, got {temperature}: try knn.temperature=0.5")
 
 
 def vote(bank: Tensor, bank_label: Tensor, query: Tensor, *, n_classes: int, k: int, temperature: float) -> Tensor:

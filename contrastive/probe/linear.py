@@ -5,8 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.accuracy import top
+from contrastive.refusal import require
 from contrastive.seeding import generator
-from contrastive.types import Features, require
+from contrastive.types import Features
 
 FEW_SHOT_DRAWS = 5
 
@@ -69,7 +70,8 @@ class LinearProbe:
         for draw in range(FEW_SHOT_DRAWS):
             order = torch.randperm(len(x), generator=generator("cpu", "few shot", draw)).to(x.device)
             few = torch.cat([order[label[order] == c][:self.shots] for c in range(n_classes)])
-            scores.append(top(_scores(self.fit(x[few], label[few], n_classes, self.few_shot_l2), x_test), test_label, 1))
+            weight = self.fit(x[few], label[few], n_classes, self.few_shot_l2)
+            scores.append(top(_scores(weight, x_test), test_label, 1))
         return sum(scores) / len(scores)
 
 

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from contrastive import malloc
 from contrastive.build import Built
 from contrastive.run import Run
 
@@ -17,9 +18,9 @@ def named(group: str, metrics: dict[str, float]) -> dict[str, float]:
 def heading(built: Built, run: Run) -> None:
     data, trainer = built.evaluator.data, built.trainer
     n = sum(p.numel() for p in trainer.encoder.parameters())
-    print(f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
-          f"encoder of {n / 1e6:.2f} M parameters, {trainer.epochs} epochs of {len(built.loader)} batches, "
-          f"{built.precision} on {built.device}\nrun directory {run.path}")
+    print(f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} "
+          f"classes, encoder of {n / 1e6:.2f} M parameters, {trainer.epochs} epochs of {len(built.loader)} batches, "
+          f"{built.precision} on {built.device}{', malloc tuned' if malloc.tuned() else ''}\nrun directory {run.path}")
 
 
 def finished(run: Run, environment: dict[str, Any]) -> None:
@@ -32,9 +33,10 @@ def finished(run: Run, environment: dict[str, Any]) -> None:
         print(f"  {title:<30}{_two(untrained, key)}{_two(test, key)}")
     print(f"  {'few-shot probe (5 per class)':<30}{_two(untrained, 'few_shot')}{_two(test, 'few_shot')}")
     print(f"\nrun directory   {run.path}\ncurves          tensorboard --logdir {run.path}")
-    command = environment["command"]
-    if "dataset=" not in command and "experiment=" not in command:
-        print(f"paper's setting python {command} dataset=cifar10")
+    words = environment["command"].split()
+    if not any(word.startswith(("dataset=", "experiment=")) for word in words):
+        method = [word for word in words if word.startswith(("loss", "tau_plus=", "temperature="))]
+        print("paper's setting " + " ".join(["python train.py dataset=cifar10", *method]))
 
 
 def already_done(run: Run) -> None:

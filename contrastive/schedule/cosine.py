@@ -2,7 +2,7 @@
 
 import math
 
-from contrastive.types import require
+from contrastive.refusal import require
 
 
 class Cosine:

@@ -1,0 +1,24 @@
+"""Let glibc keep the memory that tensors give back, on huge pages.
+
+By default glibc maps every large tensor afresh and unmaps it when it is freed, and the kernel clears its pages one by
+one: up to half of a training step on a CPU. The settings that stop this are only read when a process starts, so the
+program starts itself once more with them. Memory once used is then kept until the program ends.
+"""
+
+import os
+import platform
+import sys
+
+VARIABLE = "GLIBC_TUNABLES"
+TUNED = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1"
+
+
+def tune() -> None:
+    """Replace this process by itself with glibc tuned, unless it is not glibc or the variable is already set."""
+    if VARIABLE not in os.environ and platform.libc_ver()[0] == "glibc":
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, VARIABLE: TUNED})
+
+
+def tuned() -> bool:
+    """Whether this process runs with these settings."""
+    return os.environ.get(VARIABLE) == TUNED

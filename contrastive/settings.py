@@ -1,0 +1,48 @@
+"""The root settings: their ranges, and which of them belong to a run's identity. Imports no torch: answers at once."""
+
+import json
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.refusal import require
+
+# Settings that change neither the weights nor the result: a run may be taken up again with others.
+FREE = ("device", "data_root", "rerun", "checkpoint_every", "log_every", "knn.every", "dataset.root", "dataset.cache")
+KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
+
+
+def settings(cfg: DictConfig) -> dict[str, Any]:
+    """The resolved configuration as plain containers, its root values checked.
+
+    Raises:
+        Refusal: a value of the wrong kind or out of range.
+    """
+    plain = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(plain, dict)
+    for key, least, example in (("epochs", 1, 60), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
+                                ("checkpoint_every", 1, 1), ("seed", 0, 0), ("knn.every", 0, 1), ("knn.k", 1, 20)):
+        value = OmegaConf.select(cfg, key)
+        require(isinstance(value, int) and not isinstance(value, bool) and value >= least,
+                f"{key} must be a whole number of at least {least}, got {value}: try {key}={example}")
+    for key, example in (("temperature", 0.5), ("tau_plus", 0.1), ("knn.temperature", 0.5)):
+        value = OmegaConf.select(cfg, key)
+        require(isinstance(value, int | float) and not isinstance(value, bool),
+                f"{key} must be a number, got {value}: try {key}={example}")
+    for key in ("rerun", "channels_last"):
+        require(isinstance(plain[key], bool), f"{key} must be true or false, got {plain[key]}: try {key}=true")
+    require(plain["views_forward"] in ("fused", "per_view"),
+            f"views_forward must be fused or per_view, got {plain['views_forward']}: try views_forward=fused")
+    for key in ("temperature", "knn.temperature"):
+        require(OmegaConf.select(cfg, key) > 0, f"{key} must be above 0, got {OmegaConf.select(cfg, key)}: "
+                                                f"try {key}=0.5")
+    require(0 <= plain["tau_plus"] < 1, f"tau_plus is a probability in [0, 1), got {plain['tau_plus']}: "
+                                        "try tau_plus=0.1")
+    return plain
+
+
+def unread(cfg: DictConfig, overrides: list[str]) -> list[str]:
+    """Root knobs that were given on the command line and that no component's YAML reads."""
+    given = {item.split("=", 1)[0].lstrip("+") for item in overrides}
+    written = json.dumps(OmegaConf.to_container(cfg, resolve=False))
+    return [knob for knob in KNOBS if knob in given and f"${{{knob}}}" not in written]
