@@ -18,52 +18,54 @@ from contrastive import command_line
 from contrastive.settings import settings, unread
 
 
-@hydra.main(version_base="1.3", config_path="configs", config_name="train")
-@command_line.job
-def main(cfg: DictConfig) -> dict[str, Any]:
-    since = time.perf_counter()
-    plain = settings(cfg)
-    for knob in unread(cfg, HydraConfig.get().overrides.task):
-        print(f"warning: nothing reads {knob} here, so {knob}={plain[knob]} changes nothing")
-
-    from contrastive.build import build  # only now: importing torch takes seconds, and a mistake is answered at once
+def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
+    """One run of a resolved configuration in the directory `path`, from wherever it stands there to its result."""
+    from contrastive.build import build  # only here: importing torch takes seconds, and a mistake is answered at once
     from contrastive.environment import describe
     from contrastive.pretrain import fit
     from contrastive.report import summary
     from contrastive.run import Run
 
-    built = build(plain)
+    since = time.perf_counter()
+    built = build(cfg)
+    trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
     environment = describe(built.device, precision=built.precision, data=built.data_hash)
-
-    path = Path(HydraConfig.get().runtime.output_dir)
-    with Run(path, config=plain, environment=environment, rerun=plain["rerun"]) as run:
+    with Run(path, config=cfg, environment=environment, rerun=cfg["rerun"]) as run:
         if run.result is not None:
             summary.already_done(run)
             return run.result
         summary.heading(built, run)
-        trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
         state = run.restore(built.device)
-        untrained = evaluator.everything(encoder) if state is None else state["untrained"]
         if state is None:
+            untrained = evaluator.everything(encoder)
             run.log(0, 0, summary.named("test", untrained))
         else:
+            untrained = state["untrained"]
             trainer.load(state)
             print(f"resuming after epoch {state['epoch']} of {trainer.epochs}")
 
         def monitor(epoch: int) -> dict[str, float]:
-            every = plain["knn"]["every"]
+            every = cfg["knn"]["every"]
             return summary.named("test", evaluator.nearest(encoder)) if every and epoch % every == 0 else {}
 
         fit(trainer, built.loader, run, state=state, keep={"untrained": untrained}, monitor=monitor,
-            log_every=plain["log_every"], checkpoint_every=plain["checkpoint_every"])
+            log_every=cfg["log_every"], checkpoint_every=cfg["checkpoint_every"])
         trained = evaluator.everything(encoder)
-        step = trainer.epochs * len(built.loader)
-        run.log(step, trainer.epochs, summary.named("test", trained))
+        run.log(trainer.epochs * len(built.loader), trainer.epochs, summary.named("test", trained))
         result = {"status": "done", "test": trained, "untrained": untrained, "audit": {},
                   "protocol": evaluator.protocol(), "time": {"seconds": time.perf_counter() - since}}
         run.finish(result, encoder)
         summary.finished(run, environment)
         return result
+
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+@command_line.job
+def main(cfg: DictConfig) -> dict[str, Any]:
+    plain = settings(cfg)
+    for knob in unread(cfg, HydraConfig.get().overrides.task):
+        print(f"warning: nothing reads {knob} here, so {knob}={plain[knob]} changes nothing")
+    return run(plain, Path(HydraConfig.get().runtime.output_dir))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a refusal, 130 Ctrl-C.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -24,6 +25,7 @@ from contrastive.refusal import Refusal
 from contrastive.report.sweep import Job, table
 from contrastive.settings import FREE
 
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 LONGEST = 120  # characters of a directory's name
 
 
@@ -58,6 +60,7 @@ def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]
                 return task(cfg)
             except Exception as error:  # raised again by start: Hydra would print its own account of it first
                 _failures.append(error)
+                _remove_if_empty()
                 return {}
         record = Job(list(HydraConfig.get().overrides.task), Path(HydraConfig.get().runtime.output_dir))
         _jobs.append(record)
@@ -68,7 +71,7 @@ def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]
             print(f"failed: {record.failure}", file=sys.stderr)
             if sentence(error) is None:
                 traceback.print_exc()
-            _remove_if_empty(record.path)
+            _remove_if_empty()
             raise
         return record.result
 
@@ -94,8 +97,6 @@ def start(main: Callable[[], Any]) -> int:
         if said is None:
             raise
         print(f"error: {said}", file=sys.stderr)
-        if HydraConfig.initialized():
-            _remove_if_empty(Path(HydraConfig.get().runtime.output_dir))
         return 2
     finally:
         if _jobs:
@@ -120,14 +121,14 @@ def sentence(error: BaseException) -> str | None:
         return f"there is no setting {unknown[1]}: try python train.py --cfg job to see them all"
     choice = re.search(r"Could not find '([^/']+)/([^']+)'", lines[0]) if lines else None
     if choice:
-        options = sorted(p.stem for p in (Path("configs") / choice[1]).glob("*.yaml"))
+        options = sorted(p.stem for p in (CONFIGS / choice[1]).glob("*.yaml"))
         known = f", known are {', '.join(options)}" if options else ""
         return f"there is no {choice[1]}={choice[2]}{known}: try python train.py --help"
     last = chain[-1]
     return f"{' '.join(lines[:1])} {'' if last is error else last}".strip() + ": try python train.py --cfg job"
 
 
-def _remove_if_empty(path: Path) -> None:
-    """Leave no empty directory behind a refusal."""
-    if path.is_dir() and not any(path.iterdir()):
-        path.rmdir()
+def _remove_if_empty() -> None:
+    """Leave no empty run directory, which Hydra makes early, behind a refusal."""
+    with contextlib.suppress(OSError):
+        os.removedirs(HydraConfig.get().runtime.output_dir)

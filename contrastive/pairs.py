@@ -26,6 +26,11 @@ class Identity(NamedTuple):
     label: Tensor | None
     bias: Tensor | None
 
+    def over(self, dim: int) -> "Identity":
+        """Every field with a new dimension of size 1 at `dim`, to broadcast along it."""
+        label, bias = (None if value is None else value.unsqueeze(dim) for value in (self.label, self.bias))
+        return Identity(self.row.unsqueeze(dim), self.image.unsqueeze(dim), label, bias)
+
 
 Relation = Callable[[Identity, Identity], Tensor]
 
@@ -87,9 +92,7 @@ class Pairs:
 
     def related(self, relation: Relation) -> Tensor:
         """(A, A) bool: which others stand in the relation to each anchor."""
-        anchor = Identity(*(None if v is None else v[:, None] for v in self.identity))
-        other = Identity(*(None if v is None else v[None, :] for v in self.identity))
-        return relation(anchor, other)
+        return relation(self.identity.over(1), self.identity.over(0))
 
     def log_sum_exp(self, relation: Relation) -> Tensor:
         """(A,): log Σ_j e^{s_ij} over the related j; -inf (with zero gradient) where there is none."""

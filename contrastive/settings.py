@@ -1,7 +1,7 @@
 """The root settings: their ranges, and which of them belong to a run's identity. Imports no torch: answers at once."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,13 +18,12 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
     Raises:
         Refusal: a value of the wrong kind or out of range.
     """
-    plain = OmegaConf.to_container(cfg, resolve=True)
-    assert isinstance(plain, dict)
-    for key, least, example in (("epochs", 1, 60), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
+    plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
+    for key, least, whole in (("epochs", 1, 60), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
                                 ("checkpoint_every", 1, 1), ("seed", 0, 0), ("knn.every", 0, 1), ("knn.k", 1, 20)):
         value = OmegaConf.select(cfg, key)
         require(isinstance(value, int) and not isinstance(value, bool) and value >= least,
-                f"{key} must be a whole number of at least {least}, got {value}: try {key}={example}")
+                f"{key} must be a whole number of at least {least}, got {value}: try {key}={whole}")
     for key, example in (("temperature", 0.5), ("tau_plus", 0.1), ("knn.temperature", 0.5)):
         value = OmegaConf.select(cfg, key)
         require(isinstance(value, int | float) and not isinstance(value, bool),

@@ -62,5 +62,5 @@ def fingerprint(data: Data) -> str:
         for value in (split.image, split.label, split.bias):
             if value is not None:
                 digest.update(repr((tuple(value.shape), value.dtype)).encode())
-                digest.update(memoryview(value.contiguous().numpy()).cast("B"))
+                digest.update(value.contiguous().numpy().tobytes())
     return digest.hexdigest()

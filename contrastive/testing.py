@@ -37,7 +37,7 @@ def build(group: str, name: str, **arguments: Any) -> Any:
         raise NotImplementedCase(f"{group}={name}")
     root = OmegaConf.load(CONFIGS / "train.yaml")
     node = OmegaConf.merge(OmegaConf.load(path), arguments)
-    knobs = {key: root[key] for key in ("temperature", "tau_plus")}
+    knobs = {key: OmegaConf.select(root, key) for key in ("temperature", "tau_plus")}
     return instantiate(OmegaConf.create({**knobs, "node": node}).node, _convert_="all")
 
 

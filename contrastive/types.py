@@ -4,7 +4,7 @@ B images in a batch, V views of each, A = B·V anchors, M = V - 1 positives of a
 C classes, N images of a split. Images are uint8 (N, 3, H, W), labels and biases int64 (N,), label -1 means unlabeled.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,10 +22,10 @@ class Split:
         return len(self.image)
 
     def __getitem__(self, index: Tensor) -> "Split":
-        return Split(*(None if (value := getattr(self, f.name)) is None else value[index] for f in fields(self)))
+        return Split(self.image[index], self.label[index], None if self.bias is None else self.bias[index])
 
     def to(self, device: torch.device) -> "Split":
-        return Split(*(None if (value := getattr(self, f.name)) is None else value.to(device) for f in fields(self)))
+        return Split(self.image.to(device), self.label.to(device), None if self.bias is None else self.bias.to(device))
 
 
 @dataclass(frozen=True)

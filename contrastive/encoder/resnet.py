@@ -29,7 +29,7 @@ class ResNet(nn.Module):
         self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
-        channels = width
+        stages, channels = [], width
         for i, count in enumerate(counts):
             stage, planes = [], width * 2**i
             for j in range(count):
@@ -40,7 +40,8 @@ class ResNet(nn.Module):
                                              nn.BatchNorm2d(planes * block.expansion))
                 stage.append(block(channels, planes, stride, shortcut))
                 channels = planes * block.expansion
-            setattr(self, f"layer{i + 1}", nn.Sequential(*stage))
+            stages.append(nn.Sequential(*stage))
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.dim = channels
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

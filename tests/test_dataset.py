@@ -1,0 +1,161 @@
+"""Datasets: the embedded digits, folders with everything that can be wrong with them, CIFAR-10's genuine format."""
+
+import hashlib
+import os
+import pickle
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.dataset.cifar10 import cifar10
+from contrastive.dataset.digits import digits
+from contrastive.dataset.image_folder import image_folder
+from contrastive.refusal import Refusal
+from contrastive.split import channel_stats, fingerprint
+
+REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def test_digits_have_fixed_stratified_splits():
+    data = digits(size=16)
+    assert len(data.pretrain) + len(data.test) == 1797
+    assert data.pretrain.image.shape[1:] == (3, 16, 16)
+    assert data.pretrain.image.dtype == torch.uint8
+    assert len(data.probe_train) + len(data.probe_val) == len(data.pretrain)
+    for split in (data.test.label, data.probe_val.label):
+        counts = torch.bincount(split, minlength=10)
+        assert counts.max() - counts.min() <= 2
+    assert fingerprint(data) == fingerprint(digits(size=16)) != fingerprint(digits(size=8))
+    images = {row.numpy().tobytes() for row in digits(size=8).test.image}
+    assert sum(row.numpy().tobytes() in images for row in digits(size=8).pretrain.image) <= 2  # no leak but twins
+
+
+def test_channel_stats():
+    image = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
+    mean, std = channel_stats(image)
+    scaled = image.double() / 255
+    assert mean == pytest.approx(scaled.mean((0, 2, 3)).tolist())
+    assert std == pytest.approx(scaled.std((0, 2, 3), correction=0).tolist())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """20 training and 4 test images per class, in every mode and shape."""
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 20), ("test", 4)):
+        for c, name in enumerate(("ant", "bee")):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(n):
+                mode, shape = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))][i % 4]
+                pixels = rng.integers(0, 200, shape, dtype=np.uint8) + 50 * c
+                Image.fromarray(pixels.astype(np.uint8), mode).save(tmp_path / part / name / f"{i:03}.png")
+    return tmp_path
+
+
+def load(folder: Path, size: int | None = 12):
+    return image_folder(root=str(folder), size=size, cache=str(folder / "cache"))
+
+
+def test_image_folder_takes_any_mode_and_shape(folder):
+    data = load(folder)
+    assert data.classes == ("ant", "bee")
+    assert data.pretrain.image.shape == (40, 3, 12, 12)
+    assert data.test.image.shape == (8, 3, 12, 12)
+    exact = np.array(Image.open(folder / "train/ant/000.png"))
+    assert np.array_equal(data.pretrain.image[0].permute(1, 2, 0).numpy(), exact)
+    grey = data.pretrain.image[1]
+    assert torch.equal(grey[0], grey[2])
+
+
+def test_image_folder_cache_is_keyed_by_content(folder):
+    first = load(folder)
+    kept = {p: p.stat().st_mtime_ns for p in (folder / "cache").iterdir()}
+    assert len(kept) == 2
+    assert fingerprint(load(folder)) == fingerprint(first)
+    assert {p: p.stat().st_mtime_ns for p in (folder / "cache").iterdir()} == kept
+    path = folder / "train/ant/000.png"
+    before = path.stat()
+    pixels = np.array(Image.open(path))
+    pixels[0, 0] ^= 1
+    Image.fromarray(pixels).save(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert fingerprint(load(folder)) != fingerprint(first)
+
+
+def test_a_broken_image_is_named_and_nothing_else_is_lost(folder, capsys):
+    whole = load(folder)
+    (folder / "train/bee/005.png").write_bytes(b"\x89PNG not really")
+    data = load(folder)
+    assert "train/bee/005.png" in capsys.readouterr().out
+    assert len(data.pretrain) == 39
+    assert torch.equal(data.test.image, whole.test.image)
+    truncated = folder / "train/ant/004.png"
+    truncated.write_bytes(truncated.read_bytes()[:200])
+    assert len(load(folder).pretrain) == 38
+
+
+def test_image_folder_refusals(folder, tmp_path_factory):
+    empty = tmp_path_factory.mktemp("empty")
+    for arguments, said in (({"root": None}, "dataset.root=PATH"), ({"size": None}, "dataset.size=32"),
+                            ({"root": str(empty)}, "train"), ({"root": str(folder / "no")}, "is not a folder")):
+        with pytest.raises(Refusal, match=said):
+            image_folder(**{"root": str(folder), "size": 12, "cache": str(empty), **arguments})
+    (empty / "train").mkdir()
+    (empty / "test").mkdir()
+    with pytest.raises(Refusal, match="class folders"):
+        load(empty)
+    for name in ("ant", "bee"):
+        (empty / "train" / name).mkdir()
+    with pytest.raises(Refusal, match="no images"):
+        load(empty)
+    (folder / "test/wasp").mkdir()
+    with pytest.raises(Refusal, match="wasp"):
+        load(folder)
+
+
+def test_cifar10_reads_the_genuine_format(tmp_path, monkeypatch):
+    base = tmp_path / "cifar-10-batches-py"
+    base.mkdir()
+    rng = np.random.default_rng(0)
+    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+        batch = {"data": rng.integers(0, 256, (20, 3072), dtype=np.uint8), "labels": [i % 10 for i in range(20)]}
+        (base / name).write_bytes(pickle.dumps(batch))
+    names = [f"class{i}" for i in range(10)]
+    (base / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
+    data = cifar10(root=str(tmp_path))
+    assert data.pretrain.image.shape == (100, 3, 32, 32)
+    assert data.classes == tuple(names)
+    raw = pickle.loads((base / "data_batch_1").read_bytes())["data"][0]
+    assert np.array_equal(data.pretrain.image[0].numpy().reshape(-1), raw)
+
+
+def test_cifar10_offline_says_which_file_goes_where(tmp_path, monkeypatch):
+    from urllib.error import URLError
+
+    def blocked(*_: object, **__: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", blocked)
+    with pytest.raises(Refusal, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
+        cifar10(root=str(tmp_path))
+
+
+@pytest.mark.skipif(not (REAL / "cifar10_jpeg.tar.xz").exists(), reason="the real images are not beside the checkout")
+def test_real_images_as_a_folder(tmp_path):
+    wanted = {f"{part}/{name}/{i:04}.jpg" for part in ("train", "test") for name in ("cat", "ship") for i in range(30)}
+    with tarfile.open(REAL / "cifar10_jpeg.tar.xz") as archive:
+        for member in archive:
+            if member.name.removeprefix("./") in wanted:
+                archive.extract(member, tmp_path, filter="data")
+                wanted.discard(member.name.removeprefix("./"))
+            if not wanted:
+                break
+    data = image_folder(root=str(tmp_path), size=32, cache=str(tmp_path / "cache"))
+    assert data.classes == ("cat", "ship")
+    assert 0.3 < data.mean[0] < 0.7
+    assert len({hashlib.sha256(i.numpy().tobytes()).digest() for i in data.pretrain.image}) == len(data.pretrain)

@@ -1,0 +1,53 @@
+"""Encoders, heads and schedules."""
+
+import math
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from contrastive.head.mlp import MLP
+from contrastive.testing import build
+
+
+@pytest.mark.parametrize(("depth", "dim"), [(18, 512), (34, 512), (50, 2048)])
+def test_width_64_is_torchvisions_network_but_for_the_stem(depth, dim):
+    torch.manual_seed(0)
+    ours = build("encoder", f"resnet{depth}").eval()
+    theirs = getattr(torchvision.models, f"resnet{depth}")()
+    theirs.conv1, theirs.maxpool, theirs.fc = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity(), nn.Identity()
+    theirs.load_state_dict(ours.state_dict())  # the same names and shapes
+    x = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(ours(x), theirs.eval()(x))
+    assert ours.dim == dim
+
+
+def test_initialisation_is_torchvisions():
+    torch.manual_seed(0)
+    ours = build("encoder", "resnet18").layer4[1].conv2.weight
+    assert ours.std().item() == pytest.approx(math.sqrt(2 / (512 * 9)), rel=0.02)  # Kaiming, fan out
+
+
+def test_width_scales_every_stage():
+    narrow = build("encoder", "resnet18", width=8)
+    assert narrow.dim == 64
+    assert narrow(torch.randn(2, 3, 16, 16)).shape == (2, 64)
+
+
+def test_heads():
+    x = torch.randn(6, 10)
+    assert build("head", "linear", in_dim=10)(x).shape == (6, 128)
+    assert torch.equal(build("head", "identity", in_dim=10)(x), x)
+    mlp = MLP(in_dim=10, hidden_dim=None, out_dim=4)
+    assert mlp(x).shape == (6, 4)
+    assert [type(layer) for layer in mlp] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]
+    assert mlp[0].bias is None
+
+
+def test_schedules():
+    assert build("schedule", "constant")(3.7, 10) == 1
+    cosine = build("schedule", "cosine", warmup_epochs=2, final=0.1)
+    assert [cosine(e, 10) for e in (0, 1, 2)] == [0, 0.5, 1]
+    assert cosine(6, 10) == pytest.approx(0.55)
+    assert cosine(10, 10) == pytest.approx(0.1)

@@ -1,0 +1,92 @@
+"""kNN and the linear probe."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from contrastive.accuracy import top
+from contrastive.features import extract, state_hash
+from contrastive.metric.geometry import alignment, uniformity
+from contrastive.metric.knn import knn, vote
+from contrastive.testing import build, raw_inputs
+from contrastive.types import Features, Split
+
+
+def test_knn_goldens(golden):
+    z = raw_inputs({"kind": "hash", "V": 2, "B": 40, "D": 16})
+    label = torch.arange(40) % 5
+    for case in golden["extra"]["knn"]:
+        scores = vote(z[:, 0], label, z[:, 1], n_classes=5, k=case["k"], temperature=case["T"])
+        assert scores.argmax(1).tolist() == case["pred"]
+        torch.testing.assert_close(scores[0], torch.tensor(case["scores_query0"]), rtol=2e-5, atol=1e-4)
+        assert top(scores, label, 1) == case["acc1"]
+        assert top(scores, label, 5) == case["acc5"]
+
+
+def test_knn_equals_a_loop():
+    rng = torch.Generator().manual_seed(0)
+    bank, query = torch.randn(60, 6, generator=rng), torch.randn(9, 6, generator=rng)
+    label = torch.randint(0, 3, (60,), generator=rng)
+    got = vote(bank, label, query, n_classes=3, k=7, temperature=0.3)
+    for q, row in zip(query, got, strict=True):
+        similarity = sorted(((F.cosine_similarity(q, b, dim=0).item(), int(c)) for b, c in
+                             zip(bank, label, strict=True)), reverse=True)[:7]
+        expected = [sum(pow(2.718281828459045, s / 0.3) for s, c in similarity if c == k) for k in range(3)]
+        assert row.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_knn_leaves_unlabeled_images_out_and_lowers_k():
+    bank = Features(torch.eye(4).repeat(10, 1), torch.tensor([0, 1, -1, -1]).repeat(10))
+    found = knn(bank, Features(torch.eye(4)[:2], torch.tensor([0, 1])), n_classes=2, k=200, temperature=0.5)
+    assert found == {"knn_top1": 100.0, "knn_top5": 100.0}
+
+
+def blobs(n: int, seed: int, noise: float = 1.0) -> Features:
+    rng = torch.Generator().manual_seed(seed)
+    label = torch.arange(n) % 4
+    centre = 3 * F.one_hot(label, 8).float()
+    return Features(torch.randn(n, 8, generator=rng) * noise + centre, label)
+
+
+def test_probe_equals_scikit_learn():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    probe = build("probe", "linear", max_iter=500)
+    train = blobs(300, 0, 2.0)
+    x = (train.h - train.h.mean(0)) / train.h.std(0)
+    ours = probe.fit(x, train.label, 4, 1e-2)
+    theirs = linear_model.LogisticRegression(C=1 / (1e-2 * 300), max_iter=1000, tol=1e-8).fit(x.numpy(),
+                                                                                          train.label.numpy())
+    torch.testing.assert_close(ours[:-1].T.contiguous(), torch.from_numpy(theirs.coef_).float(), rtol=1e-2, atol=2e-3)
+
+
+def test_probe_is_deterministic_selects_on_val_and_sees_the_signal():
+    probe = build("probe", "linear")
+    train, val, test = blobs(200, 0), blobs(50, 1), blobs(400, 2)
+    first, again = (probe(train, val, test, 4) for _ in range(2))
+    assert first == again
+    assert first["linear_top1"] > 90
+    assert first["few_shot_top1"] > 70
+    shuffled = Features(test.h, test.label[torch.randperm(400, generator=torch.Generator().manual_seed(0))])
+    assert probe(train, val, shuffled, 4)["linear_top1"] < 40
+    strict = build("probe", "linear", l2=[1e3, 1e-3])
+    assert strict(train, val, test, 4)["linear_top1"] > 90  # val rejects the strength that learns nothing
+
+
+def test_extract_freezes_and_restores():
+    encoder = build("encoder", "resnet18", width=2).train()
+    before = state_hash(encoder)
+    split = Split(torch.randint(0, 256, (7, 3, 8, 8), dtype=torch.uint8), torch.arange(7))
+    found = extract(encoder, split, lambda x: x / 255, lambda: torch.autocast("cpu", enabled=False))
+    assert found.h.shape == (7, 16)
+    assert not found.h.requires_grad
+    assert encoder.training
+    assert state_hash(encoder) == before
+    encoder.bn1.running_mean += 1e-6
+    assert state_hash(encoder) != before
+
+
+def test_alignment_and_uniformity_goldens(golden):
+    z = F.normalize(raw_inputs({"kind": "hash", "V": 2, "B": 8, "D": 16}), dim=-1)
+    values = {case["loss"]: case["value"] for case in golden["cases"] if case["id"] in (646, 647)}
+    assert alignment(z[:, 0], z[:, 1]).item() == pytest.approx(values["align"], rel=1e-9)
+    assert uniformity(z[:, 0]).item() == pytest.approx(values["uniform"], rel=1e-9)

@@ -1,0 +1,202 @@
+"""The three self-supervised losses against the goldens, against slow transcriptions, and in their limits."""
+
+import math
+from itertools import combinations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrastive.pairs import log_sub_exp, masked_log_sum_exp
+from contrastive.refusal import Refusal
+from contrastive.testing import build, check, main, raw_inputs
+
+NAMES = ("nt_xent", "debiased_neg", "debiased_pos")
+
+
+def embeddings(b: int, v: int, d: int = 8, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(b, v, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def slow(name: str, z: torch.Tensor, *, t: float, tau: float = 0.1, label: list[int] | None = None,
+         drop: bool = False, semantics: str = "paper") -> float:
+    """The papers' formulas for views 0 and 1 (further views: pos-grouping), one exponential at a time."""
+    z = torch.nn.functional.normalize(z, dim=-1)
+    images, views = z.shape[:2]
+    n = 2 * images - 2
+    total = 0.0
+    for i in range(images):
+        for a in (0, 1):
+            def e(j: int, w: int, i: int = i, a: int = a) -> float:
+                return math.exp(float(z[i, a] @ z[j, w]) / t)
+
+            kept = [e(j, w) for j in range(images) for w in (0, 1)
+                    if j != i and not (drop and label[j] == label[i])]
+            false = [e(j, w) for j in range(images) for w in (0, 1) if j != i and drop and label[j] == label[i]]
+            positives = [e(i, 1 - a), *(e(i, w) for w in range(2, views))]
+            mate, mean_positive = positives[0], sum(positives) / len(positives)
+            if name == "nt_xent":
+                total -= math.log(mate / (mate + sum(kept)))
+            elif name == "debiased_neg":
+                g = max((sum(kept) / n - tau * mean_positive) / (1 - tau), math.exp(-1 / t))
+                total -= math.log(mate / (mate + n * g))
+            elif semantics == "paper":
+                own = 0.0 if drop else math.exp(1 / t)
+                numerator = (sum(kept) + mean_positive + own) / (n + 2) - (1 - tau) * sum(kept) / n
+                numerator = max(numerator, tau * math.exp(-1 / t))
+                total -= math.log(numerator / (numerator + n * tau * sum(kept) / n))
+            else:
+                numerator = sum(kept) + sum(false) + mate + math.exp(1 / t) - (1 - tau) * sum(kept)
+                total -= math.log(numerator / (numerator + n * tau * sum(kept)))
+    return total / (2 * images)
+
+
+def test_every_golden_case_of_these_losses(golden):
+    verdicts = [(case, *check(case)) for case in golden["cases"] if case["loss"].startswith(NAMES)]
+    failed = [(case["id"], case["loss"], seen) for case, verdict, seen in verdicts if verdict == "failed"]
+    assert not failed
+    assert sum(verdict == "passed" for _, verdict, _ in verdicts) >= 148
+    assert {verdict for _, verdict, _ in verdicts} == {"passed", "out of domain"}
+
+
+def test_the_checker_fails_on_a_wrong_number(golden, tmp_path, capsys):
+    import json
+    case = dict(golden["cases"][0])
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"cases": [case, {**case, "value": case["value"] * (1 + 1e-8)},
+                                          {**case, "loss": "no_such_loss"}]}))
+    assert main(str(path)) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 1 not implemented"
+
+
+@pytest.mark.parametrize("t", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize(("name", "extra"), [("nt_xent", {}), ("debiased_neg", {}), ("debiased_pos", {}),
+                                             ("debiased_pos", {"semantics": "released"})])
+def test_equals_the_slow_transcription(name, extra, drop, t):
+    z, label = embeddings(12, 2), [i % 3 for i in range(12)]
+    loss = build("loss", name, temperature=t, drop_false_negatives=drop, **extra)
+    assert loss(z, torch.tensor(label)).item() == pytest.approx(slow(name, z, t=t, label=label, drop=drop, **extra),
+                                                                rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_pos_grouping_averages_the_positives(name):
+    z = embeddings(10, 4)
+    loss = build("loss", name, aggregation="pos_grouping")
+    assert loss(z).item() == pytest.approx(slow(name, z, t=0.5), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_loss_combination_is_the_mean_over_pairs_of_views(name):
+    z = embeddings(10, 4)
+    expected = [slow(name, z[:, list(two)], t=0.5) for two in combinations(range(4), 2)]
+    assert build("loss", name)(z).item() == pytest.approx(sum(expected) / 6, rel=1e-9)
+
+
+def test_limits():
+    z = embeddings(16, 2)
+    plain = build("loss", "nt_xent")(z)
+    torch.testing.assert_close(build("loss", "debiased_neg", tau_plus=0)(z), plain, rtol=1e-12, atol=0)
+    same = torch.ones(16, 2, 4, dtype=torch.float64)
+    for name in NAMES[:2]:
+        assert build("loss", name)(same).item() == pytest.approx(math.log(31), rel=1e-12)
+    assert build("loss", "debiased_pos")(same).item() == pytest.approx(math.log(31), rel=1e-12)
+    for name in NAMES:
+        assert build("loss", name)(embeddings(1, 2)).item() == 0
+        assert build("loss", name, drop_false_negatives=True)(z, torch.zeros(16).long()).isfinite()
+    assert build("loss", "nt_xent", drop_false_negatives=True)(z, torch.zeros(16).long()).item() == 0
+
+
+def test_unlabeled_images_are_never_false_negatives():
+    z = embeddings(8, 2)
+    oracle = build("loss", "nt_xent", drop_false_negatives=True)
+    torch.testing.assert_close(oracle(z, torch.full((8,), -1)), build("loss", "nt_xent")(z))
+
+
+@pytest.mark.parametrize("aggregation", ["loss_combination", "pos_grouping"])
+@pytest.mark.parametrize("t", [0.005, 0.01, 0.07, 0.5])
+@pytest.mark.parametrize("name", NAMES)
+def test_finite_in_float32_at_any_temperature(name, t, aggregation):
+    near = torch.ones(8, 2, 4) + 1e-3 * embeddings(8, 2, 4, dtype=torch.float32)
+    opposed = torch.ones(8, 2, 4) * torch.tensor([1.0, -1.0])[None, :, None]
+    for z in (embeddings(8, 2, dtype=torch.float32), near, opposed, embeddings(2, 2, dtype=torch.float32)):
+        for drop in (False, True):
+            z = z.detach().clone().requires_grad_()
+            loss = build("loss", name, temperature=t, aggregation=aggregation, drop_false_negatives=drop)
+            value = loss(z, torch.arange(len(z)) % 2)
+            value.backward()
+            assert value.isfinite()
+            assert z.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_autocast_does_not_reach_the_loss(name):
+    z = embeddings(16, 2, dtype=torch.float32)
+    loss = build("loss", name, temperature=0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = loss(z)
+    assert inside.dtype == torch.float32
+    torch.testing.assert_close(inside, loss(z), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradcheck(name):
+    z = embeddings(5, 2, 3).requires_grad_()
+    assert torch.autograd.gradcheck(build("loss", name), (z,))
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_the_floor_is_reported(name):
+    if name == "debiased_neg":  # every image alone on its axis: positives so near that the correction wins
+        z, tau_plus = torch.eye(4, dtype=torch.float64)[:, None].repeat(1, 2, 1), 0.5
+    else:
+        z, tau_plus = raw_inputs({"kind": "flip", "V": 2, "B": 2, "D": 4}), 0.05
+    loss = build("loss", name, temperature=0.5, tau_plus=tau_plus)
+    (pairs,) = loss.pairs(z)
+    assert loss.diagnostics(pairs)["clamped"] > 0
+    assert loss(z).isfinite()
+    (spread,) = loss.pairs(embeddings(16, 2))
+    assert build("loss", name).diagnostics(spread)["clamped"] == 0
+
+
+def test_refusals_say_what_to_type():
+    for name, arguments in (("nt_xent", {"temperature": 0}), ("debiased_neg", {"tau_plus": 1.5}),
+                            ("debiased_pos", {"tau_plus": 0}), ("debiased_pos", {"semantics": "both"}),
+                            ("debiased_neg", {"aggregation": "sum"})):
+        with pytest.raises(Exception, match="try ") as caught:
+            build("loss", name, **arguments)
+        assert isinstance(caught.value.__cause__, Refusal)
+    with pytest.raises(Refusal, match="try "):
+        build("loss", "nt_xent")(embeddings(4, 1))
+    with pytest.raises(Refusal, match="labels"):
+        build("loss", "nt_xent", drop_false_negatives=True)(embeddings(4, 2))
+    with pytest.raises(Refusal, match="loss_combination"):
+        build("loss", "nt_xent", aggregation="pos_grouping")(embeddings(4, 3))
+    with pytest.raises(Refusal, match="semantics=paper"):
+        build("loss", "debiased_pos", aggregation="pos_grouping", semantics="released")(embeddings(4, 3))
+    with pytest.raises(Refusal, match="batch_size=5"):
+        build("loss", "debiased_pos", tau_plus=0.1).check_config(batch_size=4)
+
+
+finite = st.floats(-50, 50)
+
+
+@given(finite, st.floats(1e-6, 50))
+def test_log_sub_exp(y, gap):
+    x = torch.tensor(y + gap, dtype=torch.float64)
+    expected = math.log(math.expm1(gap)) + y if gap < 30 else y + gap
+    assert log_sub_exp(x, torch.tensor(y, dtype=torch.float64)).item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert log_sub_exp(torch.tensor(y), x.float()).item() == -math.inf
+
+
+def test_masked_log_sum_exp_of_nothing_is_minus_infinity_without_gradient():
+    x = torch.randn(3, 4, requires_grad=True)
+    keep = torch.tensor([[True] * 4, [False] * 4, [True, False, False, False]])
+    value = masked_log_sum_exp(x, keep)
+    assert value[1] == -math.inf
+    torch.testing.assert_close(value[[0, 2]], torch.stack([x[0].logsumexp(0), x[2, 0]]))
+    value[[0, 2]].sum().backward()
+    assert x.grad.isfinite().all()
+    assert (x.grad[1] == 0).all()
