@@ -35,8 +35,8 @@ lint: $(VENV)/.done  ## ruff and mypy
 bench: $(VENV)/.done  ## measure speed side by side and write docs/results/bench-<device>.json
 	$(RUN) scripts/benchmark.py
 
-reproduce-table: $(VENV)/.done  ## rebuild a table of configs/table: TABLE=digits (default), debiased_positive, ...
-	$(RUN) scripts/reproduce_table.py $(TABLE)
+reproduce-table: $(VENV)/.done  ## rebuild a table of configs/table: TABLE=digits (default), debiased_positive; ARGS for every row
+	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS)
 
 tensorboard: $(VENV)/.done  ## show the curves of every run under outputs/
 	$(VENV)/bin/tensorboard --logdir outputs

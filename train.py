@@ -29,7 +29,8 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
     since = time.perf_counter()
     built = build(cfg)
     trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
-    environment = describe(built.device, precision=built.precision, data=built.data_hash)
+    environment = describe(built.device, precision=built.precision, data=built.data_hash,
+                           facts=evaluator.data.facts)
     with Run(path, config=cfg, environment=environment, rerun=cfg["rerun"]) as run:
         if run.result is not None:
             summary.already_done(run)
@@ -37,7 +38,7 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
         summary.heading(built, run)
         state = run.restore(built.device)
         if state is None:
-            untrained = evaluator.everything(encoder)
+            untrained = evaluator.everything(encoder).test
             run.log(0, 0, summary.named("test", untrained))
         else:
             untrained = state["untrained"]
@@ -50,9 +51,12 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
 
         fit(trainer, built.loader, run, state=state, keep={"untrained": untrained}, monitor=monitor,
             log_every=cfg["log_every"], checkpoint_every=cfg["checkpoint_every"])
-        trained = evaluator.everything(encoder)
-        run.log(trainer.epochs * len(built.loader), trainer.epochs, summary.named("test", trained))
-        result = {"status": "done", "test": trained, "untrained": untrained, "audit": {},
+        trained = evaluator.everything(encoder, trainer.objective.classifier)
+        run.log(trainer.epochs * len(built.loader), trainer.epochs,
+                {**summary.named("test", trained.test), **summary.flat("audit", trained.audit)})
+        for kind, cosines in trained.cosines.items():
+            run.histogram(trainer.epochs * len(built.loader), f"similarity/{kind}", cosines)
+        result = {"status": "done", "test": trained.test, "val": trained.val, "untrained": untrained, "audit": trained.audit,
                   "protocol": evaluator.protocol(), "time": {"seconds": time.perf_counter() - since}}
         run.finish(result, encoder)
         summary.finished(run, environment)

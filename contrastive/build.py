@@ -14,6 +14,7 @@ from torch import Tensor
 
 from contrastive import precision as precisions
 from contrastive.evaluate import Evaluator
+from contrastive.image import blur_uint8
 from contrastive.loader import Loader
 from contrastive.objective import Objective
 from contrastive.pretrain import Trainer
@@ -87,31 +88,33 @@ def build(cfg: dict[str, Any]) -> Built:
     loss = make(cfg["loss"])
     regularizers = [make(cfg["regularizer"])] if cfg["regularizer"] else []
     augment, schedule, probe = (make(cfg[key]) for key in ("augmentation", "schedule", "probe"))
-    if hasattr(loss, "check_config"):
-        loss.check_config(batch_size=cfg["batch_size"])
-
+    for term in (loss, *regularizers):
+        term.check_config(batch_size=cfg["batch_size"])
     torch.manual_seed(derive(cfg["seed"], "weights"))
     encoder = make(cfg["encoder"])
     head = make(cfg["head"], in_dim=encoder.dim)
-    format = torch.channels_last if cfg["channels_last"] else torch.contiguous_format
-    encoder, head = encoder.to(device, memory_format=format), head.to(device)
-    optimizer = make(cfg["optimizer"])([*encoder.parameters(), *head.parameters()])
 
     data, data_hash = load_data(cfg["dataset"])
     labeled, biased = bool((data.pretrain.label >= 0).all()), data.pretrain.bias is not None
     for term in (loss, *regularizers):
         term.check_batch(batch_size=cfg["batch_size"], n_views=cfg["n_views"], has_label=labeled, has_bias=biased)
-    Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"])  # refused before anything moves
-    data = data.to(device)
+    objective = Objective(loss, regularizers, train=data.pretrain, n_classes=len(data.classes),
+                          feature_dim=encoder.dim, projection_dim=head.dim)
+    loader = Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"], sampler=cfg["sampler"],
+                    noise_frac=cfg["noise_frac"], blur_frac=cfg["blur_frac"], blur=blur_uint8)
 
+    data = data.to(device)
+    loader.split = data.pretrain
+    layout = torch.channels_last if cfg["channels_last"] else torch.contiguous_format
+    encoder, head, objective = encoder.to(device, memory_format=layout), head.to(device), objective.to(device)
+    optimizer = make(cfg["optimizer"])([*encoder.parameters(), *head.parameters(), *objective.parameters()])
     normalise = Normalise(data.mean, data.std, device, channels_last=cfg["channels_last"])
     autocast = precisions.autocast(precision, device)
-    trainer = Trainer(encoder, head, Objective(loss, regularizers), optimizer, schedule, augment, normalise, autocast,
+    trainer = Trainer(encoder, head, objective, optimizer, schedule, augment, normalise, autocast,
                       torch.amp.GradScaler(device.type, enabled=precision == "fp16"), cfg["n_views"],
                       cfg["views_forward"], cfg["epochs"], cfg["seed"])
     evaluator = Evaluator(data, normalise, autocast, probe, cfg["knn"]["k"], cfg["knn"]["temperature"])
-    return Built(trainer, Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"]), evaluator, device,
-                 precision, data_hash)
+    return Built(trainer, loader, evaluator, device, precision, data_hash)
 
 
 def make(node: dict[str, Any], **wiring: Any) -> Any:

@@ -29,8 +29,8 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def describe(device: torch.device, *, precision: str, data: str) -> dict[str, Any]:
-    """The record of environment.json; `data` is the fingerprint of the data."""
+def describe(device: torch.device, *, precision: str, data: str, facts: dict[str, str]) -> dict[str, Any]:
+    """The record of environment.json; `data` is the fingerprint of the data and `facts` what else it says of itself."""
     status = _git("status", "--porcelain")
     return {
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
@@ -38,6 +38,7 @@ def describe(device: torch.device, *, precision: str, data: str) -> dict[str, An
         "dirty": None if status is None else bool(status),
         "code": code_hash(),
         "data": data,
+        **facts,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "device": device_name(device),

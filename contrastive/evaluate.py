@@ -1,4 +1,4 @@
-"""What a frozen encoder is worth: kNN and a linear probe on the test split."""
+"""What a frozen encoder is worth: kNN, a linear probe and, on biased data, an audit; all on the test split."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,9 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from contrastive.accuracy import top
 from contrastive.features import extract, state_hash
+from contrastive.metric.bias import group_accuracy, own_bias, similarity_kinds
 from contrastive.metric.knn import knn
+from contrastive.probe.linear import LinearProbe
 from contrastive.types import Data, Features
+
+AUDITED = 2000  # test images whose pairs are compared: two million cosines
+
+
+@dataclass
+class Evaluation:
+    """`test`, `val` and `audit` as result.json holds them (percent), and cosines of test pairs for histograms.
+
+    `val` is for searches: the same read-outs on probe_val, which a search should hold out (dataset.hold_out=true).
+    """
+
+    test: dict[str, float]
+    val: dict[str, float]
+    audit: dict[str, Any]
+    cosines: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -22,7 +40,7 @@ class Evaluator:
     data: Data
     normalise: Callable[[Tensor], Tensor]
     autocast: Callable[[], torch.autocast]
-    probe: Callable[..., dict[str, float]]
+    probe: LinearProbe
     k: int
     temperature: float
 
@@ -34,20 +52,44 @@ class Evaluator:
     def _knn(self, bank: Features, test: Features) -> dict[str, float]:
         return knn(bank, test, n_classes=len(self.data.classes), k=self.k, temperature=self.temperature)
 
-    def everything(self, encoder: nn.Module) -> dict[str, float]:
-        """All test metrics, in percent.
+    def everything(self, encoder: nn.Module, classifier: nn.Linear | None = None) -> Evaluation:
+        """All test metrics. `classifier` is the linear layer a supervised term trained along, if there is one.
 
         Raises:
             RuntimeError: the encoder changed while it was evaluated.
         """
+        data, n = self.data, len(self.data.classes)
         before = state_hash(encoder)
         bank, val, test = (extract(encoder, s, self.normalise, self.autocast)
-                           for s in (self.data.pretrain, self.data.probe_val, self.data.test))
-        found = {**self._knn(bank, test),
-                 **self.probe(bank[self.data.probe_train], val, test, len(self.data.classes))}
+                           for s in (data.pretrain, data.probe_val, data.test))
+        labeled = bank[(bank.label >= 0).nonzero().squeeze(1)]
+        probed, scores = self.probe(bank[data.probe_train], val, labeled, test, n)
+        seen = {"linear_top1": probed.pop("val_top1")}
+        found, guesses = {**self._knn(bank, test), **probed}, {"linear": scores.argmax(1)}
+        if classifier is not None:
+            with torch.no_grad():
+                logits = classifier(test.h)
+                seen["classifier_top1"] = top(classifier(val.h), val.label, 1)
+            found |= {"classifier_top1": top(logits, test.label, 1), "classifier_top5": top(logits, test.label, 5)}
+            guesses["classifier"] = logits.argmax(1)
+        audit, cosines = self._audit(labeled, test, guesses) if test.bias is not None else ({}, {})
         if state_hash(encoder) != before:
             raise RuntimeError("the frozen encoder changed during its evaluation")
-        return found
+        return Evaluation(found, seen, audit, cosines)
+
+    def _audit(self, train: Features, test: Features,
+               guesses: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Accuracies by group for each read-out (`reported`: the classifier trained along where there is one, as the
+        papers do, else the linear probe), a linear read-out of the bias, and similarities by kind of pair."""
+        assert test.bias is not None and train.bias is not None
+        own = own_bias(self.data.pretrain, len(self.data.classes), len(self.data.biases))
+        audit: dict[str, Any] = {name: group_accuracy(guess, test.label, test.bias, own)
+                                 for name, guess in guesses.items()}
+        audit["reported"] = audit["classifier" if "classifier" in guesses else "linear"]
+        audit["bias_top1"] = self.probe.read_out(train.h, train.bias, test.h, test.bias, len(self.data.biases))
+        cosines = similarity_kinds(test.h[:AUDITED], test.label[:AUDITED], test.bias[:AUDITED])
+        audit["similarity"] = {kind: value.mean().item() for kind, value in cosines.items() if len(value)}
+        return audit, cosines
 
     def protocol(self) -> dict[str, Any]:
         """What the numbers mean, stored beside them."""
@@ -55,4 +97,5 @@ class Evaluator:
         return {"knn": f"cosine, k={k}, weights exp(cos/{self.temperature:g}), bank = labeled training images",
                 "linear": "logistic regression on frozen features (L-BFGS), strength chosen on probe_val, "
                           "then refitted on all labeled training images",
+                "classifier": "the linear classifier trained along, plain logits",
                 "epoch": "last"}

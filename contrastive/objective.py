@@ -1,33 +1,50 @@
-"""What is minimised: a loss plus weighted regularizers."""
+"""What is minimised: a loss plus regularizers."""
 
-from typing import Any
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from contrastive.term import Term
+from contrastive.types import Split
 
 
-class Objective:
-    """loss(z or h) + Σ regularizers, each on the station it declares in `reads`: features h or projections z.
+class Objective(nn.Module):
+    """loss + Σ regularizers, each on the station it declares in `reads`: features h, projections z, or logits.
 
     Called as `objective(h, z, label, bias)` with h (B, V, F), z (B, V, D); returns a scalar. Each term weighs itself.
+    When a term reads logits, one linear `classifier` on the features is trained along for all that do.
+
+    Args:
+        feature_dim, projection_dim: F and D. train: the training data, which terms may take priors from.
     """
 
-    def __init__(self, loss: Any, regularizers: list[Any]) -> None:
-        self.loss = loss
-        self.regularizers = regularizers
+    def __init__(self, loss: Term, regularizers: list[Term], *, train: Split, n_classes: int, feature_dim: int,
+                 projection_dim: int) -> None:
+        super().__init__()
+        self.loss, self.regularizers = loss, nn.ModuleList(regularizers)
+        self.classifier: nn.Linear | None = None
+        if any(term.reads == "logits" for term in (loss, *regularizers)):
+            self.classifier = nn.Linear(feature_dim, n_classes)
+        dims = {"features": feature_dim, "projections": projection_dim, "logits": n_classes}
+        for term in (loss, *regularizers):
+            term.prepare(train, n_classes=n_classes, dim=dims[term.reads])
 
-    def __call__(self, h: Tensor, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        total = self.loss(self._station(self.loss, h, z), label, bias)
+    def forward(self, h: Tensor, z: Tensor, label: Tensor, bias: Tensor | None) -> Tensor:
+        stations = self.stations(h, z)
+        total = self.loss(stations[self.loss.reads], label, bias)
         for term in self.regularizers:
-            total = total + term(self._station(term, h, z), label, bias)
+            total = total + term(stations[cast(Term, term).reads], label, bias)
         return total
 
     @torch.no_grad()
-    def diagnostics(self, h: Tensor, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        """The loss's own scalars for one batch, averaged over the ways it looks at its views."""
-        looks = [self.loss.diagnostics(p) for p in self.loss.pairs(self._station(self.loss, h, z), label, bias)]
-        return {key: torch.stack([look[key] for look in looks]).mean() for key in looks[0]}
+    def diagnostics(self, h: Tensor, z: Tensor, label: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
+        """The loss's own scalars for one batch."""
+        return self.loss.diagnostics(self.stations(h, z)[self.loss.reads], label, bias)
 
-    @staticmethod
-    def _station(term: Any, h: Tensor, z: Tensor) -> Tensor:
-        return h if term.reads == "features" else z
+    def stations(self, h: Tensor, z: Tensor) -> dict[str, Tensor]:
+        """What each name in `reads` stands for."""
+        if self.classifier is None:
+            return {"features": h, "projections": z}
+        with torch.autocast(h.device.type, enabled=False):
+            return {"features": h, "projections": z, "logits": self.classifier(h.float())}

@@ -51,6 +51,29 @@ def other_class(anchor: Identity, other: Identity) -> Tensor:
     return other_image(anchor, other) & ~same_class(anchor, other)
 
 
+def any_other(anchor: Identity, other: Identity) -> Tensor:
+    """Everything but the anchor itself."""
+    return anchor.row != other.row
+
+
+def positive(anchor: Identity, other: Identity) -> Tensor:
+    """P(i): everything else of the anchor's class, its own other views among it."""
+    assert anchor.label is not None and other.label is not None
+    return (anchor.label == other.label) & (anchor.row != other.row)
+
+
+def different_class(anchor: Identity, other: Identity) -> Tensor:
+    """Neg(i): everything of another class."""
+    assert anchor.label is not None and other.label is not None
+    return anchor.label != other.label
+
+
+def conflicting_positive(anchor: Identity, other: Identity) -> Tensor:
+    """Everything of the anchor's class that has another bias."""
+    assert anchor.bias is not None and other.bias is not None
+    return positive(anchor, other) & (anchor.bias != other.bias)
+
+
 class Pairs:
     """All pairs of one batch.
 
@@ -94,9 +117,24 @@ class Pairs:
         """(A, A) bool: which others stand in the relation to each anchor."""
         return relation(self.identity.over(1), self.identity.over(0))
 
-    def log_sum_exp(self, relation: Relation) -> Tensor:
-        """(A,): log Σ_j e^{s_ij} over the related j; -inf (with zero gradient) where there is none."""
-        return masked_log_sum_exp(self.logits, self.related(relation))
+    def log_sum_exp(self, relation: Relation, scale: float = 1.0) -> Tensor:
+        """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf (with zero gradient) where there is none."""
+        return masked_log_sum_exp(self.logits * scale, self.related(relation))
+
+    def count(self, relation: Relation) -> Tensor:
+        """(A,): how many others are related to each anchor, in the dtype of z."""
+        return self.related(relation).sum(1).to(self.z.dtype)
+
+    def mean_logit(self, relation: Relation) -> Tensor:
+        """(A,): mean of s_ij over the related j, 0 where there is none."""
+        keep = self.related(relation)
+        return (self.logits * keep).sum(1) / keep.sum(1).clamp(min=1)
+
+    def mean_softplus(self, relation: Relation, log_mass: Tensor) -> Tensor:
+        """(A,): mean of softplus(log_mass_i - s_ij) over the related j, 0 where there is none."""
+        keep = self.related(relation)
+        value = F.softplus(log_mass[:, None] - self.logits)
+        return torch.where(keep, value, 0).sum(1) / keep.sum(1).clamp(min=1)
 
 
 def masked_log_sum_exp(x: Tensor, keep: Tensor) -> Tensor:

@@ -12,13 +12,18 @@ from torchvision.utils import make_grid
 from tqdm import tqdm
 
 from contrastive.loader import Loader
+from contrastive.metric.bias import conflicting_pairs
+from contrastive.metric.debiasing import debiasing
 from contrastive.metric.geometry import geometry
 from contrastive.objective import Objective
 from contrastive.pairs import Pairs
 from contrastive.refusal import require
 from contrastive.run import Run
 from contrastive.seeding import derive, generator
-from contrastive.types import Split
+from contrastive.term import TwoViewLoss
+from contrastive.types import Batch
+
+STATEFUL = ("encoder", "head", "objective", "optimizer", "scaler")
 
 
 @dataclass
@@ -40,11 +45,14 @@ class Trainer:
     seed: int
 
     def parameters(self) -> list[nn.Parameter]:
-        return [*self.encoder.parameters(), *self.head.parameters()]
+        return [*self.encoder.parameters(), *self.head.parameters(), *self.objective.parameters()]
 
-    def views(self, image: Tensor, rng: torch.Generator) -> Tensor:
-        """uint8 (B, 3, H, W) → (V, B, 3, h, w) in [0, 1], each view with parameters of its own."""
-        return self.augment(image.repeat(self.n_views, 1, 1, 1), rng).unflatten(0, (self.n_views, len(image)))
+    def views(self, batch: Batch, rng: torch.Generator) -> Tensor:
+        """(V, B, 3, h, w) in [0, 1], each view with parameters of its own."""
+        image = [batch.image] * self.n_views
+        if batch.mate is not None and self.n_views > 1:
+            image[1] = batch.mate
+        return self.augment(torch.cat(image), rng).unflatten(0, (self.n_views, len(batch.image)))
 
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
         """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D)."""
@@ -56,9 +64,9 @@ class Trainer:
         shape = (self.n_views, views.shape[1])
         return torch.cat(h).unflatten(0, shape).transpose(0, 1), torch.cat(z).unflatten(0, shape).transpose(0, 1)
 
-    def step(self, batch: Split, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def step(self, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One update. Returns loss, gradient norm, h and z as device tensors: nothing here waits for the device."""
-        h, z = self.forward(self.views(batch.image, rng))
+        h, z = self.forward(self.views(batch, rng))
         loss = self.objective(h, z, batch.label, batch.bias)
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
@@ -69,11 +77,10 @@ class Trainer:
         return loss.detach(), norm, h.detach(), z.detach()
 
     def state(self) -> dict[str, Any]:
-        return {"encoder": self.encoder.state_dict(), "head": self.head.state_dict(),
-                "optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
+        return {name: getattr(self, name).state_dict() for name in STATEFUL}
 
     def load(self, state: dict[str, Any]) -> None:
-        for name in ("encoder", "head", "optimizer", "scaler"):
+        for name in STATEFUL:
             getattr(self, name).load_state_dict(state[name])
 
 
@@ -96,7 +103,7 @@ def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | N
     per_epoch = len(loader)
     if state is None:
         rng = generator(loader.split.image.device, trainer.seed, "augmentation", 0)
-        run.image(0, "views", picture(trainer.views(next(loader.epoch(0)).image[:8], rng)))
+        run.image(0, "views", picture(trainer.views(next(loader.epoch(0)), rng)[:, :8]))
     lr = [group["lr"] for group in trainer.optimizer.param_groups] if state is None else state["lr"]
     with tqdm(total=trainer.epochs, initial=start, desc="pretraining", unit="epoch", mininterval=1) as bar:
         for epoch in range(start, trainer.epochs):
@@ -139,11 +146,17 @@ def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[floa
 
 
 @torch.no_grad()
-def describe(trainer: Trainer, h: Tensor, z: Tensor, batch: Split) -> dict[str, float]:
-    """How the last batch lies on the sphere, and the loss's own diagnostics, under pairs/."""
+def describe(trainer: Trainer, h: Tensor, z: Tensor, batch: Batch) -> dict[str, float]:
+    """How the last batch lies on the sphere, the loss's own diagnostics, and what labels and biases tell of it."""
     pairs = Pairs(z, temperature=1.0, anchor_views=z.shape[1])
-    found = {**geometry(pairs), **trainer.objective.diagnostics(h, z, batch.label, batch.bias)}
-    return {f"pairs/{key}": value.item() for key, value in found.items()}
+    found = {f"pairs/{key}": value for key, value in
+             {**geometry(pairs), **trainer.objective.diagnostics(h, z, batch.label, batch.bias)}.items()}
+    loss = trainer.objective.loss
+    if isinstance(loss, TwoViewLoss) and len(z) > 1 and bool((batch.label >= 0).all()):
+        found |= {f"debiasing/{key}": value for key, value in debiasing(loss, z, batch.label).items()}
+    if batch.bias is not None:
+        found["bias/conflicting_pairs"] = conflicting_pairs(batch.label, batch.bias)
+    return {key: value.item() for key, value in found.items()}
 
 
 def picture(views: Tensor) -> Tensor:

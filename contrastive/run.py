@@ -139,6 +139,11 @@ class Run:
         """Show a picture (3, H, W) in [0, 1] in TensorBoard."""
         self._writer.add_image(name, grid, step)
 
+    def histogram(self, step: int, name: str, values: Tensor) -> None:
+        """Show how values are spread in TensorBoard; an empty set is left out."""
+        if len(values):
+            self._writer.add_histogram(name, values.float().cpu(), step)
+
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors and its `step`."""
         os.fsync(self._lines.fileno())

@@ -13,7 +13,7 @@ HOLD_OUT = 0.1
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed
 
 
-def hold_out(label: Tensor, share: float, *key: object) -> tuple[Tensor, Tensor]:
+def stratified(label: Tensor, share: float, *key: object) -> tuple[Tensor, Tensor]:
     """Indices (rest, held out) of the labeled entries, stratified by class; fixed by the key. Sorted, int64."""
     rng = generator("cpu", *key)
     held = []
@@ -38,9 +38,14 @@ def channel_stats(image: Tensor) -> tuple[tuple[float, float, float], tuple[floa
     return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
 
 
-def name_splits(train: Split, test: Split, *, classes: tuple[str, ...],
-                stats: tuple[tuple[float, float, float], tuple[float, float, float]]) -> Data:
+def name_splits(train: Split, test: Split, *, classes: tuple[str, ...], hold_out: bool,
+                stats: tuple[tuple[float, float, float], tuple[float, float, float]], biases: tuple[str, ...] = (),
+                shown: Split | None = None, facts: dict[str, str] | None = None) -> Data:
     """Data whose probe_val is a fixed stratified tenth of the labeled training images.
+
+    Args:
+        hold_out: leave that tenth out of `pretrain`.
+        shown: the training images as validation is to see them (recoloured); None = as they are.
 
     Raises:
         Refusal: a class has fewer than two labeled training images, or one split is empty.
@@ -51,8 +56,13 @@ def name_splits(train: Split, test: Split, *, classes: tuple[str, ...],
         poor = classes[int((count < 2).nonzero()[0])]
         require(False, f"class {poor} has fewer than two labeled training images, too few to hold one out for "
                        "validation: add images to it or remove the class")
-    rest, held = hold_out(train.label, HOLD_OUT, SPLIT_SEED, "probe_val")
-    return Data(train, rest, train[held], test, classes, *stats)
+    rest, held = stratified(train.label, HOLD_OUT, SPLIT_SEED, "probe_val")
+    val = (shown or train)[held]
+    if hold_out:
+        kept = torch.ones(len(train), dtype=torch.bool)
+        kept[held] = False
+        train, rest = train[kept], torch.cumsum(kept, 0)[rest] - 1
+    return Data(train, rest, val, test, classes, *stats, biases, facts or {})
 
 
 def fingerprint(data: Data) -> str:

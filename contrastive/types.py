@@ -4,7 +4,7 @@ B images in a batch, V views of each, A = B·V anchors, M = V - 1 positives of a
 C classes, N images of a split. Images are uint8 (N, 3, H, W), labels and biases int64 (N,), label -1 means unlabeled.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -29,11 +29,22 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """B images for one step; `mate`, when given, is what view 1 is taken of instead of `image`."""
+
+    image: Tensor  # (B, 3, H, W) uint8
+    label: Tensor  # (B,) int64
+    bias: Tensor | None = None  # (B,) int64
+    mate: Tensor | None = None  # (B, 3, H, W) uint8
+
+
+@dataclass(frozen=True)
 class Data:
     """A dataset's named splits and facts.
 
     `pretrain` is the training split and the kNN bank; `probe_val` is a fixed tenth of its labeled images, used only to
-    select, and `probe_train` the other nine tenths, as indices into `pretrain` whose features are known already.
+    select (biased data shows it with nearly unbiased colours), and `probe_train` the other nine tenths, as indices into
+    `pretrain` whose features are known already. With hold_out the tenth is no part of `pretrain`.
     """
 
     pretrain: Split
@@ -43,6 +54,8 @@ class Data:
     classes: tuple[str, ...]
     mean: tuple[float, float, float]  # of the training images scaled to [0, 1]
     std: tuple[float, float, float]
+    biases: tuple[str, ...] = ()  # names of the bias labels
+    facts: dict[str, str] = field(default_factory=dict)  # what else a run should record of its data
 
     def to(self, device: torch.device) -> "Data":
         return replace(self, pretrain=self.pretrain.to(device), probe_train=self.probe_train.to(device),

@@ -1,6 +1,7 @@
 """Datasets: the embedded digits, folders with everything that can be wrong with them, CIFAR-10's genuine format."""
 
 import hashlib
+import json
 import os
 import pickle
 import tarfile
@@ -11,9 +12,15 @@ import pytest
 import torch
 from PIL import Image
 
+from contrastive.colour import assign, paint
+from contrastive.dataset.biased_digits import biased_digits
+from contrastive.dataset.biased_mnist import biased_mnist
 from contrastive.dataset.cifar10 import cifar10
+from contrastive.dataset.cifar100 import cifar100
 from contrastive.dataset.digits import digits
 from contrastive.dataset.image_folder import image_folder
+from contrastive.dataset.mnist import mnist
+from contrastive.dataset.stl10 import stl10
 from contrastive.refusal import Refusal
 from contrastive.split import channel_stats, fingerprint
 
@@ -21,7 +28,7 @@ REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def test_digits_have_fixed_stratified_splits():
-    data = digits(size=16)
+    data = digits(size=16, hold_out=False)
     assert len(data.pretrain) + len(data.test) == 1797
     assert data.pretrain.image.shape[1:] == (3, 16, 16)
     assert data.pretrain.image.dtype == torch.uint8
@@ -29,9 +36,10 @@ def test_digits_have_fixed_stratified_splits():
     for split in (data.test.label, data.probe_val.label):
         counts = torch.bincount(split, minlength=10)
         assert counts.max() - counts.min() <= 2
-    assert fingerprint(data) == fingerprint(digits(size=16)) != fingerprint(digits(size=8))
-    images = {row.numpy().tobytes() for row in digits(size=8).test.image}
-    assert sum(row.numpy().tobytes() in images for row in digits(size=8).pretrain.image) <= 2  # no leak but twins
+    small = digits(size=8, hold_out=False)
+    assert fingerprint(data) == fingerprint(digits(size=16, hold_out=False)) != fingerprint(small)
+    images = {row.numpy().tobytes() for row in small.test.image}
+    assert sum(row.numpy().tobytes() in images for row in small.pretrain.image) <= 2  # no leak but twins
 
 
 def test_channel_stats():
@@ -56,8 +64,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load(folder: Path, size: int | None = 12):
-    return image_folder(root=str(folder), size=size, cache=str(folder / "cache"))
+def load(folder: Path, size: int | None = 12, bias: str | None = None):
+    return image_folder(root=str(folder), size=size, bias=bias, hold_out=False, cache=str(folder / "cache"))
 
 
 def test_image_folder_takes_any_mode_and_shape(folder):
@@ -69,6 +77,23 @@ def test_image_folder_takes_any_mode_and_shape(folder):
     assert np.array_equal(data.pretrain.image[0].permute(1, 2, 0).numpy(), exact)
     grey = data.pretrain.image[1]
     assert torch.equal(grey[0], grey[2])
+
+
+def test_image_folder_reads_the_bias_from_the_path(folder):
+    data = load(folder, bias=r"([0-9])\.png$")
+    assert data.biases == tuple("0123456789")
+    assert data.pretrain.bias[:20].tolist() == [i % 10 for i in range(20)]
+    with pytest.raises(Refusal, match="finds no group"):
+        load(folder, bias="wasp")
+    with pytest.raises(Refusal, match="no regular expression"):
+        load(folder, bias="(")
+
+
+def test_hold_out_leaves_the_validation_images_out():
+    whole, held = (digits(size=8, hold_out=h) for h in (False, True))
+    assert len(held.pretrain) == len(whole.pretrain) - len(whole.probe_val)
+    assert torch.equal(held.probe_val.image, whole.probe_val.image)
+    assert torch.equal(held.pretrain.image[held.probe_train], whole.pretrain.image[whole.probe_train])
 
 
 def test_image_folder_cache_is_keyed_by_content(folder):
@@ -103,7 +128,8 @@ def test_image_folder_refusals(folder, tmp_path_factory):
     for arguments, said in (({"root": None}, "dataset.root=PATH"), ({"size": None}, "dataset.size=32"),
                             ({"root": str(empty)}, "train"), ({"root": str(folder / "no")}, "is not a folder")):
         with pytest.raises(Refusal, match=said):
-            image_folder(**{"root": str(folder), "size": 12, "cache": str(empty), **arguments})
+            image_folder(**{"root": str(folder), "size": 12, "bias": None, "hold_out": False, "cache": str(empty),
+                            **arguments})
     (empty / "train").mkdir()
     (empty / "test").mkdir()
     with pytest.raises(Refusal, match="class folders"):
@@ -127,7 +153,7 @@ def test_cifar10_reads_the_genuine_format(tmp_path, monkeypatch):
     names = [f"class{i}" for i in range(10)]
     (base / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
-    data = cifar10(root=str(tmp_path))
+    data = cifar10(root=str(tmp_path), hold_out=False)
     assert data.pretrain.image.shape == (100, 3, 32, 32)
     assert data.classes == tuple(names)
     raw = pickle.loads((base / "data_batch_1").read_bytes())["data"][0]
@@ -142,7 +168,92 @@ def test_cifar10_offline_says_which_file_goes_where(tmp_path, monkeypatch):
 
     monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", blocked)
     with pytest.raises(Refusal, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
-        cifar10(root=str(tmp_path))
+        cifar10(root=str(tmp_path), hold_out=False)
+
+
+def test_cifar100_and_stl10_read_their_genuine_formats(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
+    base = tmp_path / "cifar-100-python"
+    base.mkdir()
+    for name, n in (("train", 200), ("test", 100)):
+        batch = {"data": rng.integers(0, 256, (n, 3072), dtype=np.uint8), "fine_labels": [i % 100 for i in range(n)]}
+        (base / name).write_bytes(pickle.dumps(batch))
+    (base / "meta").write_bytes(pickle.dumps({"fine_label_names": [f"class{i}" for i in range(100)]}))
+    data = cifar100(root=str(tmp_path), hold_out=False)
+    assert len(data.pretrain) == 200
+    assert len(data.classes) == 100
+
+    monkeypatch.setattr("torchvision.datasets.stl10.check_integrity", lambda *_: True)
+    base = tmp_path / "stl10_binary"
+    base.mkdir()
+    for name, n in (("train", 30), ("unlabeled", 50), ("test", 20)):
+        (base / f"{name}_X.bin").write_bytes(rng.integers(0, 256, (n, 3, 96, 96), dtype=np.uint8).tobytes())
+        if name != "unlabeled":
+            (base / f"{name}_y.bin").write_bytes(bytes(i % 10 + 1 for i in range(n)))
+    (base / "class_names.txt").write_text("\n".join(f"class{i}" for i in range(10)))
+    data = stl10(root=str(tmp_path), size=32, hold_out=True)
+    assert data.pretrain.image.shape == (80 - len(data.probe_val), 3, 32, 32)
+    assert (data.pretrain.label == -1).sum() == 50
+    assert (data.probe_val.label >= 0).all()
+    assert (data.pretrain.label[data.probe_train] >= 0).all()
+    assert data.test.label.tolist() == [i % 10 for i in range(20)]
+
+
+@pytest.mark.parametrize("rho", ["0.999", "0.998", "0.997", "0.995", "0.99", "0.95", "0.9"])
+def test_biased_mnist_counts_are_the_published_ones(rho):
+    counts = json.loads((Path(__file__).parent / "data/biased_mnist_counts.json").read_text())
+    label = torch.cat([torch.full((n,), c) for c, n in enumerate(counts["train_per_class"])])
+    expected = counts["splits"][f"train_{rho}"]
+    colour = assign(label, float(rho), np.random.RandomState(0))
+    for c in range(10):
+        found = torch.bincount(colour[label == c], minlength=10)
+        assert found[c] == expected["aligned"][c]
+        others = torch.cat([found[:c], found[c + 1:]])
+        assert sorted(others[others > 0].tolist(), reverse=True) == sorted(expected["chunks"][c], reverse=True)
+
+
+def test_painted_digits():
+    digit = torch.zeros(2, 4, 4, dtype=torch.bool)
+    digit[:, 1, 1] = True
+    image = paint(digit, torch.tensor([0, 9]), "authors")
+    assert image[0, :, 0, 0].tolist() == [255, 0, 0]
+    assert image[1, :, 0, 0].tolist() == [50, 255, 128]
+    assert image[1, :, 1, 1].tolist() == [255] * 3
+    assert paint(digit, torch.tensor([0, 9]), "rebias")[1, :, 0, 0].tolist() == [128] * 3
+
+
+def test_biased_digits_are_fixed_by_rho_and_data_seed():
+    def make(**changed):
+        return biased_digits(**{"size": 16, "rho": 0.95, "colours": "authors", "data_seed": 0, "hold_out": False,
+                                **changed})
+
+    data = make()
+    aligned = (data.pretrain.label == data.pretrain.bias).float().mean()
+    assert 0.94 < aligned < 0.96
+    assert (data.test.label == data.test.bias).float().mean() < 0.13
+    assert (data.probe_val.label == data.probe_val.bias).float().mean() < 0.2
+    assert data.facts == make(hold_out=True).facts
+    assert len({make(data_seed=s).facts["bias_map_sha256"] for s in (0, 1)} |
+               {make(rho=r).facts["bias_map_sha256"] for r in (0.9, 1.0)}) == 4
+    with pytest.raises(Refusal, match=r"dataset\.rho=0\.99"):
+        make(rho=1.1)
+    with pytest.raises(Refusal, match=r"dataset\.colours=authors"):
+        make(colours="mine")
+
+
+@pytest.mark.skipif(not (REAL / "mnist").exists(), reason="the real digits are not beside the checkout")
+def test_real_biased_mnist(tmp_path):
+    import lzma
+    raw = tmp_path / "MNIST/raw"
+    raw.mkdir(parents=True)
+    for path in (REAL / "mnist").glob("*.xz"):
+        (raw / path.stem).write_bytes(lzma.decompress(path.read_bytes()))
+    data = biased_mnist(root=str(tmp_path), rho=0.99, colours="authors", data_seed=0, hold_out=False)
+    assert data.pretrain.image.shape == (60000, 3, 28, 28)
+    assert (data.pretrain.label != data.pretrain.bias).sum() == 606
+    assert (data.test.label == data.test.bias).sum() == 996
+    assert len(mnist(root=str(tmp_path), hold_out=True).pretrain) == 54001  # a tenth of each class, rounded
 
 
 @pytest.mark.skipif(not (REAL / "cifar10_jpeg.tar.xz").exists(), reason="the real images are not beside the checkout")
@@ -155,7 +266,7 @@ def test_real_images_as_a_folder(tmp_path):
                 wanted.discard(member.name.removeprefix("./"))
             if not wanted:
                 break
-    data = image_folder(root=str(tmp_path), size=32, cache=str(tmp_path / "cache"))
+    data = image_folder(root=str(tmp_path), size=32, bias=None, hold_out=False, cache=str(tmp_path / "cache"))
     assert data.classes == ("cat", "ship")
     assert 0.3 < data.mean[0] < 0.7
     assert len({hashlib.sha256(i.numpy().tobytes()).digest() for i in data.pretrain.image}) == len(data.pretrain)

@@ -62,14 +62,16 @@ def test_probe_equals_scikit_learn():
 def test_probe_is_deterministic_selects_on_val_and_sees_the_signal():
     probe = build("probe", "linear")
     train, val, test = blobs(200, 0), blobs(50, 1), blobs(400, 2)
-    first, again = (probe(train, val, test, 4) for _ in range(2))
+    everything = Features(torch.cat([train.h, val.h]), torch.cat([train.label, val.label]))
+    first, again = (probe(train, val, everything, test, 4)[0] for _ in range(2))
     assert first == again
     assert first["linear_top1"] > 90
     assert first["few_shot_top1"] > 70
     shuffled = Features(test.h, test.label[torch.randperm(400, generator=torch.Generator().manual_seed(0))])
-    assert probe(train, val, shuffled, 4)["linear_top1"] < 40
+    assert probe(train, val, everything, shuffled, 4)[0]["linear_top1"] < 40
     strict = build("probe", "linear", l2=[1e3, 1e-3])
-    assert strict(train, val, test, 4)["linear_top1"] > 90  # val rejects the strength that learns nothing
+    # val rejects the strength that learns nothing
+    assert strict(train, val, everything, test, 4)[0]["linear_top1"] > 90
 
 
 def test_extract_freezes_and_restores():

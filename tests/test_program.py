@@ -84,7 +84,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path, how):
     assert lines(path) == lines(tmp_path / "whole")
     expected, got = weights(tmp_path / "whole"), weights(path)
     assert all(torch.equal(got[key], expected[key]) for key in expected)
-    assert not [p for p in path.rglob("*.part")]
+    assert not list(path.rglob("*.part"))
 
 
 def test_a_sweep_ends_with_a_table_and_tells_of_failures(tmp_path):
@@ -112,7 +112,7 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     (tmp_path / "my_loss.py").write_text(
         "from torch.nn.functional import softplus\n"
         "from contrastive.pairs import other_image\n"
-        "from contrastive.per_anchor import TwoViewLoss\n"
+        "from contrastive.term import TwoViewLoss\n"
         "class MyLoss(TwoViewLoss):\n"
         "    def per_anchor(self, pairs):\n"
         "        return softplus(pairs.log_sum_exp(other_image) - pairs.positives[:, 0])\n")

@@ -74,7 +74,7 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     cfg = composed(*TINY)
     result = train.run(cfg, tmp_path)
     assert json.loads((tmp_path / "result.json").read_text()) == result
-    assert set(result) == {"status", "test", "untrained", "audit", "protocol", "time"}
+    assert set(result) == {"status", "test", "val", "untrained", "audit", "protocol", "time"}
     assert set(result["test"]) == {"knn_top1", "knn_top5", "linear_top1", "linear_top5", "few_shot_top1"}
     logged = lines(tmp_path)
     keys = set().union(*logged)

@@ -2,7 +2,9 @@
 
 import hashlib
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 
@@ -13,21 +15,22 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.refusal import require
+from contrastive.refusal import Refusal, require
 from contrastive.split import channel_stats, name_splits
 from contrastive.types import Data, Split
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}
 
 
-def image_folder(*, root: str | None, size: int | None, cache: str) -> Data:
+def image_folder(*, root: str | None, size: int | None, bias: str | None, cache: str, hold_out: bool) -> Data:
     """Images in class folders, decoded once in parallel into one uint8 array.
 
     Every image becomes RGB of size × size pixels: its shorter side is resized to `size` and the centre cropped. Any
     mode is accepted; transparency is put on black. Images that cannot be read are named in a warning and left out.
     The decoded arrays are kept under `cache`, in a safetensors file named by the sha256 of every file's name and
     content and of `size`; classes are the folder names under train/, sorted. Mean and std are those of the training
-    images.
+    images. `bias` is a regular expression whose first group, searched in the path below train/ or test/, names an
+    image's bias (corrupted CIFAR-10: `_([0-9]+)[.]png$`); hold_out leaves the validation tenth out of `pretrain`.
 
     Raises:
         Refusal: root or size is not given, a folder is missing or empty, test/ has a class that train/ has not.
@@ -47,12 +50,32 @@ def image_folder(*, root: str | None, size: int | None, cache: str) -> Data:
     unknown = sorted(p.name for p in (base / "test").iterdir() if p.is_dir() and p.name not in classes)
     require(not unknown, f"test/ has a class that train/ has not ({', '.join(unknown[:3])}): "
                          f"try mkdir {base}/train/{unknown[0] if unknown else ''} and put images of it there")
-    train, test = (_load(base / part, classes, size, Path(cache)) for part in ("train", "test"))
-    return name_splits(train, test, classes=classes, stats=channel_stats(train.image))
+    (train, paths), (test, test_paths) = (_load(base / part, classes, size, Path(cache)) for part in ("train", "test"))
+    biases: tuple[str, ...] = ()
+    if bias is not None:
+        found, found_test = _biases(paths, bias), _biases(test_paths, bias)
+        biases = tuple(sorted({*found, *found_test}))
+        index = {name: i for i, name in enumerate(biases)}
+        train = replace(train, bias=torch.tensor([index[name] for name in found]))
+        test = replace(test, bias=torch.tensor([index[name] for name in found_test]))
+    return name_splits(train, test, classes=classes, hold_out=hold_out, stats=channel_stats(train.image), biases=biases)
 
 
-def _load(folder: Path, classes: tuple[str, ...], size: int, cache: Path) -> Split:
-    """One split, from the cache when its files have not changed."""
+def _biases(paths: list[str], pattern: str) -> list[str]:
+    """What the first group of the pattern matches in each path."""
+    try:
+        matcher = re.compile(pattern)
+    except re.error as error:
+        raise Refusal(f"dataset.bias={pattern} is no regular expression ({error}): "
+                      "try 'dataset.bias=_([0-9]+)[.]png$'") from None
+    found = [matcher.search(path) for path in paths]
+    wrong = next((path for path, match in zip(paths, found, strict=True) if not match or not match.groups()), None)
+    require(wrong is None, f"dataset.bias={pattern} finds no group in {wrong}: try 'dataset.bias=_([0-9]+)[.]png$'")
+    return [match[1] for match in found if match]
+
+
+def _load(folder: Path, classes: tuple[str, ...], size: int, cache: Path) -> tuple[Split, list[str]]:
+    """One split and the paths of its images under `folder`, from the cache when its files have not changed."""
     paths = [(p, c) for c, name in enumerate(classes) for p in sorted((folder / name).rglob("*"))
              if p.suffix.lower() in SUFFIXES]
     require(bool(paths), f"{folder} holds no images: put some into {folder}/<class>/ "
@@ -64,22 +87,23 @@ def _load(folder: Path, classes: tuple[str, ...], size: int, cache: Path) -> Spl
         kept = cache / f"image_folder-{digest.hexdigest()[:32]}.safetensors"
         if kept.exists():
             stored = load_file(kept)
-            return Split(stored["image"], stored["label"])
+            return Split(stored["image"], stored["label"]), [str(path.relative_to(folder)) for path, _ in paths]
         decoded = list(tqdm(pool.map(_decode, (p for p, _ in paths), repeat(size), chunksize=64), total=len(paths),
                             desc=f"decoding {folder.name}", unit="image", mininterval=1))
     broken = [str(path) for (path, _), value in zip(paths, decoded, strict=True) if isinstance(value, str)]
     for (path, _), value in zip(paths, decoded, strict=True):
         if isinstance(value, str):
             tqdm.write(f"warning: {path} cannot be read and is left out: {value}")
-    good = [(value, c) for value, (_, c) in zip(decoded, paths, strict=True) if isinstance(value, Tensor)]
+    good = [(value, c, str(path.relative_to(folder))) for value, (path, c) in zip(decoded, paths, strict=True)
+            if isinstance(value, Tensor)]
     require(bool(good), f"none of the {len(paths)} images in {folder} can be read: replace them")
-    split = Split(torch.stack([value for value, _ in good]), torch.tensor([c for _, c in good]))
+    split = Split(torch.stack([value for value, _, _ in good]), torch.tensor([c for _, c, _ in good]))
     if not broken:  # so that a broken image is named again in every run until it is mended
         cache.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
         save_file({"image": split.image, "label": split.label}, part)
         part.replace(kept)
-    return split
+    return split, [path for _, _, path in good]
 
 
 def _digest(path: Path) -> bytes:

@@ -1,13 +1,10 @@
 """Debiased contrastive loss: the negatives are corrected for the positives hidden among them."""
 
-import math
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, log_sub_exp, other_class, other_image
-from contrastive.per_anchor import TwoViewLoss
+from contrastive.estimators import NegativeMass, debiased_negatives
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image
+from contrastive.term import TwoViewLoss
 
 
 class DebiasedNeg(TwoViewLoss):
@@ -37,21 +34,17 @@ class DebiasedNeg(TwoViewLoss):
         self.tau_plus = tau_plus
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        if pairs.n_images == 1:  # no negatives, so nothing to correct
-            return pairs.positives[:, 0] * 0
-        estimate, floor = self.log_negative_mass(pairs)
-        return F.softplus(estimate.clamp(min=floor) - pairs.positives[:, 0])
+        mate = pairs.positives[:, 0]
+        return self.estimate(pairs).loss(mate) if pairs.n_images > 1 else mate * 0  # one image has no negatives
 
-    def log_negative_mass(self, pairs: Pairs) -> tuple[Tensor, float]:
-        """(A,) log N g before the floor, and the floor log N - 1/t."""
-        n = 2 * pairs.n_images - 2
+    def estimate(self, pairs: Pairs) -> NegativeMass:
         mass = pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
-        if self.tau_plus > 0:
-            mass = log_sub_exp(mass, math.log(self.tau_plus * n) + log_mean_exp(pairs.positives))
-        return mass - math.log1p(-self.tau_plus), math.log(n) - 1 / pairs.temperature
+        return debiased_negatives(mass, log_mean_exp(pairs.positives), n=2 * pairs.n_images - 2,
+                                  tau_plus=self.tau_plus, temperature=self.temperature)
 
-    def diagnostics(self, pairs: Pairs) -> dict[str, Tensor]:
-        if pairs.n_images == 1:
-            return {}
-        estimate, floor = self.log_negative_mass(pairs)
-        return {"clamped": (estimate <= floor).to(torch.float32).mean()}
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        mass, floor = self.estimate(pairs)
+        return mass.clamp(min=floor)
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        return self.share_clamped(z, label, bias, lambda pairs: self.estimate(pairs).clamped())

@@ -3,21 +3,12 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import (
-    Pairs,
-    Relation,
-    check_tau_plus,
-    log_mean_exp,
-    log_sub_exp,
-    other_class,
-    other_image,
-    same_class,
-)
-from contrastive.per_anchor import TwoViewLoss
+from contrastive.estimators import Estimate, debiased_positive
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image, same_class
 from contrastive.refusal import require
+from contrastive.term import TwoViewLoss
 
 SEMANTICS = ("paper", "released")
 
@@ -64,7 +55,7 @@ class DebiasedPos(TwoViewLoss):
                 "DebiasedPos released code groups no positives: try loss.semantics=paper")
 
     def check_config(self, *, batch_size: int) -> None:
-        """Raise Refusal where the numerator could lose its sign: see METHODS in the class docstring."""
+        """Raise Refusal where the numerator could lose its sign: see the class docstring."""
         if self.semantics == "paper":
             least = 1.0 if self.drop_false_negatives else 0.5
             require(self.tau_plus * batch_size >= least,
@@ -73,46 +64,21 @@ class DebiasedPos(TwoViewLoss):
                     f"try batch_size={math.ceil(least / self.tau_plus)}")
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        if pairs.n_images == 1:  # no negatives: the numerator is the whole denominator
-            return pairs.positives[:, 0] * 0
-        numerator, floor, negative = self.log_terms(pairs)
-        return F.softplus(negative - numerator.clamp(min=floor))
+        # one image has no negatives: the numerator is the whole denominator
+        return self.estimate(pairs).loss() if pairs.n_images > 1 else pairs.positives[:, 0] * 0
 
-    def log_terms(self, pairs: Pairs) -> tuple[Tensor, float, Tensor]:
-        """log num before its floor (A,), the floor, and log N τ⁺ P⁻ (A,), all three times N (N + 2), or times N."""
-        return self._paper(pairs) if self.semantics == "paper" else self._released(pairs)
-
-    def _paper(self, pairs: Pairs) -> tuple[Tensor, float, Tensor]:
-        n, tau, c = 2 * pairs.n_images - 2, self.tau_plus, 1 / pairs.temperature
-        positive = log_mean_exp(pairs.positives)
-        if not self.drop_false_negatives:
-            positive = torch.logaddexp(positive, torch.full_like(positive, c))
-        positive = positive + math.log(n)
-        mass = pairs.log_sum_exp(self.negatives)
-        a = tau * (n + 2) - 2
-        if a > 0:
-            numerator = torch.logaddexp(positive, math.log(a) + mass)
-        elif a < 0:
-            numerator = log_sub_exp(positive, math.log(-a) + mass)
-        else:
-            numerator = positive
-        return numerator, math.log(tau * n * (n + 2)) - c, math.log(tau * n * (n + 2)) + mass
-
-    def _released(self, pairs: Pairs) -> tuple[Tensor, float, Tensor]:
-        n, tau, c = 2 * pairs.n_images - 2, self.tau_plus, 1 / pairs.temperature
+    def estimate(self, pairs: Pairs) -> Estimate:
+        n, oracle = 2 * pairs.n_images - 2, self.drop_false_negatives
+        mass = pairs.log_sum_exp(other_class if oracle else other_image)
+        if self.semantics == "paper":
+            return debiased_positive(mass, log_mean_exp(pairs.positives), own=not oracle, n=n, tau_plus=self.tau_plus,
+                                     temperature=self.temperature)
         mate = pairs.positives[:, 0]
-        mass = pairs.log_sum_exp(self.negatives)
-        numerator = torch.logaddexp(torch.logaddexp(mate, torch.full_like(mate, c)), math.log(tau) + mass)
-        if self.drop_false_negatives:
+        numerator = torch.logaddexp(mate, torch.full_like(mate, 1 / self.temperature))
+        numerator = torch.logaddexp(numerator, math.log(self.tau_plus) + mass)
+        if oracle:
             numerator = torch.logaddexp(numerator, pairs.log_sum_exp(same_class))
-        return numerator, -math.inf, math.log(n * tau) + mass
+        return Estimate(numerator, math.log(n * self.tau_plus) + mass, -math.inf)
 
-    @property
-    def negatives(self) -> Relation:
-        return other_class if self.drop_false_negatives else other_image
-
-    def diagnostics(self, pairs: Pairs) -> dict[str, Tensor]:
-        if pairs.n_images == 1:
-            return {}
-        numerator, floor, _ = self.log_terms(pairs)
-        return {"clamped": (numerator <= floor).to(torch.float32).mean()}
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        return self.share_clamped(z, label, bias, lambda pairs: self.estimate(pairs).clamped())

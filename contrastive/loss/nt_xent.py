@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.pairs import Pairs, other_class, other_image
-from contrastive.per_anchor import TwoViewLoss
 from contrastive.refusal import require
+from contrastive.term import TwoViewLoss
 
 
 class NTXent(TwoViewLoss):

@@ -13,13 +13,13 @@ FEW_SHOT_DRAWS = 5
 
 
 class LinearProbe:
-    """`probe(train, val, test, n_classes) → {metric: percent}`, full batch, deterministic.
+    """`probe(train, val, everything, test, n_classes) → ({metric: percent}, test scores)`, full batch, deterministic.
 
     Features are standardised with the training set's mean and deviation and a linear classifier minimises
     mean cross-entropy + l2/2 · |W|² by L-BFGS. The strength is the one of `l2` with the highest accuracy on `val`
-    (the strongest of equals); the classifier is then refitted on train and val, and `test` is read once.
+    (the strongest of equals); the classifier is then refitted on `everything` that is labeled, and `test` is read once.
 
-    `few_shot_top1` is the mean over five fixed draws of `shots` training images per class, with strength few_shot_l2.
+    `val_top1` is the accuracy on `val` it was selected by, before the refit. `few_shot_top1` is the mean over five fixed draws of `shots` training images per class, with strength few_shot_l2.
 
     Args:
         l2: strengths, tried from strong to weak, each starting from the last solution.
@@ -35,19 +35,20 @@ class LinearProbe:
         self.l2, self.max_iter = sorted(l2, reverse=True), max_iter
         self.shots, self.few_shot_l2 = shots, few_shot_l2
 
-    def __call__(self, train: Features, val: Features, test: Features, n_classes: int) -> dict[str, float]:
+    def __call__(self, train: Features, val: Features, everything: Features, test: Features,
+                 n_classes: int) -> tuple[dict[str, float], Tensor]:
         mean, std = train.h.mean(0), train.h.std(0).clamp(min=1e-6)
         x, x_val, x_test = ((part.h - mean) / std for part in (train, val, test))
+        x_all = (everything.h - mean) / std
         best, best_l2, solution = -1.0, self.l2[0], None
         for l2 in self.l2:
             solution = self.fit(x, train.label, n_classes, l2, solution)
             accuracy = top(_scores(solution, x_val), val.label, 1)
             if accuracy > best:
                 best, best_l2, chosen = accuracy, l2, solution
-        final = self.fit(torch.cat([x, x_val]), torch.cat([train.label, val.label]), n_classes, best_l2, chosen)
-        scores = _scores(final, x_test)
-        return {"linear_top1": top(scores, test.label, 1), "linear_top5": top(scores, test.label, 5),
-                "few_shot_top1": self._few_shot(x, train.label, x_test, test.label, n_classes)}
+        scores = _scores(self.fit(x_all, everything.label, n_classes, best_l2, chosen), x_test)
+        return {"val_top1": best, "linear_top1": top(scores, test.label, 1), "linear_top5": top(scores, test.label, 5),
+                "few_shot_top1": self._few_shot(x, train.label, x_test, test.label, n_classes)}, scores
 
     def fit(self, x: Tensor, label: Tensor, n_classes: int, l2: float, start: Tensor | None = None) -> Tensor:
         """(F + 1, C) weights, the last row the bias, that minimise the regularised cross-entropy on x (N, F)."""
@@ -64,6 +65,12 @@ class LinearProbe:
 
         optimizer.step(closure)
         return weight.detach()
+
+    def read_out(self, h: Tensor, target: Tensor, h_test: Tensor, target_test: Tensor, n: int) -> float:
+        """Percent of h_test whose target, one of n, a regression on h (strength few_shot_l2) reads from it."""
+        mean, std = h.mean(0), h.std(0).clamp(min=1e-6)
+        weight = self.fit((h - mean) / std, target, n, self.few_shot_l2)
+        return top(_scores(weight, (h_test - mean) / std), target_test, 1)
 
     def _few_shot(self, x: Tensor, label: Tensor, x_test: Tensor, test_label: Tensor, n_classes: int) -> float:
         scores = []

@@ -15,6 +15,14 @@ def named(group: str, metrics: dict[str, float]) -> dict[str, float]:
     return {f"{group}/{key}": value for key, value in metrics.items()}
 
 
+def flat(group: str, nested: dict[str, Any]) -> dict[str, float]:
+    """A nested record as curves: group/outer/inner."""
+    out: dict[str, float] = {}
+    for key, value in nested.items():
+        out |= flat(f"{group}/{key}", value) if isinstance(value, dict) else {f"{group}/{key}": value}
+    return out
+
+
 def heading(built: Built, run: Run) -> None:
     data, trainer = built.evaluator.data, built.trainer
     n = sum(p.numel() for p in trainer.encoder.parameters())
@@ -32,11 +40,27 @@ def finished(run: Run, environment: dict[str, Any]) -> None:
     for title, key in ROWS:
         print(f"  {title:<30}{_two(untrained, key)}{_two(test, key)}")
     print(f"  {'few-shot probe (5 per class)':<30}{_two(untrained, 'few_shot')}{_two(test, 'few_shot')}")
+    if "classifier_top1" in test:
+        print(f"  {'classifier trained along':<30}{_two({}, 'classifier')}{_two(test, 'classifier')}")
+    _audited(run.result["audit"])
     print(f"\nrun directory   {run.path}\ncurves          tensorboard --logdir {run.path}")
     words = environment["command"].split()
     if not any(word.startswith(("dataset=", "experiment=")) for word in words):
         method = [word for word in words if word.startswith(("loss", "tau_plus=", "temperature="))]
         print("paper's setting " + " ".join(["python train.py dataset=cifar10", *method]))
+
+
+def _audited(audit: dict[str, Any]) -> None:
+    """The groups of biased data, a line for each read-out."""
+    if not audit:
+        return
+    print(f"\nBy bias{'':25}aligned  conflicting  mean of cells  worst cell")
+    for key, title in (("linear", "linear probe"), ("classifier", "classifier trained along")):
+        if key in audit:
+            a = audit[key]
+            print(f"  {title:<28}{a['aligned_top1']:9.2f}{a['conflicting_top1']:13.2f}{a['cell_mean_top1']:15.2f}"
+                  f"{a['worst_cell_top1']:12.2f}")
+    print(f"  the bias itself can be read from the features for {audit['bias_top1']:.2f} % of the test images")
 
 
 def already_done(run: Run) -> None:

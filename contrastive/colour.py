@@ -1,0 +1,81 @@
+"""Colour bias: digits on backgrounds whose colour mostly gives the class away (Biased-MNIST).
+
+Construction of Bahng et al. 2020 (ReBias), as released: of the n images of a class, int(n · rho) get the class's own
+colour; the other r are cut into chunks of ceil(r / 9) given to the nine other colours in random order, the last chunk
+short, so that some colours may get none.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contrastive.refusal import require
+from contrastive.split import channel_stats, name_splits
+from contrastive.types import Data, Split
+
+REBIAS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (225, 225, 0), (225, 0, 225), (0, 255, 255), (255, 128, 0),
+          (255, 0, 128), (128, 0, 255), (128, 128, 128))
+COLOURS = {"rebias": REBIAS, "authors": (*REBIAS[:9], (50, 255, 128))}  # authors: Barbano et al. replace the grey
+NAMES = ("red", "green", "blue", "yellow", "magenta", "cyan", "orange", "pink", "purple", "tenth")
+UNBIASED = 0.1  # rho at which every colour is about as frequent: tests and validation
+
+
+@dataclass(frozen=True)
+class Bias:
+    """How strongly and with which colours: rho in [0, 1], a table of COLOURS, and the seed of the map."""
+
+    rho: float
+    colours: str
+    data_seed: int
+
+    def __post_init__(self) -> None:
+        require(0 <= self.rho <= 1, f"dataset.rho, the share of bias-aligned images, must lie in [0, 1], "
+                                    f"got {self.rho}: try dataset.rho=0.99")
+        require(self.colours in COLOURS, f"dataset.colours must be one of {', '.join(COLOURS)}, got {self.colours}: "
+                                         "try dataset.colours=authors")
+
+
+def assign(label: Tensor, rho: float, rng: np.random.RandomState) -> Tensor:
+    """The colour (N,) of each image of label (N,) 0..9, drawn from the stream as the released code draws it."""
+    labels, colour = label.numpy(), np.empty(len(label), dtype=np.int64)
+    for c in range(10):
+        members = np.flatnonzero(labels == c)
+        rng.shuffle(members)
+        aligned = int(len(members) * rho)
+        colour[members[:aligned]] = c
+        others = [(c + k) % 10 for k in range(1, 10)]
+        rng.shuffle(others)
+        rest = members[aligned:]
+        chunk = math.ceil(len(rest) / 9)
+        for k, other in enumerate(others):
+            colour[rest[k * chunk:(k + 1) * chunk]] = other
+    rng.shuffle(np.arange(len(labels)))  # the released code shuffles the whole set here: it moves the stream on
+    return torch.from_numpy(colour)
+
+
+def paint(digit: Tensor, colour: Tensor, table: str) -> Tensor:
+    """White strokes (digit (N, H, W) bool) on a background of colour (N,): uint8 (N, 3, H, W)."""
+    rgb = torch.tensor(COLOURS[table], dtype=torch.uint8)[colour]
+    return torch.where(digit[:, None], torch.tensor(255, dtype=torch.uint8), rgb[:, :, None, None])
+
+
+def coloured(digit: Tensor, label: Tensor, test_digit: Tensor, test_label: Tensor, bias: Bias, *,
+             hold_out: bool) -> Data:
+    """Coloured splits: training at bias.rho, test at 0.1, validation the same digits recoloured at 0.1.
+
+    The maps of training and test come from one stream seeded with data_seed, as released; the validation colours from
+    another, and their sha256 is among the facts a run records.
+    """
+    rng = np.random.RandomState(bias.data_seed)
+    colour, test_colour = assign(label, bias.rho, rng), assign(test_label, UNBIASED, rng)
+    shown_colour = assign(label, UNBIASED, np.random.RandomState(bias.data_seed + 2**31))
+    train = Split(paint(digit, colour, bias.colours), label, colour)
+    test = Split(paint(test_digit, test_colour, bias.colours), test_label, test_colour)
+    shown = Split(paint(digit, shown_colour, bias.colours), label, shown_colour)
+    digest = hashlib.sha256(colour.numpy().tobytes() + test_colour.numpy().tobytes()).hexdigest()
+    return name_splits(train, test, classes=tuple("0123456789"), hold_out=hold_out, stats=channel_stats(train.image),
+                       biases=NAMES, shown=shown, facts={"bias_map_sha256": digest})

@@ -1,0 +1,34 @@
+"""Bias-contrastive loss (BC)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from contrastive.pairs import Pairs, any_other, conflicting_positive
+from contrastive.term import SupervisedLoss
+
+TINY = 1e-9
+
+
+class BiasContrastive(SupervisedLoss):
+    """SupCon whose positives share the class but not the bias (Hong & Yang 2021, eq. 4).
+
+        L_i = log( Σ_{a≠i} e^{s_a} + 1e-9 e^{1/t} ) - mean_{p: y_p = y_i, b_p ≠ b_i} s_p
+
+    The tiny term is the authors' and matters only below t = 0.05. An anchor without such a positive contributes 0.
+
+    Args:
+        temperature: t > 0 (0.07 in the paper).
+
+    Raises:
+        Refusal: an argument out of range.
+    """
+
+    needs_bias = True
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        everything = pairs.log_sum_exp(any_other)
+        everything = torch.logaddexp(everything, torch.full_like(everything, math.log(TINY) + 1 / self.temperature))
+        found = pairs.count(conflicting_positive) > 0
+        return torch.where(found, everything - pairs.mean_logit(conflicting_positive), 0)

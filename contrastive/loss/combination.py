@@ -1,0 +1,41 @@
+"""Debiased negatives and debiased positives, mixed."""
+
+from torch import Tensor
+
+from contrastive.estimators import debiased_negatives, debiased_positive
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image
+from contrastive.refusal import require
+from contrastive.term import TwoViewLoss
+
+
+class Combination(TwoViewLoss):
+    """α L_neg + (1 - α) L_pos: DebiasedNeg and DebiasedPos on the same pairs.
+
+    In the code of Troeshestova & Isachenko 2023, though their command line cannot reach it; not in the paper.
+
+    Args:
+        temperature: t > 0. tau_plus: τ⁺ in (0, 1). alpha: α in [0, 1].
+        aggregation, drop_false_negatives: as in both losses.
+
+    Raises:
+        Refusal: an argument out of range.
+    """
+
+    def __init__(self, *, temperature: float, tau_plus: float, alpha: float, aggregation: str,
+                 drop_false_negatives: bool) -> None:
+        super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
+        check_tau_plus(tau_plus, zero=False)
+        require(0 <= alpha <= 1, f"alpha must lie in [0, 1], got {alpha}: try loss.alpha=0.5")
+        self.tau_plus = tau_plus
+        self.alpha = alpha
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        mate, n = pairs.positives[:, 0], 2 * pairs.n_images - 2
+        if n == 0:
+            return mate * 0
+        mass = pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
+        positive = log_mean_exp(pairs.positives)
+        negative = debiased_negatives(mass, positive, n=n, tau_plus=self.tau_plus, temperature=self.temperature)
+        share = debiased_positive(mass, positive, own=not self.drop_false_negatives, n=n, tau_plus=self.tau_plus,
+                                  temperature=self.temperature)
+        return self.alpha * negative.loss(mate) + (1 - self.alpha) * share.loss()

@@ -1,0 +1,47 @@
+"""ε-SupCon: SupCon with the margin of ε-SupInfoNCE."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from contrastive.pairs import Pairs, different_class, positive
+from contrastive.refusal import require
+from contrastive.term import SupervisedLoss
+
+SEMANTICS = ("paper", "released")
+BASE_TEMPERATURE, TINY = 0.07, 1e-6  # both hidden in the released code
+
+
+class EpsSupCon(SupervisedLoss):
+    """All positives in one denominator, beaten by a margin (Barbano et al. 2023, eq. 13).
+
+        L_i = log( Σ_p e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - mean_p s_p
+
+    ε = 0 is SupCon `out`. An anchor without positives contributes 0.
+
+    Args:
+        temperature: t > 0. epsilon: ε >= 0, in units of logits.
+        semantics: `paper`, as above; `released` multiplies by t / 0.07 and adds 1e-6 e^{1/t} to the denominator.
+
+    Raises:
+        Refusal: an argument out of range.
+    """
+
+    def __init__(self, *, temperature: float, epsilon: float, semantics: str) -> None:
+        super().__init__(temperature=temperature)
+        require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
+        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
+                                        "try loss.semantics=paper")
+        self.epsilon = epsilon
+        self.semantics = semantics
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        negatives = pairs.log_sum_exp(different_class)
+        scale = 1.0
+        if self.semantics == "released":
+            scale = self.temperature / BASE_TEMPERATURE
+            negatives = torch.logaddexp(negatives, torch.full_like(negatives, math.log(TINY) + 1 / self.temperature))
+        found = pairs.count(positive) > 0
+        near = torch.where(found, pairs.log_sum_exp(positive), 0) - self.epsilon
+        return scale * torch.where(found, torch.logaddexp(near, negatives) - pairs.mean_logit(positive), 0)

@@ -1,0 +1,60 @@
+"""ε-SupInfoNCE: supervised contrastive learning with a margin and without non-contrastive terms."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.pairs import Pairs, different_class, positive
+from contrastive.refusal import require
+from contrastive.term import SupervisedLoss
+
+FORMS, SEMANTICS = ("out", "in"), ("paper", "released")
+BASE_TEMPERATURE, TINY = 0.07, 1e-6  # both hidden in the released code
+
+
+class EpsSupInfoNCE(SupervisedLoss):
+    """Each positive against the negatives alone, beaten by a margin (Barbano et al. 2023, eq. 11).
+
+        L_i = mean_p [ log( e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - s_p ] = mean_p softplus(A - s_p + ε) - ε
+
+    ε = 0 is SupInfoNCE. An anchor without positives contributes 0; without negatives every term is -ε.
+
+    Args:
+        temperature: t > 0.
+        epsilon: ε >= 0, in units of logits: a margin of ε t between cosines.
+        form: `out`, as above; `in` exists only as released code:
+            L_i = -log( Σ_p e^{s_p} / ( e^{-ε} mean_p e^{s_p} + Σ_j e^{s_j} ) ).
+        semantics: `paper`, as above; `released` multiplies by t / 0.07 and, in form `out`, adds 1e-6 e^{1/t} to every
+            denominator.
+
+    Raises:
+        Refusal: an argument out of range, or form `in` with semantics `paper`.
+    """
+
+    def __init__(self, *, temperature: float, epsilon: float, form: str, semantics: str) -> None:
+        super().__init__(temperature=temperature)
+        require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
+        require(form in FORMS, f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
+        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
+                                        "try loss.semantics=paper")
+        require(form == "out" or semantics == "released",
+                "eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
+        self.epsilon = epsilon
+        self.form = form
+        self.semantics = semantics
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        negatives = pairs.log_sum_exp(different_class)
+        scale = self.temperature / BASE_TEMPERATURE if self.semantics == "released" else 1.0
+        if self.semantics == "released" and self.form == "out":
+            negatives = torch.logaddexp(negatives, torch.full_like(negatives, math.log(TINY) + 1 / self.temperature))
+        count = pairs.count(positive)
+        if self.form == "out":
+            value = pairs.mean_softplus(positive, negatives + self.epsilon) - self.epsilon
+        else:
+            near = torch.where(count > 0, pairs.log_sum_exp(positive), 0)
+            own = near - self.epsilon - count.clamp(min=1).log()
+            value = own - near + F.softplus(negatives - own)
+        return scale * torch.where(count > 0, value, 0)

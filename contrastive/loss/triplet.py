@@ -1,0 +1,35 @@
+"""Triplet loss."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.refusal import require
+from contrastive.term import Term
+
+
+class Triplet(Term):
+    """The mate must be nearer than another image, by a margin (Schroff et al. 2015, eq. 3).
+
+        L = mean_i relu( |a_i - p_i|² - |a_i - n_i|² + margin )
+
+    on the unit sphere, with a view 0, p view 1, and n view 1 of the next image of the (shuffled) batch.
+
+    Args:
+        margin: at least 0, in squared distances (0.2 in the paper).
+
+    Raises:
+        Refusal: a negative margin.
+    """
+
+    min_views = 2
+    not_invariant_to = {"image order": "the negative is the next image", "view order": "only view 0 holds anchors"}
+
+    def __init__(self, *, margin: float) -> None:
+        super().__init__()
+        require(margin >= 0, f"margin must be at least 0, got {margin}: try loss.margin=0.2")
+        self.margin = margin
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        z = F.normalize(z, dim=-1)
+        anchor, mate, other = z[:, 0], z[:, 1], z[:, 1].roll(-1, 0)
+        return F.relu((anchor - mate).square().sum(1) - (anchor - other).square().sum(1) + self.margin).mean()

@@ -1,0 +1,67 @@
+"""LARS, the optimizer of large-batch SimCLR."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from contrastive.refusal import require
+
+
+class LARS(Optimizer):
+    """SGD whose step is scaled to each tensor's norm (You et al. 2017, as in google-research/simclr).
+
+        g ← g + weight_decay w,  r = trust |w| / |g| (1 if either is 0),  v ← momentum v + lr r g,  w ← w - v
+
+    Biases and norm parameters (tensors of one dimension or less) are neither decayed nor scaled: r = 1. With nesterov
+    the step is momentum v + lr r g. Norms stay on the device: nothing waits for the host.
+
+    Args:
+        params: parameters. lr: at least 0. momentum: in [0, 1). weight_decay: at least 0.
+        trust: the coefficient η (0.001).
+
+    Raises:
+        Refusal: an argument out of range.
+    """
+
+    def __init__(self, params: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, trust: float,
+                 nesterov: bool) -> None:
+        require(lr >= 0, f"optimizer.lr must be at least 0, got {lr}: try optimizer.lr=1.0")
+        require(0 <= momentum < 1, f"optimizer.momentum must lie in [0, 1), got {momentum}: try optimizer.momentum=0.9")
+        require(weight_decay >= 0, f"optimizer.weight_decay must be at least 0, got {weight_decay}: "
+                                   "try optimizer.weight_decay=1e-4")
+        require(trust > 0, f"optimizer.trust must be above 0, got {trust}: try optimizer.trust=0.001")
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust,
+                                  "nesterov": nesterov})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            trained = [p for p in group["params"] if p.grad is not None]
+            for adapt in (True, False):
+                self._update([p for p in trained if (p.dim() > 1) == adapt], group, adapt=adapt)
+        return loss
+
+    def _update(self, params: list[Tensor], group: dict[str, Any], *, adapt: bool) -> None:
+        if not params:
+            return
+        grads = [p.grad for p in params if p.grad is not None]
+        velocity = [self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in params]
+        if adapt:
+            grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
+            w, g = (torch.stack(torch._foreach_norm(x)) for x in (params, grads))
+            ratio = torch.where((w > 0) & (g > 0), group["trust"] * w / g.clamp(min=1e-38), 1.0)
+            grads = list(torch._foreach_mul(grads, list(ratio.unbind())))
+        torch._foreach_mul_(velocity, group["momentum"])
+        torch._foreach_add_(velocity, grads, alpha=group["lr"])
+        if group["nesterov"]:
+            torch._foreach_add_(params, velocity, alpha=-group["momentum"])
+            torch._foreach_add_(params, grads, alpha=-group["lr"])
+        else:
+            torch._foreach_sub_(params, velocity)

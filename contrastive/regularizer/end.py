@@ -1,0 +1,58 @@
+"""EnD: entangle the class, disentangle the bias."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.refusal import require
+from contrastive.term import Term
+
+SEMANTICS = ("paper", "released")
+
+
+class EnD(Term):
+    """alpha · R_perp + beta · R_par on unit features (Tartaglione et al. 2021, eqs. 5 and 7).
+
+        R_perp = Σ_b |Σ_{i>j: b_i=b_j=b} z_i·z_j| / (number of pairs of equal bias)
+        R_par  = 1 - mean (1 + z_i·z_j) / 2 over i > j of the same class and different bias
+
+    Every view is a sample; an empty set costs 0.
+
+    Args:
+        alpha, beta: weights of at least 0.
+        semantics: `paper` takes all pairs of R_par; `released` only those with b_i < b_j, about half of them.
+
+    Raises:
+        Refusal: an argument out of range.
+    """
+
+    reads = "features"
+    needs_label = True
+    needs_bias = True
+
+    def __init__(self, *, alpha: float, beta: float, semantics: str) -> None:
+        super().__init__()
+        require(alpha >= 0 and beta >= 0, f"alpha and beta must be at least 0, got {alpha} and {beta}: "
+                                          "try regularizer.alpha=1.0 regularizer.beta=1.0")
+        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
+                                        "try regularizer.semantics=paper")
+        self.alpha, self.beta, self.semantics = alpha, beta, semantics
+        if semantics == "released":
+            self.not_invariant_to = {"image order": "which half of the pairs is kept depends on it"}
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        assert label is not None and bias is not None
+        label, bias = (value.repeat_interleave(z.shape[1]) for value in (label, bias))
+        z = F.normalize(z, dim=-1).flatten(0, 1)
+        below = torch.ones(len(z), len(z), dtype=torch.bool, device=z.device).tril(-1)
+        similarity = z @ z.T
+        equal = below & (bias[:, None] == bias)
+        member = (bias[:, None] == bias.unique()).to(z.dtype)  # (S, biases)
+        per_bias = ((similarity * equal).sum(1)[:, None] * member).sum(0)
+        orthogonal = per_bias.abs().sum() / equal.sum().clamp(min=1)
+        pairs = below & (label[:, None] == label) & (bias[:, None] != bias)
+        if self.semantics == "released":
+            pairs = pairs & (bias[:, None] < bias)
+        mean = ((1 + similarity) / 2 * pairs).sum() / pairs.sum().clamp(min=1)
+        parallel = torch.where(pairs.any(), 1 - mean, 0)
+        return self.alpha * orthogonal + self.beta * parallel

@@ -1,0 +1,70 @@
+"""Learning not to learn: an adversary reads the bias and the encoder hides it."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from contrastive.refusal import require
+from contrastive.term import Term
+from contrastive.types import Split
+
+REVERSAL = 0.1  # the authors' factor on the reversed gradient
+
+
+class _Reverse(torch.autograd.Function):
+    """The identity, whose gradient comes back times -REVERSAL."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return -REVERSAL * gradient
+
+
+def negative_entropy(logits: Tensor) -> Tensor:
+    """mean_i Σ_c q_c log q_c of logits (S, C): at least -log C."""
+    log_q = logits.log_softmax(1)
+    return (log_q.exp() * log_q).sum(1).mean()
+
+
+class LNL(Term):
+    """weight · Σ q log q + cross-entropy of a bias classifier behind a reversed gradient (Kim et al. 2019, eqs. 4-6).
+
+    q is the classifier's guess of the bias from the features. The encoder is asked to make q uniform and, through the
+    reversed gradient (times 0.1), to make the classifier wrong; only the cross-entropy trains the classifier. The
+    authors take the two parts in two steps on the same batch; here they are one.
+
+    Args:
+        weight: of the entropy, at least 0 (0.01 in the paper, 1 in Hong & Yang 2021).
+
+    Raises:
+        Refusal: a negative weight.
+    """
+
+    reads = "features"
+    needs_bias = True
+    not_invariant_to = {"scale": "the adversary reads plain features", "gradient": "it is reversed on purpose",
+                        "descent": "the adversary's loss is to rise"}
+
+    def __init__(self, *, weight: float) -> None:
+        super().__init__()
+        require(weight >= 0, f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
+        self.weight = weight
+        self.adversary: nn.Linear | None = None  # made by prepare
+
+    def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
+        assert train.bias is not None
+        self.adversary = nn.Linear(dim, int(train.bias.max()) + 1)
+        nn.init.uniform_(self.adversary.bias, -1 / math.sqrt(dim), 1 / math.sqrt(dim))
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        assert bias is not None and self.adversary is not None
+        h, target = z.flatten(0, 1), bias.repeat_interleave(z.shape[1])
+        adversary = self.adversary.to(h.dtype)
+        frozen = F.linear(h, adversary.weight.detach(), adversary.bias.detach())
+        return self.weight * negative_entropy(frozen) + F.cross_entropy(adversary(_Reverse.apply(h)), target)

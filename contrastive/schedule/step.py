@@ -1,0 +1,20 @@
+"""A learning rate that falls in steps."""
+
+from contrastive.refusal import require
+
+
+class Step:
+    """`schedule(epoch, epochs)` → gamma to the power of how many milestones have been reached.
+
+    Args:
+        milestones: epochs, rising. gamma: factor in (0, 1].
+    """
+
+    def __init__(self, *, milestones: list[float], gamma: float) -> None:
+        require(sorted(milestones) == list(milestones) and all(m >= 0 for m in milestones),
+                f"schedule.milestones are rising epochs, got {milestones}: try schedule.milestones=[26,53]")
+        require(0 < gamma <= 1, f"schedule.gamma must lie in (0, 1], got {gamma}: try schedule.gamma=0.1")
+        self.milestones, self.gamma = milestones, gamma
+
+    def __call__(self, epoch: float, epochs: int) -> float:
+        return self.gamma ** sum(epoch >= m for m in self.milestones)

@@ -1,0 +1,134 @@
+"""What can be minimised: the base of every loss and regularizer.
+
+A contrastive loss writes `per_anchor(pairs) -> (A,)` and nothing else; anything else writes `compute`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import combinations
+
+import torch
+from torch import Tensor, nn
+
+from contrastive.pairs import Pairs, check_temperature, other_class, other_image
+from contrastive.refusal import require
+from contrastive.types import Split
+
+AGGREGATIONS = ("loss_combination", "pos_grouping")
+
+
+class Term(nn.Module, ABC):
+    """A scalar to minimise, called as `term(z, label=None, bias=None)`.
+
+    z is (B, V, D) of the station named by `reads`: `projections`, `features`, or `logits` of the linear classifier
+    that is trained along when a term asks for it; label and bias are (B,) int64. Half precision is widened to float32
+    (float64 is kept) and autocast is off inside.
+
+    `prepare` is called once with the training data before the first step; parameters a term makes there are trained.
+
+    Raises:
+        Refusal: z has fewer views than the term needs, or labels it needs are missing.
+    """
+
+    reads = "projections"
+    needs_label = False
+    needs_bias = False
+    min_views = 1
+    # Which of {image order, view order, scale, gradient, descent} does not hold (testing.check_loss), and why.
+    not_invariant_to: dict[str, str] = {}
+
+    def forward(self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
+        with torch.autocast(z.device.type, enabled=False):
+            return self.compute(z if z.dtype == torch.float64 else z.float(), label, bias)
+
+    @abstractmethod
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        """The value for one batch that was checked."""
+
+    def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
+        """Take from the training data what the term needs of it; dim is the last dimension of z."""
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """Scalars worth a curve, computed only on the steps that are logged."""
+        return {}
+
+    def check_config(self, *, batch_size: int) -> None:
+        """Raise Refusal for a batch size this term must not be trained with."""
+
+    def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
+        """Raise Refusal when such a batch cannot be used."""
+        name = type(self).__name__
+        require(n_views >= self.min_views, f"{name} compares {self.min_views} views of an image, got {n_views}: "
+                                           f"try n_views={self.min_views}")
+        require(has_label or not self.needs_label,
+                f"{name} needs a label for every training image and the data has images without: "
+                "try loss=nt_xent loss.drop_false_negatives=false regularizer=none")
+        require(has_bias or not self.needs_bias,
+                f"{name} needs bias labels and the data has none: try dataset=biased_digits")
+
+
+class TwoViewLoss(Term):
+    """A self-supervised loss: an anchor, its mate, and the views of the other images.
+
+    With more than two views, `aggregation` says how they are used (Troeshestova & Isachenko 2023, §4):
+    `loss_combination` is the mean of the two-view loss over all C(V, 2) pairs of views; `pos_grouping` takes anchors
+    and negatives from views 0 and 1 and lets every further view join the averaged positive term only.
+    `drop_false_negatives` is the oracle: negatives of the anchor's own class leave the sums, counts stay N = 2B - 2.
+    """
+
+    min_views = 2
+
+    def __init__(self, *, temperature: float, aggregation: str, drop_false_negatives: bool) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        require(aggregation in AGGREGATIONS, f"aggregation must be one of {', '.join(AGGREGATIONS)}, "
+                                             f"got {aggregation}: try loss.aggregation=loss_combination")
+        self.temperature = temperature
+        self.aggregation = aggregation
+        self.drop_false_negatives = drop_false_negatives
+        self.needs_label = drop_false_negatives
+
+    @abstractmethod
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        """(A,): the loss of each anchor."""
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        return torch.stack([self.per_anchor(pairs).mean() for pairs in self.pairs(z, label, bias)]).mean()
+
+    def pairs(self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None) -> list[Pairs]:
+        """The batch as this loss looks at it: the loss is the mean over these."""
+        groups = [z]
+        if z.shape[1] > 2 and self.aggregation == "loss_combination":
+            groups = [z[:, list(two)] for two in combinations(range(z.shape[1]), 2)]
+        return [Pairs(group, temperature=self.temperature, anchor_views=2, label=label, bias=bias) for group in groups]
+
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        """(A,): log of the negative term as the loss estimates it, for curves; here log Σ_j e^{s_j}."""
+        return pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
+
+    def share_clamped(self, z: Tensor, label: Tensor | None, bias: Tensor | None,
+                      clamped: Callable[[Pairs], Tensor]) -> dict[str, Tensor]:
+        """{clamped: share of anchors on the floor}, from a function Pairs → (A,) bool."""
+        if len(z) == 1:
+            return {}
+        return {"clamped": torch.stack([clamped(p).float().mean() for p in self.pairs(z, label, bias)]).mean()}
+
+
+class SupervisedLoss(Term):
+    """A contrastive loss with labels: every view is an anchor, images of its class are positives."""
+
+    needs_label = True
+
+    def __init__(self, *, temperature: float) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        self.temperature = temperature
+
+    @abstractmethod
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        """(A,): the loss of each anchor; 0 for an anchor without positives, which stays in the mean."""
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        pairs = Pairs(z, temperature=self.temperature, anchor_views=z.shape[1], label=label, bias=bias)
+        return self.per_anchor(pairs).mean()

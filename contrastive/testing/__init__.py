@@ -1,0 +1,7 @@
+"""Checks for losses: golden values (`python -m contrastive.testing FILE.json`) and a conformance kit (`check_loss`)."""
+
+from contrastive.testing.build import build
+from contrastive.testing.conformance import check_loss
+from contrastive.testing.golden import check, raw_inputs, run_case
+
+__all__ = ["build", "check", "check_loss", "raw_inputs", "run_case"]

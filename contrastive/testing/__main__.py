@@ -1,0 +1,26 @@
+"""`python -m contrastive.testing FILE.json`: check golden cases, exit 1 on a failure."""
+
+import json
+import sys
+from pathlib import Path
+
+from contrastive.testing.golden import check
+
+
+def main(path: str) -> int:
+    count = {"passed": 0, "failed": 0, "not implemented": 0, "out of domain": 0}
+    for case in json.loads(Path(path).read_text())["cases"]:
+        verdict, seen = check(case)
+        count[verdict] += 1
+        if verdict != "passed":
+            print(f"case {case.get('id')} {case['loss']} {case['params']}: {verdict}: {seen}")
+    if count["out of domain"]:
+        print(f"{count['out of domain']} out of domain")
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['not implemented']} not implemented")
+    return 1 if count["failed"] else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m contrastive.testing FILE.json")
+    sys.exit(main(sys.argv[1]))

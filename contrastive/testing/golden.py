@@ -1,0 +1,231 @@
+"""Golden values: a case names a loss, its parameters and regenerable inputs, and what the authors' code or the paper's
+formula gives. Every loss is built from its YAML under configs, so what is checked is what a run would use.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.metric.geometry import alignment, uniformity
+from contrastive.regularizer.fairkl import gaussian_kl, masks
+from contrastive.regularizer.lnl import negative_entropy
+from contrastive.testing.build import build
+
+Case = dict[str, Any]
+Evaluate = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]  # inputs (B, V, D), label, bias → value
+
+
+def u(a: Tensor, k: Tensor) -> Tensor:
+    """sin(2π h / 65537) of an integer hash h of (a, k): the same inputs in every language."""
+    h = (7919 * a * a + 104729 * a * k + 31337 * k * k + 1299709 * a + 15485863 * k) % 65537
+    return torch.sin(2 * math.pi * h.to(torch.float64) / 65537)
+
+
+def raw_inputs(inputs: Case) -> Tensor:
+    """(B, V, D) float64: embeddings before normalisation (kind hash, sinplane, flip) or logits (V = 1, D = C).
+
+    Raises:
+        NotImplementedError: an unknown kind.
+    """
+    kind = inputs["kind"]
+    if kind == "logits":
+        i, c = torch.meshgrid(torch.arange(inputs["B"]), torch.arange(inputs["C"]), indexing="ij")
+        return 2 * u(i + 1, 101 + c)[:, None]
+    v, i, k = torch.meshgrid(*(torch.arange(inputs[n]) for n in ("V", "B", "D")), indexing="ij")
+    if kind == "hash":
+        raw = u(i + 1, k + 1) + 0.6 * u(20011 * (v + 1) + i + 1, k + 1)
+    elif kind == "sinplane":
+        raw = torch.sin(12.9898 * (i + 1).double() + 78.233 * (k + 1).double() + 0.4 * v.double())
+    elif kind == "flip":
+        raw = torch.zeros(v.shape, dtype=torch.float64)
+        raw[:, :, 0] = 1.0
+        raw[1, 0, 0] = -1.0
+        raw[:, :, 1] = 0.1 * (v + i)[:, :, 0].double()
+    else:
+        raise NotImplementedError(f"inputs of kind {kind}")
+    return raw.transpose(0, 1).contiguous()
+
+
+def integers(rule: str | None, n: int) -> Tensor | None:
+    """Labels or biases from a rule in i, such as `i%5` or `(3*i)%4`."""
+    if rule is None:
+        return None
+    return torch.tensor([int(eval(rule, {"__builtins__": {}}, {"i": i})) for i in range(n)])
+
+
+def loss(name: str, *, group: str = "loss", **fixed: Any) -> Callable[[Case], Evaluate]:
+    """A golden that is configs/<group>/<name>.yaml with the case's parameters and these."""
+    return lambda case: build(group, name, **arguments(case["params"]), **fixed)
+
+
+def arguments(params: Case) -> Case:
+    """A case's parameters in this project's words."""
+    names = {"t": "temperature", "agg": "aggregation"}
+    return {names.get(key, key): value for key, value in params.items() if key not in ("M", "base_temperature")}
+
+
+def times(scale: Callable[[Case], float], inner: Callable[[Case], Evaluate]) -> Callable[[Case], Evaluate]:
+    """A golden that is another one times a factor the released code hides."""
+    return lambda case: lambda z, label, bias: scale(case["params"]) * inner(case)(z, label, bias)
+
+
+def grouping(name: str, **fixed: Any) -> Callable[[Case], Evaluate]:
+    """The debiased losses, which group their positives unless the case says otherwise."""
+    return lambda case: build("loss", name, **{"aggregation": "pos_grouping", **arguments(case["params"]), **fixed})
+
+
+def unit(function: Callable[[Tensor, Case], Tensor]) -> Callable[[Case], Evaluate]:
+    """A golden that is a metric of unit vectors."""
+    return lambda case: lambda z, label, bias: function(F.normalize(z, dim=-1), case["params"])
+
+
+def bias_balanced(case: Case) -> Evaluate:
+    """With the golden's own prior, n[b][y] = 1 + ((3b + 5y) mod 7)."""
+    b, y = torch.meshgrid(torch.arange(4), torch.arange(case["inputs"]["C"]), indexing="ij")
+    count = (1 + (3 * b + 5 * y) % 7).double()
+    term = build("loss", "bias_balanced")
+    term.set_prior(count / count.sum(1, keepdim=True))
+    return term
+
+
+def large_margin(case: Case) -> Evaluate:
+    """With the golden's own classifier, W[c][k] = u(300 + c, k + 1), on unit features."""
+    classes = int(integers(case["inputs"]["labels"], case["inputs"]["B"]).max()) + 1  # type: ignore[union-attr]
+    c, k = torch.meshgrid(torch.arange(classes), torch.arange(case["inputs"]["D"]), indexing="ij")
+    term = build("loss", "large_margin_softmax", **case["params"])
+    term.set_weight(u(300 + c, k + 1))
+    return lambda z, label, bias: term(F.normalize(z, dim=-1), label, bias)
+
+
+def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
+    """The KL of the paper, with self-pairs or with the same KL on negatives where the case asks."""
+
+    def evaluate(z: Tensor, label: Tensor | None, bias: Tensor | None, case: Case) -> Tensor:
+        if not negatives and "self" not in case["params"]:
+            return build("regularizer", "fairkl", weight=1.0)(z, label, bias)
+        assert label is not None and bias is not None
+        z = F.normalize(z, dim=-1).flatten(0, 1)
+        kinds, s = masks(label, bias), z @ z.T
+        aligned = kinds.positive_aligned
+        if "self" in case["params"]:
+            aligned = aligned | torch.eye(len(z), dtype=torch.bool)
+        value = gaussian_kl(s, aligned, kinds.positive_conflicting)
+        return value + gaussian_kl(s, kinds.negative_aligned, kinds.negative_conflicting) if negatives else value
+
+    return lambda case: lambda z, label, bias: evaluate(z, label, bias, case)
+
+
+def fairkl_released(case: Case) -> Evaluate:
+    return build("regularizer", "fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
+
+
+def composite(case: Case) -> Evaluate:
+    """alpha² · ε-SupInfoNCE + lambd · FairKL, as the released script combines them."""
+    p = case["params"]
+    first = build("loss", "eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
+    second = fairkl_released(case)
+    return lambda z, label, bias: p["alpha"] ** 2 * first(z, label, bias) + p["lambd"] * second(z, label, bias)
+
+
+def align_uniform(z: Tensor, p: Case) -> Tensor:
+    even = (uniformity(z[:, 0], p["t"]) + uniformity(z[:, 1], p["t"])) / 2
+    return alignment(z[:, 0], z[:, 1], p["alpha"]) + even
+
+
+CASES: dict[str, Callable[[Case], Evaluate]] = {
+    "nt_xent": loss("nt_xent"),
+    "nt_xent_drop_fn": loss("nt_xent", drop_false_negatives=True),
+    "nt_xent_x_t_over_base": times(lambda p: p["t"] / p["base_temperature"], loss("nt_xent")),
+    "nt_xent_tf_sum": times(lambda p: 2.0, loss("nt_xent")),
+    "debiased_neg": grouping("debiased_neg"),
+    "debiased_neg_drop_fn": grouping("debiased_neg", drop_false_negatives=True),
+    "debiased_pos": grouping("debiased_pos"),
+    "debiased_pos_floored": grouping("debiased_pos"),
+    "debiased_pos_drop_fn": grouping("debiased_pos", drop_false_negatives=True),
+    "debiased_pos_V2": grouping("debiased_pos", semantics="released"),
+    "debiased_pos_V2_drop_fn": grouping("debiased_pos", semantics="released", drop_false_negatives=True),
+    "hcl": grouping("hard_negative"),
+    "combination": grouping("combination"),
+    "supcon_out": times(lambda p: p["t"] / p["base_temperature"], loss("supcon", form="out")),
+    "supcon_in": loss("supcon", form="in"),
+    "eps_supinfonce": loss("eps_supinfonce"),
+    "eps_supinfonce_out": loss("eps_supinfonce", semantics="released", form="out"),
+    "eps_supinfonce_in_code": loss("eps_supinfonce", semantics="released", form="in"),
+    "eps_supcon": loss("eps_supcon"),
+    "eps_supcon_out": loss("eps_supcon", semantics="released"),
+    "biascon": loss("bias_contrastive"),
+    "biasbal": bias_balanced,
+    "cross_entropy": loss("cross_entropy"),
+    "gce": loss("gce"),
+    "triplet": loss("triplet"),
+    "contrastive_margin": loss("contrastive_margin"),
+    "npair": loss("npair"),
+    "mmcl_inv": loss("mmcl"),
+    "l_softmax": large_margin,
+    "fairkl": fairkl(negatives=False),
+    "fairkl_posneg": fairkl(negatives=True),
+    "fairkl_code": fairkl_released,
+    "eps_supinfonce_plus_fairkl": composite,
+    "end_orthogonal": loss("end", group="regularizer", alpha=1.0, beta=0.0),
+    "end_parallel": loss("end", group="regularizer", alpha=0.0, beta=1.0, semantics="released"),
+    "end_parallel_all_pairs": loss("end", group="regularizer", alpha=0.0, beta=1.0),
+    "lnl_entropy": lambda case: lambda z, label, bias: negative_entropy(z.flatten(0, 1)),
+    "align": unit(lambda z, p: alignment(z[:, 0], z[:, 1], p["alpha"])),
+    "uniform": unit(lambda z, p: uniformity(z[:, 0], p["t"])),
+    "align_plus_uniform": unit(align_uniform),
+}
+
+
+def run_case(case: Case) -> tuple[float, float]:
+    """Evaluate one golden case in float64.
+
+    Returns:
+        value: the loss; grad_raw: the Euclidean norm of its gradient with respect to the un-normalised inputs (for
+        kind `logits`, to the logits).
+
+    Raises:
+        NotImplementedError: the case names something this project does not have.
+    """
+    value, gradient = evaluate(case)
+    return value.item(), gradient.norm().item()
+
+
+def evaluate(case: Case) -> tuple[Tensor, Tensor]:
+    """The value and its gradient with respect to the inputs (B, V, D)."""
+    inputs = case["inputs"]
+    if case["loss"] not in CASES:
+        raise NotImplementedError(f"loss={case['loss']}")
+    raw = raw_inputs(inputs).requires_grad_()
+    label, bias = (integers(inputs.get(key), inputs["B"]) for key in ("labels", "bias"))
+    value = CASES[case["loss"]](case)(raw, label, bias)
+    return value, torch.autograd.grad(value, raw)[0]
+
+
+def check(case: Case) -> tuple[str, str]:
+    """(`passed` | `failed` | `not implemented` | `out of domain`, what was seen)."""
+    if out_of_domain(case):
+        return "out of domain", "tau_plus * B < 1/2: refused when the program is built"
+    try:
+        value, gradient = evaluate(case)
+    except NotImplementedError as missing:
+        return "not implemented", str(missing)
+    seen = {"value": value.item(), "grad_raw_l2": gradient.norm().item()}
+    if case["inputs"]["kind"] == "logits":
+        i, c = torch.meshgrid(torch.arange(gradient.shape[0]), torch.arange(gradient.shape[2]), indexing="ij")
+        seen = {"value": value.item(), "grad_l2": gradient.norm().item(),
+                "grad_probe": (gradient[:, 0] * torch.cos((i + 2 * c).double())).sum().item()}
+    wrong = [f"{key} {x!r} instead of {case[key]!r}" for key, x in seen.items()
+             if case.get(key) is not None and not abs(x - case[key]) <= 1e-9 * abs(case[key]) + 1e-14]
+    if case.get("value") is None:  # the authors' code is not finite there; ours has to be
+        wrong += [f"{key} is {x}" for key, x in seen.items() if not math.isfinite(x)]
+    return ("failed", "; ".join(wrong)) if wrong else ("passed", "")
+
+
+def out_of_domain(case: Case) -> bool:
+    """The adversarial inputs of kind flip, at a prior so small that a run is refused before it starts."""
+    return (case["loss"] == "debiased_pos" and case["inputs"]["kind"] == "flip"
+            and case["params"]["tau_plus"] * case["inputs"]["B"] < 0.5)

@@ -1,0 +1,53 @@
+"""Every YAML under configs/loss and configs/regularizer keeps what a loss has to keep."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from contrastive.term import Term, TwoViewLoss
+from contrastive.testing import build, check_loss
+from tests.conftest import ROOT
+
+TERMS = [(group, path.stem) for group in ("loss", "regularizer")
+         for path in sorted((ROOT / "configs" / group).glob("*.yaml")) if path.stem != "none"]
+
+
+@pytest.mark.parametrize(("group", "name"), TERMS)
+def test_conformance(group, name):
+    check_loss(build(group, name))
+
+
+class Broken(TwoViewLoss):
+    """NT-Xent without the normalisation by temperature-safe log-space."""
+
+    def per_anchor(self, pairs):
+        e = pairs.logits.exp()
+        return -(pairs.positives[:, 0].exp() / e.sum(1)).log()
+
+
+class OrderMatters(Term):
+    def compute(self, z, label, bias):
+        return F.normalize(z, dim=-1)[0].square().sum() * z[0, 0, 0]
+
+
+def test_the_kit_catches_what_it_is_for():
+    with pytest.raises(AssertionError, match=r"the (loss|gradient) is"):
+        check_loss(Broken(temperature=0.5, aggregation="loss_combination", drop_false_negatives=False))
+    with pytest.raises(AssertionError, match="image order"):
+        check_loss(OrderMatters())
+
+
+def test_limits():
+    z = torch.randn(12, 2, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    label = torch.arange(12) % 3
+    close = torch.testing.assert_close
+    close(build("loss", "hard_negative", beta=0.0)(z), build("loss", "debiased_neg")(z))
+    close(build("loss", "combination", alpha=1.0)(z), build("loss", "debiased_neg")(z))
+    close(build("loss", "combination", alpha=0.0)(z), build("loss", "debiased_pos")(z))
+    close(build("loss", "eps_supcon")(z, label), build("loss", "supcon")(z, label))
+    assert build("loss", "supcon", form="in")(z, label) <= build("loss", "supcon")(z, label)
+    alone = torch.arange(12)  # the mate is the only positive
+    close(build("loss", "supcon", temperature=0.5)(z, alone), build("loss", "nt_xent", temperature=0.5)(z))
+    one = torch.zeros(12).long()
+    assert build("loss", "eps_supinfonce", epsilon=0.25)(z, one).item() == pytest.approx(-0.25)
+    assert build("regularizer", "fairkl")(z, label, one) == 0  # no conflicting pair

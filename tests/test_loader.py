@@ -1,0 +1,72 @@
+"""Batches: order, samplers, noise."""
+
+import pytest
+import torch
+
+from contrastive.image import blur_uint8
+from contrastive.loader import Loader, balance
+from contrastive.refusal import Refusal
+from contrastive.types import Split
+
+
+def split(n: int = 100) -> Split:
+    image = torch.arange(n, dtype=torch.uint8)[:, None, None, None].expand(n, 3, 8, 8).contiguous()
+    bias = torch.where(torch.arange(n) < n // 10, 1, 0)
+    return Split(image, torch.arange(n) % 4, bias)
+
+
+def seen(loader: Loader, epoch: int) -> list[int]:
+    return [int(i) for batch in loader.epoch(epoch) for i in batch.image[:, 0, 0, 0]]
+
+
+def test_every_epoch_is_another_order_and_can_be_drawn_again():
+    loader = Loader(split(), batch_size=32, seed=0)
+    first = seen(loader, 0)
+    assert len(loader) == 3
+    assert len(set(first)) == 96
+    assert first == seen(loader, 0) != seen(loader, 1)
+    assert first != seen(Loader(split(), batch_size=32, seed=1), 0)
+
+
+def test_the_balanced_sampler_draws_rare_biases_as_often_clipped():
+    data = split(1000)
+    weight = balance(data)
+    assert weight.max() <= 10 * weight.min() + 1e-9
+    loader = Loader(data, batch_size=100, seed=0, sampler="bias_balanced")
+    share = torch.cat([batch.bias for epoch in range(20) for batch in loader.epoch(epoch)]).float().mean()
+    assert share == pytest.approx(0.5, abs=0.02)  # a tenth of the images, nine times the weight
+    assert seen(loader, 3) == seen(loader, 3)
+
+
+def test_noise_shows_another_class_in_view_1():
+    data = split()
+    loader = Loader(data, batch_size=100, seed=0, noise_frac=0.3)
+    hits = 0
+    for epoch in range(20):
+        for batch in loader.epoch(epoch):
+            changed = (batch.mate != batch.image).any(3).any(2).any(1)
+            other = data.label[batch.mate[:, 0, 0, 0].long()]
+            assert (other[changed] != batch.label[changed]).all()
+            hits += int(changed.sum())
+    assert hits / 2000 == pytest.approx(0.3, abs=0.04)
+    assert next(Loader(data, batch_size=100, seed=0).epoch(0)).mate is None
+
+
+def test_blurred_mates():
+    noise = torch.randint(0, 256, (50, 3, 32, 32), dtype=torch.uint8)
+    loader = Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0, blur=blur_uint8)
+    batch = next(loader.epoch(0))
+    assert batch.mate.float().std() < 0.6 * batch.image.float().std()
+    assert batch.mate.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
+
+
+def test_refusals():
+    unbiased = Split(split().image, split().label)
+    unlabeled = Split(split().image, torch.full((100,), -1))
+    for data, arguments, said in ((unbiased, {"batch_size": 101}, "batch_size=100"),
+                                  (unbiased, {"sampler": "bias_balanced"}, "bias labels"),
+                                  (unbiased, {"sampler": "other"}, "sampler=uniform"),
+                                  (unbiased, {"noise_frac": 2}, "noise_frac=0.3"),
+                                  (unlabeled, {"noise_frac": 0.1}, "noise_frac=0")):
+        with pytest.raises(Refusal, match=said):
+            Loader(data, **{"batch_size": 10, "seed": 0, **arguments})

@@ -1,0 +1,80 @@
+"""Tables and figures read run directories and nothing else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from contrastive.report.figures import curve, draw
+from contrastive.report.sweep import Job, spread
+from contrastive.report.sweep import table as sweep_table
+from contrastive.report.table import folder, table
+from tests.conftest import ROOT
+
+
+def result(knn: float) -> dict:
+    return {"test": {"knn_top1": knn, "linear_top1": knn + 1}, "untrained": {"knn_top1": 10.0}}
+
+
+def test_spread():
+    assert spread([1.0, 2.0, 3.0]) == "2.00 ± 1.00 (3)"
+    assert spread([1.5]) == "1.50 (1)"
+    assert spread([]) == "-"
+
+
+def test_a_sweep_is_grouped_by_everything_but_the_seed():
+    jobs = [Job([f"loss={loss}", "epochs=1", f"seed={seed}"], Path("x"), result(base + seed))
+            for loss, base in (("a", 10.0), ("b", 20.0)) for seed in (0, 2)]
+    jobs.append(Job(["loss=c", "epochs=1", "seed=0"], Path("x"), None, "too hot"))
+    text = sweep_table(jobs)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    assert rows[0][0] == "loss"
+    assert "epochs" not in rows[0]
+    assert rows[2][:2] == ["a", "11.00 ± 1.41 (2)"]
+    assert rows[3][:3] == ["b", "21.00 ± 1.41 (2)", "22.00 ± 1.41 (2)"]
+    assert rows[4][-1] == "1"
+    assert "failed: loss=c epochs=1 seed=0: too hot" in text
+
+
+def test_a_table_shows_ours_beside_the_published(tmp_path):
+    spec = {"title": "T", "note": "N", "seeds": [0, 1], "metrics": ["knn_top1"],
+            "rows": [{"name": "A, b", "overrides": [], "published": {"knn_top1": 74.3}, "source": "Table 1"},
+                     {"name": "C", "overrides": []}]}
+    for seed, value in ((0, 70.0), (1, 72.0)):
+        path = folder(spec["rows"][0], tmp_path) / f"seed={seed}"
+        path.mkdir(parents=True)
+        (path / "result.json").write_text(json.dumps(result(value)))
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table(spec, tmp_path).splitlines()[2:]]
+    assert rows[0] == ["method", "kNN top-1", "published kNN top-1", "source"]
+    assert rows[2] == ["A, b", "71.00 ± 1.41 (2)", "74.3", "Table 1"]
+    assert rows[3] == ["C", "-", "", ""]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_row_of_every_table_composes(composed, path):
+    spec = yaml.safe_load(path.read_text())
+    names = [folder(row, Path()) for row in spec["rows"]]
+    assert len(set(names)) == len(names)
+    for row in spec["rows"]:
+        composed(*row["overrides"])
+
+
+def test_an_unknown_table_is_refused():
+    done = subprocess.run([sys.executable, "scripts/reproduce_table.py", "none"], cwd=ROOT, capture_output=True,
+                          text=True)
+    assert done.returncode == 2
+    assert "known are debiased_positive, digits" in done.stderr
+
+
+def test_a_figure(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0, "epoch": 0, "a": 1.0}\n{"step": 1, "epoch": 1, "b": 2}\n'
+                                            '{"step": 2, "epoch": 2, "a": 3.0}\n')
+    assert curve(tmp_path, "a") == ([0, 2], [1.0, 3.0])
+    draw({"run": tmp_path}, "a", "title", tmp_path / "out.png")
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="has no c"):
+        draw({"run": tmp_path}, "c", "title", tmp_path / "out.png")
