@@ -56,8 +56,9 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
                 {**summary.named("test", trained.test), **summary.flat("audit", trained.audit)})
         for kind, cosines in trained.cosines.items():
             run.histogram(trainer.epochs * len(built.loader), f"similarity/{kind}", cosines)
-        result = {"status": "done", "test": trained.test, "val": trained.val, "untrained": untrained, "audit": trained.audit,
-                  "protocol": evaluator.protocol(), "time": {"seconds": time.perf_counter() - since}}
+        result = {"status": "done", "test": trained.test, "val": trained.val, "untrained": untrained,
+                  "audit": trained.audit, "protocol": evaluator.protocol(),
+                  "time": {"seconds": time.perf_counter() - since}}
         run.finish(result, encoder)
         summary.finished(run, environment)
         return result

@@ -17,9 +17,9 @@ class LinearProbe:
 
     Features are standardised with the training set's mean and deviation and a linear classifier minimises
     mean cross-entropy + l2/2 · |W|² by L-BFGS. The strength is the one of `l2` with the highest accuracy on `val`
-    (the strongest of equals); the classifier is then refitted on `everything` that is labeled, and `test` is read once.
-
-    `val_top1` is the accuracy on `val` it was selected by, before the refit. `few_shot_top1` is the mean over five fixed draws of `shots` training images per class, with strength few_shot_l2.
+    (the strongest of equals), which is reported as `val_top1`; the classifier is then refitted on `everything` that
+    is labeled, and `test` is read once. `few_shot_top1` is the mean over five fixed draws of `shots` training images
+    per class, with strength few_shot_l2.
 
     Args:
         l2: strengths, tried from strong to weak, each starting from the last solution.
