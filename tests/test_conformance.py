@@ -3,6 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contrastive.term import Term, TwoViewLoss
 from contrastive.testing import build, check_loss
@@ -35,6 +37,27 @@ def test_the_kit_catches_what_it_is_for():
         check_loss(Broken(temperature=0.5, aggregation="loss_combination", drop_false_negatives=False))
     with pytest.raises(AssertionError, match="image order"):
         check_loss(OrderMatters())
+
+
+@given(b=st.integers(2, 20), t=st.floats(0.05, 2), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=25)
+def test_limits_hold_for_any_batch(b, t, seed):
+    z = torch.randn(b, 2, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    label = torch.randint(0, 3, (b,), generator=torch.Generator().manual_seed(seed))
+    arguments = {"temperature": t}
+    plain = build("loss", "nt_xent", **arguments)(z)
+    close = torch.testing.assert_close
+    close(build("loss", "debiased_neg", tau_plus=0, **arguments)(z), plain)
+    close(build("loss", "hard_negative", tau_plus=0, beta=0, **arguments)(z), plain)
+    close(build("loss", "hard_negative", beta=0, **arguments)(z), build("loss", "debiased_neg", **arguments)(z))
+    close(build("loss", "eps_supcon", epsilon=0, **arguments)(z, label), build("loss", "supcon", **arguments)(z, label))
+    alone = torch.arange(b)
+    close(build("loss", "eps_supinfonce", epsilon=0, **arguments)(z, alone), plain)
+    same = torch.ones_like(z)
+    for name in ("nt_xent", "debiased_neg", "hard_negative"):
+        close(build("loss", name, **arguments)(same), torch.tensor(2 * b - 1).double().log())
+    assert build("loss", "supcon", form="in", **arguments)(z, label) <= build("loss", "supcon", **arguments)(z, label)
+    assert plain >= 0
 
 
 def test_limits():

@@ -40,7 +40,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["epocs=3"], "there is no setting epocs"), (["loss=unknown"], "known are debiased_neg"),
+    (["epocs=3"], "there is no setting epocs"), (["loss=unknown"], "debiased_neg"),
     (["loss.tau_pluss=3", "loss=debiased_neg"], "loss.tau_pluss"), (["temperature=0"], "try temperature=0.5"),
     (["los=nt_xent"], "there is no setting los"), (["epochs="], "epochs"),
     (["dataset=image_folder", "dataset.root=/no/such/folder", "dataset.size=32"], "/no/such/folder"),

@@ -66,7 +66,7 @@ def test_an_unknown_table_is_refused():
     done = subprocess.run([sys.executable, "scripts/reproduce_table.py", "none"], cwd=ROOT, capture_output=True,
                           text=True)
     assert done.returncode == 2
-    assert "known are debiased_positive, digits" in done.stderr
+    assert "known are biased_digits, biased_mnist, debiased_positive, digits" in done.stderr
 
 
 def test_a_figure(tmp_path):

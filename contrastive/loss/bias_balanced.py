@@ -24,7 +24,8 @@ class BiasBalanced(Term):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log_prior: Tensor | None = None  # (biases, C)
+        self.log_prior: Tensor | None
+        self.register_buffer("log_prior", None)  # (biases, C)
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         assert train.bias is not None
