@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin/python
 TABLE  ?= digits
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench reproduce-table tensorboard clean
+.PHONY: help setup demo test lint reproduce-table tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,9 +31,6 @@ test: $(VENV)/.done lint  ## lint, types and every test
 lint: $(VENV)/.done  ## ruff and mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
-
-bench: $(VENV)/.done  ## measure speed side by side and write docs/results/bench-<device>.json
-	$(RUN) scripts/benchmark.py
 
 reproduce-table: $(VENV)/.done  ## rebuild a table of configs/table: TABLE=digits (default), debiased_positive; ARGS for every row
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS)

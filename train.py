@@ -29,14 +29,15 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
     since = time.perf_counter()
     built = build(cfg)
     trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
-    environment = describe(built.device, precision=built.precision, data=built.data_hash,
+    environment = describe(built.device, config=cfg, precision=built.precision, data=built.data_hash,
                            facts=evaluator.data.facts)
     with Run(path, config=cfg, environment=environment, rerun=cfg["rerun"]) as run:
         if run.result is not None:
-            summary.already_done(run)
+            summary.already_done(run, cfg["probe"]["shots"])
             return run.result
         summary.heading(built, run)
         state = run.restore(built.device)
+        spent = 0.0 if state is None else state["seconds"]
         if state is None:
             untrained = evaluator.everything(encoder).test
             run.log(0, 0, summary.named("test", untrained))
@@ -49,7 +50,8 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
             every = cfg["knn"]["every"]
             return summary.named("test", evaluator.nearest(encoder)) if every and epoch % every == 0 else {}
 
-        fit(trainer, built.loader, run, state=state, keep={"untrained": untrained}, monitor=monitor,
+        fit(trainer, built.loader, run, state=state, monitor=monitor,
+            keep=lambda: {"untrained": untrained, "seconds": spent + time.perf_counter() - since},
             log_every=cfg["log_every"], checkpoint_every=cfg["checkpoint_every"])
         trained = evaluator.everything(encoder, trainer.objective.classifier)
         run.log(trainer.epochs * len(built.loader), trainer.epochs,
@@ -58,9 +60,9 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
             run.histogram(trainer.epochs * len(built.loader), f"similarity/{kind}", cosines)
         result = {"status": "done", "test": trained.test, "val": trained.val, "untrained": untrained,
                   "audit": trained.audit, "protocol": evaluator.protocol(),
-                  "time": {"seconds": time.perf_counter() - since}}
+                  "time": {"seconds": spent + time.perf_counter() - since}}
         run.finish(result, encoder)
-        summary.finished(run, environment)
+        summary.finished(run, environment, cfg["probe"]["shots"])
         return result
 
 

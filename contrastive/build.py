@@ -18,7 +18,7 @@ from contrastive.image import blur_uint8
 from contrastive.loader import Loader
 from contrastive.objective import Objective
 from contrastive.pretrain import Trainer
-from contrastive.refusal import require
+from contrastive.refusal import Refusal, require
 from contrastive.seeding import derive
 from contrastive.split import fingerprint
 from contrastive.types import Data
@@ -85,14 +85,15 @@ def build(cfg: dict[str, Any]) -> Built:
     """
     device = choose_device(cfg["device"])
     precision = precisions.choose(cfg["precision"], device)
+    torch.manual_seed(derive(cfg["seed"], "weights"))
     loss = make(cfg["loss"])
     regularizers = [make(cfg["regularizer"])] if cfg["regularizer"] else []
     augment, schedule, probe = (make(cfg[key]) for key in ("augmentation", "schedule", "probe"))
     for term in (loss, *regularizers):
         term.check_config(batch_size=cfg["batch_size"])
-    torch.manual_seed(derive(cfg["seed"], "weights"))
     encoder = make(cfg["encoder"])
     head = make(cfg["head"], in_dim=encoder.dim)
+    check_optimizer(cfg["optimizer"])
 
     data, data_hash = load_data(cfg["dataset"])
     labeled, biased = bool((data.pretrain.label >= 0).all()), data.pretrain.bias is not None
@@ -115,6 +116,14 @@ def build(cfg: dict[str, Any]) -> Built:
                       cfg["views_forward"], cfg["epochs"], cfg["seed"])
     evaluator = Evaluator(data, normalise, autocast, probe, cfg["knn"]["k"], cfg["knn"]["temperature"])
     return Built(trainer, loader, evaluator, device, precision, data_hash)
+
+
+def check_optimizer(node: dict[str, Any]) -> None:
+    """Raise Refusal for settings the optimizer itself refuses, before any data is loaded."""
+    try:
+        make(node)([torch.nn.Parameter(torch.zeros(1))])
+    except (TypeError, ValueError) as error:
+        raise Refusal(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
 
 
 def make(node: dict[str, Any], **wiring: Any) -> Any:

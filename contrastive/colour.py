@@ -33,6 +33,8 @@ class Bias:
     data_seed: int
 
     def __post_init__(self) -> None:
+        require(isinstance(self.data_seed, int) and 0 <= self.data_seed < 2**31,
+                f"dataset.data_seed must be a whole number in [0, 2^31), got {self.data_seed}: try dataset.data_seed=0")
         require(0 <= self.rho <= 1, f"dataset.rho, the share of bias-aligned images, must lie in [0, 1], "
                                     f"got {self.rho}: try dataset.rho=0.99")
         require(self.colours in COLOURS, f"dataset.colours must be one of {', '.join(COLOURS)}, got {self.colours}: "

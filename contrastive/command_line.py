@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, InstantiationException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -88,7 +88,8 @@ def start(main: Callable[[], Any]) -> int:
             raise error
         return 0
     except KeyboardInterrupt:
-        print("\ninterrupted: type the same command again and it goes on after the last whole epoch", file=sys.stderr)
+        print("\ninterrupted: the same command again (without rerun=true) goes on after the last whole epoch",
+              file=sys.stderr)
         return 130
     except Exception as error:
         said = sentence(error)
@@ -113,8 +114,15 @@ def sentence(error: BaseException) -> str | None:
     for link in chain:
         if isinstance(link, Refusal):
             return str(link)
+    if isinstance(error, ValueError) and "Config group override must be" in str(error):
+        return "a group needs one of its options, not null: try python train.py --help"
     if not isinstance(error, HydraException | OmegaConfBaseException):
         return None
+    if isinstance(error, InstantiationException):
+        binding = isinstance(chain[-1], TypeError) and re.search(r"unexpected keyword|missing \d+ req", str(chain[-1]))
+        if not binding and not isinstance(chain[-1], ImportError):
+            return None  # a bug in what was being built: its traceback says more
+        return f"{' '.join(str(chain[-1]).split())}: try python train.py --cfg job"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     unknown = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", lines[0]) if lines else None
     if unknown:
@@ -130,5 +138,8 @@ def sentence(error: BaseException) -> str | None:
 
 def _remove_if_empty() -> None:
     """Leave no empty run directory, which Hydra makes early, behind a refusal."""
-    with contextlib.suppress(OSError):
-        os.removedirs(HydraConfig.get().runtime.output_dir)
+    with contextlib.suppress(OSError, ValueError):
+        path = Path(HydraConfig.get().runtime.output_dir)
+        path.rmdir()
+        for parent in path.relative_to(Path.cwd() / "outputs").parents:  # those our own naming made
+            (Path.cwd() / "outputs" / parent).rmdir()

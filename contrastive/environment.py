@@ -13,12 +13,25 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def code_hash() -> str:
-    """sha256 over train.py and every Python file of the package."""
+def code_hash(targets: set[str]) -> str:
+    """sha256 over train.py, every Python file of the package and the files of `targets`, dotted names of other code."""
     digest = hashlib.sha256()
-    for path in [ROOT / "train.py", *sorted((ROOT / "contrastive").rglob("*.py"))]:
+    paths = [ROOT / "train.py", *sorted((ROOT / "contrastive").rglob("*.py"))]
+    for path in paths:
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    for target in sorted(targets):
+        module = sys.modules.get(target.rpartition(".")[0])
+        if not target.startswith(("contrastive.", "torch.")) and module is not None and module.__file__:
+            digest.update(target.encode() + b"\0" + Path(module.__file__).read_bytes())
     return digest.hexdigest()
+
+
+def targets(node: Any) -> set[str]:
+    """Every `_target_` of a configuration."""
+    if isinstance(node, dict):
+        own = {node["_target_"]} if "_target_" in node else set()
+        return own.union(*(targets(value) for value in node.values()))
+    return set().union(*(targets(value) for value in node)) if isinstance(node, list) else set()
 
 
 def _git(*arguments: str) -> str | None:
@@ -29,14 +42,15 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def describe(device: torch.device, *, precision: str, data: str, facts: dict[str, str]) -> dict[str, Any]:
+def describe(device: torch.device, *, config: dict[str, Any], precision: str, data: str,
+             facts: dict[str, str]) -> dict[str, Any]:
     """The record of environment.json; `data` is the fingerprint of the data and `facts` what else it says of itself."""
     status = _git("status", "--porcelain")
     return {
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "commit": _git("rev-parse", "HEAD"),
         "dirty": None if status is None else bool(status),
-        "code": code_hash(),
+        "code": code_hash(targets(config)),
         "data": data,
         **facts,
         "python": platform.python_version(),

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.pairs import log_sub_exp
+from contrastive.refusal import require
 
 
 class Estimate(NamedTuple):
@@ -46,6 +47,14 @@ def debiased_negatives(mass: Tensor, positive: Tensor, *, n: int, tau_plus: floa
     if tau_plus > 0:
         mass = log_sub_exp(mass, math.log(tau_plus * n) + positive)
     return NegativeMass(mass - math.log1p(-tau_plus), math.log(n) - 1 / temperature)
+
+
+def check_debiased_positive(*, tau_plus: float, batch_size: int, own: bool) -> None:
+    """Raise Refusal where the numerator of `debiased_positive` could lose its sign: τ⁺ B < 1/2, or < 1 without own."""
+    least = 0.5 if own else 1.0
+    require(tau_plus * batch_size >= least,
+            f"debiased positives with tau_plus={tau_plus} and batch_size={batch_size} let their numerator go negative "
+            f"(tau_plus * batch_size must be at least {least}): try batch_size={math.ceil(least / tau_plus)}")
 
 
 def debiased_positive(mass: Tensor, positive: Tensor, *, own: bool, n: int, tau_plus: float,

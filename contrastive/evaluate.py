@@ -12,6 +12,7 @@ from contrastive.features import extract, state_hash
 from contrastive.metric.bias import group_accuracy, own_bias, similarity_kinds
 from contrastive.metric.knn import knn
 from contrastive.probe.linear import LinearProbe
+from contrastive.seeding import generator
 from contrastive.types import Data, Features
 
 AUDITED = 2000  # test images whose pairs are compared: two million cosines
@@ -72,22 +73,27 @@ class Evaluator:
                 seen["classifier_top1"] = top(classifier(val.h), val.label, 1)
             found |= {"classifier_top1": top(logits, test.label, 1), "classifier_top5": top(logits, test.label, 5)}
             guesses["classifier"] = logits.argmax(1)
-        audit, cosines = self._audit(labeled, test, guesses) if test.bias is not None else ({}, {})
+        audit, cosines = self._audit(val, test, guesses) if test.bias is not None else ({}, {})
         if state_hash(encoder) != before:
             raise RuntimeError("the frozen encoder changed during its evaluation")
         return Evaluation(found, seen, audit, cosines)
 
-    def _audit(self, train: Features, test: Features,
+    def _audit(self, val: Features, test: Features,
                guesses: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Accuracies by group for each read-out (`reported`: the classifier trained along where there is one, as the
-        papers do, else the linear probe), a linear read-out of the bias, and similarities by kind of pair."""
-        assert test.bias is not None and train.bias is not None
+        papers do, else the linear probe), a linear read-out of the bias, and similarities by kind of pair.
+
+        The bias is read by a regression fitted on probe_val, whose biases are nearly unrelated to the classes: on the
+        training images it would learn to read the class instead.
+        """
+        assert test.bias is not None and val.bias is not None
         own = own_bias(self.data.pretrain, len(self.data.classes), len(self.data.biases))
         audit: dict[str, Any] = {name: group_accuracy(guess, test.label, test.bias, own)
                                  for name, guess in guesses.items()}
         audit["reported"] = audit["classifier" if "classifier" in guesses else "linear"]
-        audit["bias_top1"] = self.probe.read_out(train.h, train.bias, test.h, test.bias, len(self.data.biases))
-        cosines = similarity_kinds(test.h[:AUDITED], test.label[:AUDITED], test.bias[:AUDITED])
+        audit["bias_top1"] = self.probe.read_out(val.h, val.bias, test.h, test.bias, len(self.data.biases))
+        some = torch.randperm(len(test.h), generator=generator("cpu", "audited"))[:AUDITED].to(test.h.device)
+        cosines = similarity_kinds(test.h[some], test.label[some], test.bias[some])
         audit["similarity"] = {kind: value.mean().item() for kind, value in cosines.items() if len(value)}
         return audit, cosines
 
@@ -98,4 +104,5 @@ class Evaluator:
                 "linear": "logistic regression on frozen features (L-BFGS), strength chosen on probe_val, "
                           "then refitted on all labeled training images",
                 "classifier": "the linear classifier trained along, plain logits",
+                "bias": "regression fitted on the features of probe_val, read on test",
                 "epoch": "last"}

@@ -39,8 +39,15 @@ class Objective(nn.Module):
 
     @torch.no_grad()
     def diagnostics(self, h: Tensor, z: Tensor, label: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
-        """The loss's own scalars for one batch."""
-        return self.loss.diagnostics(self.stations(h, z)[self.loss.reads], label, bias)
+        """Each term's own scalars for one batch and, when there are several, what each contributes: term_0, ..."""
+        stations = self.stations(h, z)
+        found: dict[str, Tensor] = {}
+        terms = [cast(Term, term) for term in (self.loss, *self.regularizers)]
+        for i, term in enumerate(terms):
+            found |= term.diagnostics(stations[term.reads], label, bias)
+            if len(terms) > 1:
+                found[f"term_{i}"] = term(stations[term.reads], label, bias)
+        return found
 
     def stations(self, h: Tensor, z: Tensor) -> dict[str, Tensor]:
         """What each name in `reads` stands for."""

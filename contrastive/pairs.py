@@ -57,9 +57,9 @@ def any_other(anchor: Identity, other: Identity) -> Tensor:
 
 
 def positive(anchor: Identity, other: Identity) -> Tensor:
-    """P(i): everything else of the anchor's class, its own other views among it."""
+    """P(i): everything else of the anchor's class, its own other views among it; -1 is no class."""
     assert anchor.label is not None and other.label is not None
-    return (anchor.label == other.label) & (anchor.row != other.row)
+    return (anchor.label == other.label) & (anchor.label >= 0) & (anchor.row != other.row)
 
 
 def different_class(anchor: Identity, other: Identity) -> Tensor:

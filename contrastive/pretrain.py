@@ -84,7 +84,7 @@ class Trainer:
             getattr(self, name).load_state_dict(state[name])
 
 
-def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | None, keep: dict[str, Any],
+def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | None, keep: Callable[[], dict[str, Any]],
         monitor: Callable[[int], dict[str, float]], log_every: int, checkpoint_every: int) -> None:
     """Train from `state` (None: from the start) to the last epoch.
 
@@ -92,7 +92,7 @@ def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | N
     interruption. A checkpoint holds the end of an epoch.
 
     Args:
-        keep: goes into every checkpoint as it is.
+        keep: gives what else goes into a checkpoint, as it is.
         monitor: epoch → metrics to log after it, possibly none; asked for every epoch but the last.
         log_every: batches between log lines; the end of an epoch always logs.
 
@@ -112,7 +112,7 @@ def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | N
             if metrics:
                 run.log((epoch + 1) * per_epoch, epoch + 1, metrics)
             if (epoch + 1) % checkpoint_every == 0 or epoch + 1 == trainer.epochs:
-                run.save({"step": (epoch + 1) * per_epoch, "epoch": epoch + 1, "lr": lr, **keep,
+                run.save({"step": (epoch + 1) * per_epoch, "epoch": epoch + 1, "lr": lr, **keep(),
                           **trainer.state()})
             bar.update()
 
@@ -134,8 +134,11 @@ def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[floa
         if (i + 1) % log_every and i + 1 != len(loader):
             continue
         mean_loss, mean_norm = (total / n).tolist()
-        require(math.isfinite(mean_loss), f"the loss became {mean_loss} in epoch {epoch + 1}: "
-                                          "try a lower optimizer.lr, or precision=fp32")
+        advice = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
+        require(math.isfinite(mean_loss), f"the loss became {mean_loss} in epoch {epoch + 1}: {advice}")
+        # under fp16 an infinite gradient only means that the scaler left the step out
+        require(math.isfinite(mean_norm) or trainer.scaler.is_enabled(),
+                f"the gradient became {mean_norm} in epoch {epoch + 1}: {advice}")
         seconds, since = time.perf_counter() - since, time.perf_counter()
         views_per_s = n * loader.batch_size * trainer.n_views / seconds
         run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), {

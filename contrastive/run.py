@@ -70,6 +70,7 @@ class Run:
     def __init__(self, path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> None:
         self.path = path
         self.result: dict[str, Any] | None = None
+        self._earlier: list[dict[str, Any]] = []  # what the interrupted sessions of this run were made by
         self.stale: list[str] = []  # why a finished result may not be what the same command would give now
         self._writer: Any = None
         path.mkdir(parents=True, exist_ok=True)
@@ -82,15 +83,17 @@ class Run:
             self._compare(config, environment)
         elif rerun:
             self._clear()
-        if self.result is None:
+        if self.result is None:  # config.yaml last: where it is, the other is too
+            write_text(path / "environment.json", json.dumps({**environment, "earlier": self._earlier}, indent=1))
             write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
-            write_text(path / "environment.json", json.dumps(environment, indent=1))
 
     def _compare(self, config: dict[str, Any], environment: dict[str, Any]) -> None:
         keys = differing(yaml.safe_load((self.path / "config.yaml").read_text()), config)
         require(not keys, f"{self.path} holds a run with another configuration ({'; '.join(keys)}): "
                           "try hydra.run.dir=PATH for this one, or rerun=true to replace that one")
         recorded = json.loads((self.path / "environment.json").read_text())
+        self._earlier = [*recorded.pop("earlier", []),
+                         {key: recorded[key] for key in ("command", "device", "precision", "torch", "commit")}]
         stale = [what for what in ("code", "data") if recorded[what] != environment[what]]
         if (self.path / "result.json").exists():
             self.result = json.loads((self.path / "result.json").read_text())
@@ -124,7 +127,7 @@ class Run:
         write_text(path, "".join(kept))
         self._n_lines = len(kept)
         self._lines: IO[str] = path.open("a")
-        self._writer = SummaryWriter(str(self.path / "tb"), purge_step=state["step"] + 1 if state else None)
+        self._writer = SummaryWriter(str(self.path / "tb"), purge_step=state["step"] + 1 if state else 0)
         return state
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
@@ -153,7 +156,7 @@ class Run:
         """Write the encoder's weights and, last, the result: the run is done."""
         weights = {k: v.detach().cpu().contiguous() for k, v in encoder.state_dict().items()}
         write_atomically(self.path / "encoder.safetensors", lambda part: save_file(weights, part))
-        write_text(self.path / "result.json", json.dumps(result, indent=1))
+        write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
         self.result = result
 
     def __enter__(self) -> "Run":

@@ -37,6 +37,15 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
                                                 f"try {key}=0.5")
     require(0 <= plain["tau_plus"] < 1, f"tau_plus is a probability in [0, 1), got {plain['tau_plus']}: "
                                         "try tau_plus=0.1")
+    for key in ("noise_frac", "blur_frac"):
+        value = plain[key]
+        require(isinstance(value, int | float) and 0 <= value <= 1,
+                f"{key} is a probability, got {value}: try {key}=0.3")
+        require(value == 0 or plain["n_views"] >= 2, f"{key} is about view 1 and there is one view: try n_views=2")
+    require(plain["sampler"] in ("uniform", "bias_balanced"),
+            f"sampler must be uniform or bias_balanced, got {plain['sampler']}: try sampler=uniform")
+    for key in ("device", "precision"):
+        require(isinstance(plain[key], str), f"{key} must be a name, got {plain[key]}: try {key}=auto")
     return plain
 
 

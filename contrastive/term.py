@@ -10,7 +10,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from contrastive.pairs import Pairs, check_temperature, other_class, other_image
+from contrastive.pairs import Pairs, Relation, check_temperature, other_class, other_image, positive
 from contrastive.refusal import require
 from contrastive.types import Split
 
@@ -124,6 +124,13 @@ class SupervisedLoss(Term):
         super().__init__()
         check_temperature(temperature)
         self.temperature = temperature
+
+    positives: Relation = staticmethod(positive)  # which pairs pull an anchor
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """{without_positives: share of anchors that have none and so contribute 0}."""
+        pairs = Pairs(z, temperature=self.temperature, anchor_views=z.shape[1], label=label, bias=bias)
+        return {"without_positives": (pairs.count(self.positives) == 0).float().mean()}
 
     @abstractmethod
     def per_anchor(self, pairs: Pairs) -> Tensor:

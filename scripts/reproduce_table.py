@@ -4,6 +4,7 @@ Every row is a sweep over the table's seeds, exactly as a user would type it; ex
 are done are kept and interrupted ones go on, so the same command may be given again.
 """
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,16 @@ from pathlib import Path
 import yaml
 
 from contrastive.report.table import folder, table
+from contrastive.settings import FREE
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def home(name: str, extra: list[str]) -> Path:
+    """Where the table's runs lie: settings that change no result have no part in the name."""
+    kept = sorted(word for word in extra if word.lstrip("+").split("=", 1)[0] not in FREE)
+    digest = hashlib.sha256(repr(kept).encode()).hexdigest()[:8]
+    return Path("outputs") / "table" / (f"{name}-{digest}" if kept else name)
 
 
 def main(name: str, extra: list[str]) -> int:
@@ -22,15 +31,16 @@ def main(name: str, extra: list[str]) -> int:
         print(f"there is no table {name}, known are {known}: try make reproduce-table TABLE=digits", file=sys.stderr)
         return 2
     spec = yaml.safe_load(path.read_text())
-    base = Path("outputs") / "table" / "-".join([name, *(word.replace("/", "-") for word in extra)])
+    base = home(name, extra)
     failed = 0
     for row in spec["rows"]:
         words = [*row["overrides"], *extra, f"seed={','.join(map(str, spec['seeds']))}"]
         print(f"== {row['name']}: python train.py -m {' '.join(words)}", flush=True)
         done = subprocess.run([sys.executable, str(ROOT / "train.py"), "-m", *words,
-                               f"hydra.sweep.dir={folder(row, base)}", "hydra.sweep.subdir='seed=${seed}'"])
+                               f"hydra.sweep.dir='{folder(row, base)}'", "hydra.sweep.subdir='seed=${seed}'"])
         failed += done.returncode != 0
     text = table(spec, base)
+    base.parent.mkdir(parents=True, exist_ok=True)
     base.with_name(f"{base.name}.md").write_text(text + "\n")
     print(f"\n{text}\n\nwritten to {base}.md")
     if failed:

@@ -24,6 +24,13 @@ def test_group_accuracy_by_hand():
                                    "worst_cell_top1": 0})
 
 
+def test_a_group_without_images_is_left_out():
+    label = torch.tensor([0, 1])
+    found = group_accuracy(label, label, label, torch.tensor([0, 1]))
+    assert "conflicting_top1" not in found
+    assert found["aligned_top1"] == 100
+
+
 def test_kinds_of_pairs_by_hand():
     h = torch.tensor([[1.0, 0], [0, 1], [1, 0], [-1, 0]])
     label, bias = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 0])

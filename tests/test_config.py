@@ -69,7 +69,8 @@ def test_what_is_typed_beats_the_recipe(composed):
     ("epochs=0", "epochs"), ("batch_size=1", "batch_size=128"), ("tau_plus=1.5", "tau_plus=0.1"),
     ("temperature=0", "temperature=0.5"), ("temperature=hot", "number"), ("seed=-1", "seed=0"),
     ("views_forward=both", "views_forward=fused"), ("knn.k=0", "knn.k=20"), ("rerun=maybe", "rerun=true"),
-    ("knn.temperature=-1", "knn.temperature=0.5"), ("n_views=two", "n_views=2")])
+    ("knn.temperature=-1", "knn.temperature=0.5"), ("n_views=two", "n_views=2"), ("noise_frac=2", "noise_frac=0.3"),
+    ("sampler=none", "sampler=uniform"), ("device=null", "device=auto")])
 def test_a_value_out_of_range_is_refused_before_anything_is_built(composed, word, said):
     with pytest.raises(Refusal, match=f"{said}.*") as caught:
         composed(word)
@@ -80,6 +81,8 @@ def test_a_value_out_of_range_is_refused_before_anything_is_built(composed, word
     (["batch_size=2000"], "try batch_size=128"), (["loss=debiased_pos", "batch_size=4"], "try batch_size=5"),
     (["n_views=1"], "try n_views=2"), (["device=tpu"], "try device=auto"), (["precision=fp8"], "try precision=auto"),
     (["precision=fp16", "device=cpu"], "try precision=auto"),
+    (["optimizer.lr=-1"], "try optimizer.lr"), (["optimizer.lr=abc"], "try optimizer.lr"),
+    (["loss=combination", "tau_plus=0.001"], "try batch_size=500"),
     (["n_views=3", "loss.aggregation=pos_grouping"], "loss_combination"), (["device=cuda:7"], "try device=auto")])
 def test_combinations_that_cannot_run_are_refused_when_the_program_is_built(composed, words, said):
     with pytest.raises(Refusal, match=said):

@@ -96,6 +96,13 @@ def test_hold_out_leaves_the_validation_images_out():
     assert torch.equal(held.pretrain.image[held.probe_train], whole.pretrain.image[whole.probe_train])
 
 
+def test_sixteen_bit_images_keep_their_greys(folder):
+    ramp = np.linspace(0, 65535, 144, dtype=np.uint16).reshape(12, 12)
+    Image.fromarray(ramp).save(folder / "train/ant/000.png")
+    image = load(folder).pretrain.image[0]
+    assert np.abs(image[0].numpy().astype(int) - ramp // 257).max() <= 1
+
+
 def test_image_folder_cache_is_keyed_by_content(folder):
     first = load(folder)
     kept = {p: p.stat().st_mtime_ns for p in (folder / "cache").iterdir()}

@@ -43,6 +43,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     (["epocs=3"], "there is no setting epocs"), (["loss=unknown"], "debiased_neg"),
     (["loss.tau_pluss=3", "loss=debiased_neg"], "loss.tau_pluss"), (["temperature=0"], "try temperature=0.5"),
     (["los=nt_xent"], "there is no setting los"), (["epochs="], "epochs"),
+    (["loss=null"], "a group needs one of its options"),
     (["dataset=image_folder", "dataset.root=/no/such/folder", "dataset.size=32"], "/no/such/folder"),
     (["dataset=image_folder"], "dataset.root=PATH")])
 def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, words, said):
@@ -126,3 +127,8 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     assert theirs.returncode == 0
     first, second = (lines(path.parent) for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json")))
     assert first == second
+    path = tmp_path / "my_loss.py"
+    path.write_text(path.read_text().replace("pairs.positives", "2 * pairs.positives"))
+    changed = program("--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path,
+                      env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)})
+    assert "made by other code" in changed.stdout

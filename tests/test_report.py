@@ -12,7 +12,7 @@ from contrastive.report.figures import curve, draw
 from contrastive.report.sweep import Job, spread
 from contrastive.report.sweep import table as sweep_table
 from contrastive.report.table import folder, table
-from tests.conftest import ROOT
+from tests.conftest import ONE_THREAD, ROOT
 
 
 def result(knn: float) -> dict:
@@ -78,3 +78,14 @@ def test_a_figure(tmp_path):
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="has no c"):
         draw({"run": tmp_path}, "c", "title", tmp_path / "out.png")
+
+
+def test_a_table_is_run_with_words_of_ones_own(tmp_path):
+    words = ["epochs=1", "dataset.size=8", "encoder.width=2", "probe.max_iter=5", "knn.every=0", "batch_size=256",
+             "device=cpu"]
+    done = subprocess.run([sys.executable, str(ROOT / "scripts/reproduce_table.py"), "digits", *words], cwd=tmp_path,
+                          capture_output=True, text=True, env=ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("outputs/table/digits-*/*/seed=*/result.json"))) == 6
+    (written,) = tmp_path.glob("outputs/table/digits-*.md")
+    assert written.read_text().count("(2)") == 9

@@ -119,7 +119,7 @@ def test_other_code_is_shown_and_never_resumed(composed, tmp_path, stop_after, m
     with pytest.raises(KeyboardInterrupt):
         train.run(cfg, tmp_path / "stopped")
     stop_after(None)
-    monkeypatch.setattr("contrastive.environment.code_hash", lambda: "other")
+    monkeypatch.setattr("contrastive.environment.code_hash", lambda _: "other")
     train.run(cfg, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
     with pytest.raises(Refusal, match="rerun=true"):

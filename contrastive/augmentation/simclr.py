@@ -57,7 +57,7 @@ class SimCLR:
         require(len(jitter) == 4 and all(0 <= s <= 1 for s in jitter[:3]) and 0 <= jitter[3] <= 0.5,
                 f"augmentation.jitter is four strengths, the hue's at most 0.5, got {jitter}: "
                 "try augmentation.jitter=[0.4,0.4,0.4,0.1]")
-        require(blur_kernel % 2 == 1, f"augmentation.blur_kernel must be odd, got {blur_kernel}: "
+        require(blur_kernel >= 1 and blur_kernel % 2 == 1, f"augmentation.blur_kernel must be odd, got {blur_kernel}: "
                                       "try augmentation.blur_kernel=3")
         require(0 < blur_sigma[0] <= blur_sigma[1], f"augmentation.blur_sigma is a range above 0, got {blur_sigma}: "
                                                     "try augmentation.blur_sigma=[0.1,2.0]")
@@ -113,6 +113,9 @@ class SimCLR:
     def apply(self, x: Tensor, p: Parameters) -> Tensor:
         """uint8 (B, 3, H, W) and its parameters → float32 (B, 3, h, w) in [0, 1]."""
         height, width = (self.size or side for side in x.shape[-2:])
+        require(self.blur == 0 or self.blur_kernel // 2 < min(height, width),
+                f"augmentation.blur_kernel={self.blur_kernel} is too large for views of {height} × {width} pixels: "
+                "try augmentation.blur_kernel=3")
         rows = image.resize_matrix(p.top, p.height, x.shape[-2], height, antialias=self.antialias)
         columns = image.resize_matrix(p.left, p.width, x.shape[-1], width, antialias=self.antialias)
         columns = torch.where(p.flip[:, None, None], columns.flip(1), columns)

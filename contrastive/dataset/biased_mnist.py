@@ -6,7 +6,7 @@ from contrastive.colour import Bias, coloured
 from contrastive.download import fetch
 from contrastive.types import Data
 
-FILES = "the four files of MNIST/raw (train-images-idx3-ubyte and so on)"
+FILES = "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"
 
 
 def biased_mnist(*, root: str, rho: float, colours: str, data_seed: int, hold_out: bool) -> Data:

@@ -102,6 +102,8 @@ def _load(folder: Path, classes: tuple[str, ...], size: int, cache: Path) -> tup
         cache.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
         save_file({"image": split.image, "label": split.label}, part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
         part.replace(kept)
     return split, [path for _, _, path in good]
 
@@ -114,7 +116,13 @@ def _decode(path: Path, size: int) -> Tensor | str:
     """(3, size, size) uint8, or what is wrong with the file."""
     try:
         with Image.open(path) as opened:
-            picture = opened.convert("RGBA") if "A" in opened.getbands() or "transparency" in opened.info else opened
+            if opened.mode in ("I", "F"):
+                return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
+            picture: Image.Image = opened
+            if opened.mode.startswith("I;16"):  # PIL would clip these to white
+                picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
+            elif "A" in opened.getbands() or "transparency" in opened.info:
+                picture = opened.convert("RGBA")
             if picture.mode == "RGBA":
                 black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
                 picture = Image.alpha_composite(black, picture)

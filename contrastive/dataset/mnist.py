@@ -7,7 +7,7 @@ from contrastive.split import name_splits
 from contrastive.types import Data, Split
 
 MEAN, STD = (0.1307,) * 3, (0.3081,) * 3
-FILES = "the four files of MNIST/raw (train-images-idx3-ubyte and so on)"
+FILES = "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"
 
 
 def mnist(*, root: str, hold_out: bool) -> Data:

@@ -26,6 +26,7 @@ class BiasContrastive(SupervisedLoss):
     """
 
     needs_bias = True
+    positives = staticmethod(conflicting_positive)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         everything = pairs.log_sum_exp(any_other)

@@ -2,7 +2,13 @@
 
 from torch import Tensor
 
-from contrastive.estimators import debiased_negatives, debiased_positive
+from contrastive.estimators import (
+    Estimate,
+    NegativeMass,
+    check_debiased_positive,
+    debiased_negatives,
+    debiased_positive,
+)
 from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image
 from contrastive.refusal import require
 from contrastive.term import TwoViewLoss
@@ -29,13 +35,27 @@ class Combination(TwoViewLoss):
         self.tau_plus = tau_plus
         self.alpha = alpha
 
+    def check_config(self, *, batch_size: int) -> None:
+        check_debiased_positive(tau_plus=self.tau_plus, batch_size=batch_size, own=not self.drop_false_negatives)
+
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        mate, n = pairs.positives[:, 0], 2 * pairs.n_images - 2
-        if n == 0:
+        mate = pairs.positives[:, 0]
+        if pairs.n_images == 1:
             return mate * 0
-        mass = pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
+        negatives, share = self.estimates(pairs)
+        return self.alpha * negatives.loss(mate) + (1 - self.alpha) * share.loss()
+
+    def estimates(self, pairs: Pairs) -> tuple[NegativeMass, Estimate]:
+        n, oracle = 2 * pairs.n_images - 2, self.drop_false_negatives
+        mass = pairs.log_sum_exp(other_class if oracle else other_image)
         positive = log_mean_exp(pairs.positives)
-        negative = debiased_negatives(mass, positive, n=n, tau_plus=self.tau_plus, temperature=self.temperature)
-        share = debiased_positive(mass, positive, own=not self.drop_false_negatives, n=n, tau_plus=self.tau_plus,
-                                  temperature=self.temperature)
-        return self.alpha * negative.loss(mate) + (1 - self.alpha) * share.loss()
+        return (debiased_negatives(mass, positive, n=n, tau_plus=self.tau_plus, temperature=self.temperature),
+                debiased_positive(mass, positive, own=not oracle, n=n, tau_plus=self.tau_plus,
+                                  temperature=self.temperature))
+
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        mass, floor = self.estimates(pairs)[0]
+        return mass.clamp(min=floor)
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        return self.share_clamped(z, label, bias, lambda pairs: self.estimates(pairs)[0].clamped())

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.estimators import Estimate, debiased_positive
+from contrastive.estimators import Estimate, check_debiased_positive, debiased_positive
 from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image, same_class
 from contrastive.refusal import require
 from contrastive.term import TwoViewLoss
@@ -55,13 +55,8 @@ class DebiasedPos(TwoViewLoss):
                 "DebiasedPos released code groups no positives: try loss.semantics=paper")
 
     def check_config(self, *, batch_size: int) -> None:
-        """Raise Refusal where the numerator could lose its sign: see the class docstring."""
         if self.semantics == "paper":
-            least = 1.0 if self.drop_false_negatives else 0.5
-            require(self.tau_plus * batch_size >= least,
-                    f"debiased_pos with tau_plus={self.tau_plus} and batch_size={batch_size} lets its numerator go "
-                    f"negative (tau_plus * batch_size must be at least {least}): "
-                    f"try batch_size={math.ceil(least / self.tau_plus)}")
+            check_debiased_positive(tau_plus=self.tau_plus, batch_size=batch_size, own=not self.drop_false_negatives)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         # one image has no negatives: the numerator is the whole denominator

@@ -20,6 +20,8 @@ def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, own: Tensor) -> d
     """Percent right of all, of bias-aligned and of bias-conflicting images, over (class, bias) cells: their mean
     (every cell counts alike: the unbiased accuracy of Hong & Yang 2021) and the worst.
 
+    A group without images is left out.
+
     Args:
         guess, label, bias: (N,) of the test split. own: (C,) from `own_bias`.
     """
@@ -28,8 +30,10 @@ def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, own: Tensor) -> d
     cells = (label * (int(bias.max()) + 1) + bias).unique(return_inverse=True)[1]
     total = torch.zeros(int(cells.max()) + 1, dtype=torch.float64, device=right.device)
     mean = total.index_add(0, cells, right) / total.index_add(0, cells, torch.ones_like(right))
-    found = {"top1": right.mean(), "aligned_top1": right[aligned].mean(), "conflicting_top1": right[~aligned].mean(),
-             "cell_mean_top1": mean.mean(), "worst_cell_top1": mean.min()}
+    found = {"top1": right.mean(), "cell_mean_top1": mean.mean(), "worst_cell_top1": mean.min()}
+    for name, group in (("aligned_top1", right[aligned]), ("conflicting_top1", right[~aligned])):
+        if len(group):
+            found[name] = group.mean()
     return {key: 100 * value.item() for key, value in found.items()}
 
 

@@ -29,7 +29,10 @@ def debiasing(loss: TwoViewLoss, z: Tensor, label: Tensor) -> dict[str, Tensor]:
     with torch.enable_grad():
         logits = pairs.logits.detach().requires_grad_()
         pairs.logits = logits
-        (gradient,) = torch.autograd.grad(loss.per_anchor(pairs).sum(), logits)
+        value = loss.per_anchor(pairs).sum()
+        if not value.requires_grad:  # a loss of one's own may do without negatives
+            return found
+        (gradient,) = torch.autograd.grad(value, logits)
     on_negatives = (gradient.abs() * pairs.related(other_image)).sum()
     found["gradient_on_false_negatives"] = ((gradient.abs() * pairs.related(same_class)).sum()
                                             / on_negatives.clamp(min=1e-12))

@@ -25,7 +25,7 @@ class Masks(NamedTuple):
 def masks(label: Tensor, bias: Tensor) -> Masks:
     """The four kinds of pairs among samples with these labels and biases (S,)."""
     itself = torch.eye(len(label), dtype=torch.bool, device=label.device)
-    same, aligned = label[:, None] == label, bias[:, None] == bias
+    same, aligned = (label[:, None] == label) & (label >= 0), bias[:, None] == bias
     return Masks(same & aligned & ~itself, same & ~aligned, ~same & aligned, ~same & ~aligned)
 
 
@@ -73,6 +73,13 @@ class FairKL(Term):
         require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
                                         "try regularizer.semantics=paper")
         self.weight, self.semantics, self.kld = weight, semantics, kld
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """{fairkl_empty: 1 when the batch has too few pairs of either kind and costs 0}."""
+        assert label is not None and bias is not None
+        kinds = masks(*(value.repeat_interleave(z.shape[1]) for value in (label, bias)))
+        few = torch.stack([kinds.positive_aligned.sum(), kinds.positive_conflicting.sum()]).amin() < 2
+        return {"fairkl_empty": few.float()}
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
         assert label is not None and bias is not None

@@ -31,7 +31,7 @@ def heading(built: Built, run: Run) -> None:
           f"{built.precision} on {built.device}{', malloc tuned' if malloc.tuned() else ''}\nrun directory {run.path}")
 
 
-def finished(run: Run, environment: dict[str, Any]) -> None:
+def finished(run: Run, environment: dict[str, Any], shots: int) -> None:
     """The result, where it lies and what to type next."""
     assert run.result is not None
     test, untrained = run.result["test"], run.result["untrained"]
@@ -39,7 +39,7 @@ def finished(run: Run, environment: dict[str, Any]) -> None:
           f"{'':32}top-1  top-5  top-1  top-5")
     for title, key in ROWS:
         print(f"  {title:<30}{_two(untrained, key)}{_two(test, key)}")
-    print(f"  {'few-shot probe (5 per class)':<30}{_two(untrained, 'few_shot')}{_two(test, 'few_shot')}")
+    print(f"  {f'few-shot probe ({shots} per class)':<30}{_two(untrained, 'few_shot')}{_two(test, 'few_shot')}")
     if "classifier_top1" in test:
         print(f"  {'classifier trained along':<30}{_two({}, 'classifier')}{_two(test, 'classifier')}")
     _audited(run.result["audit"])
@@ -58,17 +58,17 @@ def _audited(audit: dict[str, Any]) -> None:
     for key, title in (("linear", "linear probe"), ("classifier", "classifier trained along")):
         if key in audit:
             a = audit[key]
-            print(f"  {title:<28}{a['aligned_top1']:9.2f}{a['conflicting_top1']:13.2f}{a['cell_mean_top1']:15.2f}"
-                  f"{a['worst_cell_top1']:12.2f}")
+            cells = (("aligned_top1", 9), ("conflicting_top1", 13), ("cell_mean_top1", 15), ("worst_cell_top1", 12))
+            print(f"  {title:<28}" + "".join(f"{a[k]:{n}.2f}" if k in a else f"{'-':>{n}}" for k, n in cells))
     print(f"  the bias itself can be read from the features for {audit['bias_top1']:.2f} % of the test images")
 
 
-def already_done(run: Run) -> None:
+def already_done(run: Run, shots: int) -> None:
     print(f"{run.path} is done already: this is its result. rerun=true starts it over.")
     if run.stale:
         print(f"warning: it was made by other {' and '.join(run.stale)} than there is now: "
               "rerun=true replaces it")
-    finished(run, {"command": "train.py dataset="})
+    finished(run, {"command": "train.py dataset="}, shots)
 
 
 def _two(metrics: dict[str, float], key: str) -> str:
