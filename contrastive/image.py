@@ -62,7 +62,7 @@ def blur_uint8(x: Tensor) -> Tensor:
 
 def grayscale(x: Tensor) -> Tensor:
     """(B, 1, H, W) luma."""
-    return (x * torch.tensor(GRAY, device=x.device, dtype=x.dtype)[:, None, None]).sum(1, keepdim=True)
+    return GRAY[0] * x[:, :1] + GRAY[1] * x[:, 1:2] + GRAY[2] * x[:, 2:]
 
 
 def blend(x: Tensor, base: Tensor, factor: Tensor) -> Tensor:
@@ -78,8 +78,8 @@ def shift_hue(x: Tensor, hue: Tensor) -> Tensor:
     safe = torch.where(chroma > 0, chroma, 1)
     sector = torch.where(value == red, (green - blue) / safe,
                          torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe))
-    sector = (sector + 6 * hue[:, None, None])[:, None]
-    k = (torch.tensor([5.0, 3.0, 1.0], device=x.device, dtype=x.dtype)[:, None, None] + sector) % 6
+    sector = sector + 6 * hue[:, None, None]
+    k = torch.stack([sector + 5, sector + 3, sector + 1], 1) % 6
     return value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
 
 

@@ -7,6 +7,7 @@ reductions (densely here) serves every loss.
 Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; N negatives.
 """
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
@@ -109,9 +110,9 @@ class Pairs:
     def positives(self) -> Tensor:
         """(A, M): s between an anchor and every other view of its own image, its mate first."""
         own = self.z[:, :self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
-        others = [[v for v in range(self.n_views) if v != a] for a in range(self.anchor_views)]
-        index = torch.tensor(others, device=own.device).expand(self.n_images, -1, -1)
-        return own.gather(2, index).flatten(0, 1)
+        rows = [torch.stack([own[:, a, v] for v in range(self.n_views) if v != a], -1)
+                for a in range(self.anchor_views)]
+        return torch.stack(rows, 1).flatten(0, 1)
 
     def related(self, relation: Relation) -> Tensor:
         """(A, A) bool: which others stand in the relation to each anchor."""
@@ -148,7 +149,7 @@ def masked_log_sum_exp(x: Tensor, keep: Tensor) -> Tensor:
 
 def log_mean_exp(x: Tensor) -> Tensor:
     """log of the mean of e^x over the last dimension."""
-    return x.logsumexp(-1) - torch.tensor(float(x.shape[-1]), dtype=x.dtype, device=x.device).log()
+    return x.logsumexp(-1) - math.log(x.shape[-1])
 
 
 def log_sub_exp(x: Tensor, y: Tensor) -> Tensor:
