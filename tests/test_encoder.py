@@ -9,7 +9,7 @@ from torch import nn
 
 from contrastive.head.mlp import MLP
 from contrastive.testing import build
-from contrastive.testing.golden import u
+from contrastive.testing.inputs import u
 
 
 @pytest.mark.parametrize(("depth", "dim"), [(18, 512), (34, 512), (50, 2048)])

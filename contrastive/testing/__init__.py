@@ -2,6 +2,7 @@
 
 from contrastive.testing.build import build
 from contrastive.testing.conformance import check_loss
-from contrastive.testing.golden import check, raw_inputs, run_case
+from contrastive.testing.golden import check, run_case
+from contrastive.testing.inputs import raw_inputs
 
 __all__ = ["build", "check", "check_loss", "raw_inputs", "run_case"]
