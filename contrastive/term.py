@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from contrastive.pairs import Pairs, Relation, check_temperature, other_class, other_image, positive
 from contrastive.refusal import require
-from contrastive.types import Split
+from contrastive.types import WHOLE, Share, Split
 
 AGGREGATIONS = ("loss_combination", "pos_grouping")
 
@@ -23,6 +23,10 @@ class Term(nn.Module, ABC):
     z is (B, V, D) of the station named by `reads`: `projections`, `features`, or `logits` of the linear classifier
     that is trained along when a term asks for it; label and bias are (B,) int64. Half precision is widened to float32
     (float64 is kept) and autocast is off inside.
+
+    With a `share` the value is this process's part of the loss of the whole batch z: the shares of all processes sum to
+    the loss, and their gradients to its gradient. A contrastive loss gives the part of its own anchors; what is no mean
+    over anchors is computed whole by everyone and divided.
 
     `prepare` is called once with the training data before the first step; parameters a term makes there are trained.
 
@@ -37,10 +41,15 @@ class Term(nn.Module, ABC):
     # Which of {image order, view order, scale, gradient, descent} does not hold (testing.check_loss), and why.
     not_invariant_to: dict[str, str] = {}
 
-    def forward(self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    def forward(self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None,
+                share: Share = WHOLE) -> Tensor:
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
         with torch.autocast(z.device.type, enabled=False):
-            return self.compute(z if z.dtype == torch.float64 else z.float(), label, bias)
+            return self.compute_share(z if z.dtype == torch.float64 else z.float(), label, bias, share)
+
+    def compute_share(self, z: Tensor, label: Tensor | None, bias: Tensor | None, share: Share) -> Tensor:
+        """What `share` contributes to the value of a batch that was checked."""
+        return self.compute(z, label, bias) / share.world
 
     @abstractmethod
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -94,14 +103,20 @@ class TwoViewLoss(Term):
         """(A,): the loss of each anchor."""
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        return torch.stack([self.per_anchor(pairs).mean() for pairs in self.pairs(z, label, bias)]).mean()
+        return self.compute_share(z, label, bias, WHOLE)
 
-    def pairs(self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None) -> list[Pairs]:
+    def compute_share(self, z: Tensor, label: Tensor | None, bias: Tensor | None, share: Share) -> Tensor:
+        means = [self.per_anchor(pairs).mean() for pairs in self.pairs(z, label, bias, share)]
+        return torch.stack(means).mean() / share.world
+
+    def pairs(self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None,
+              share: Share = WHOLE) -> list[Pairs]:
         """The batch as this loss looks at it: the loss is the mean over these."""
         groups = [z]
         if z.shape[1] > 2 and self.aggregation == "loss_combination":
             groups = [z[:, list(two)] for two in combinations(range(z.shape[1]), 2)]
-        return [Pairs(group, temperature=self.temperature, anchor_views=2, label=label, bias=bias) for group in groups]
+        return [Pairs(group, temperature=self.temperature, anchor_views=2, label=label, bias=bias,
+                      images=share.of(len(z))) for group in groups]
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         """(A,): log of the negative term as the loss estimates it, for curves; here log Σ_j e^{s_j}."""
@@ -137,5 +152,9 @@ class SupervisedLoss(Term):
         """(A,): the loss of each anchor; 0 for an anchor without positives, which stays in the mean."""
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        pairs = Pairs(z, temperature=self.temperature, anchor_views=z.shape[1], label=label, bias=bias)
-        return self.per_anchor(pairs).mean()
+        return self.compute_share(z, label, bias, WHOLE)
+
+    def compute_share(self, z: Tensor, label: Tensor | None, bias: Tensor | None, share: Share) -> Tensor:
+        pairs = Pairs(z, temperature=self.temperature, anchor_views=z.shape[1], label=label, bias=bias,
+                      images=share.of(len(z)))
+        return self.per_anchor(pairs).mean() / share.world

@@ -5,9 +5,25 @@ C classes, N images of a split. Images are uint8 (N, 3, H, W), labels and biases
 """
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+
+class Share(NamedTuple):
+    """The part of a batch that process `rank` of `world` answers for; equal parts, in order."""
+
+    rank: int = 0
+    world: int = 1
+
+    def of(self, n: int) -> slice:
+        """Which of n images these are; n is a multiple of `world`."""
+        each = n // self.world
+        return slice(self.rank * each, (self.rank + 1) * each)
+
+
+WHOLE = Share()
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ def debiasing(loss: TwoViewLoss, z: Tensor, label: Tensor) -> dict[str, Tensor]:
     """
     pairs = loss.pairs(z.detach().float(), label)[0]
     n = 2 * pairs.n_images - 2
-    kept = pairs.related(other_class).sum(1)
-    found = {"false_negatives": pairs.related(same_class).sum(1).float().mean() / n}
+    kept = pairs.count(other_class)
+    found = {"false_negatives": pairs.count(same_class).mean() / n}
     oracle = pairs.log_sum_exp(other_class) - kept.clamp(min=1).log()
     usable = kept > 0
     if usable.any():

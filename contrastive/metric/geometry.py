@@ -23,6 +23,5 @@ def geometry(pairs: Pairs) -> dict[str, Tensor]:
     if pairs.n_views > 1:
         out["positive_similarity"] = pairs.positives.mean() * pairs.temperature
         out["alignment"] = alignment(pairs.z[:, 0], pairs.z[:, 1])
-    keep = pairs.related(other_image)
-    out["negative_similarity"] = (pairs.logits * keep).sum() / keep.sum().clamp(min=1) * pairs.temperature
+    out["negative_similarity"] = pairs.mean_logit(other_image).mean() * pairs.temperature
     return out

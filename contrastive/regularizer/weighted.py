@@ -4,7 +4,7 @@ from torch import Tensor
 
 from contrastive.refusal import require
 from contrastive.term import Term
-from contrastive.types import Split
+from contrastive.types import WHOLE, Share, Split
 
 
 class Weighted(Term):
@@ -28,5 +28,8 @@ class Weighted(Term):
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         self.term.prepare(train, n_classes=n_classes, dim=dim)
 
+    def compute_share(self, z: Tensor, label: Tensor | None, bias: Tensor | None, share: Share) -> Tensor:
+        return self.weight * self.term.compute_share(z, label, bias, share)
+
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        return self.weight * self.term.compute(z, label, bias)
+        return self.compute_share(z, label, bias, WHOLE)
