@@ -34,11 +34,15 @@ class Identity(NamedTuple):
 
     def over(self, dim: int) -> "Identity":
         """Every field with a new dimension of size 1 at `dim`, to broadcast along it."""
-        return Identity(*(None if value is None else value.unsqueeze(dim) for value in self))
+        return self._each(lambda value: value.unsqueeze(dim))
 
     def part(self, rows: slice) -> "Identity":
         """Those of some rows."""
-        return Identity(*(None if value is None else value[rows] for value in self))
+        return self._each(lambda value: value[rows])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Identity":
+        label, bias = (None if value is None else change(value) for value in (self.label, self.bias))
+        return Identity(change(self.row), change(self.image), label, bias)
 
 
 Relation = Callable[[Identity, Identity], Tensor]
