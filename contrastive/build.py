@@ -4,6 +4,7 @@ Whatever can be refused without data is refused before any is loaded.
 """
 
 import json
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ from hydra.utils import instantiate
 from torch import Tensor
 
 from contrastive import precision as precisions
+from contrastive.distributed import first_says, here, synchronise
 from contrastive.evaluate import Evaluator
 from contrastive.image import blur_uint8
 from contrastive.loader import Loader
@@ -51,9 +53,11 @@ class Normalise:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is the GPU when there is one."""
+    """`auto` is the GPU when there is one; of several processes each has its own."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and torch.cuda.is_available():
+        name = f"cuda:{torch.cuda.current_device()}"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -88,13 +92,14 @@ def build(cfg: dict[str, Any]) -> Built:
     torch.manual_seed(derive(cfg["seed"], "weights"))
     loss = make(cfg["loss"])
     regularizers = [make(cfg["regularizer"])] if cfg["regularizer"] else []
-    augment, schedule, probe = (make(cfg[key]) for key in ("augmentation", "schedule", "probe"))
+    augmentation, schedule, probe = (make(cfg[key]) for key in ("augmentation", "schedule", "probe"))
     for term in (loss, *regularizers):
         term.check_config(batch_size=cfg["batch_size"])
     encoder = make(cfg["encoder"])
     head = make(cfg["head"], in_dim=encoder.dim)
     check_optimizer(cfg["optimizer"])
 
+    first_says(lambda: (load_data(cfg["dataset"]), None)[1])  # the others find its cache
     data, data_hash = load_data(cfg["dataset"])
     labeled, biased = bool((data.pretrain.label >= 0).all()), data.pretrain.bias is not None
     for term in (loss, *regularizers):
@@ -102,20 +107,32 @@ def build(cfg: dict[str, Any]) -> Built:
     objective = Objective(loss, regularizers, train=data.pretrain, n_classes=len(data.classes),
                           feature_dim=encoder.dim, projection_dim=head.dim)
     loader = Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"], sampler=cfg["sampler"],
-                    noise_frac=cfg["noise_frac"], blur_frac=cfg["blur_frac"], blur=blur_uint8)
+                    noise_frac=cfg["noise_frac"], blur_frac=cfg["blur_frac"], blur=blur_uint8, device=device,
+                    streaming=not resident(data, device, cfg["resident"]), share=here())
 
-    data = data.to(device)
-    loader.split = data.pretrain
+    if not loader.streaming:
+        data = data.to(device)
+        loader.split = data.pretrain
     layout = torch.channels_last if cfg["channels_last"] else torch.contiguous_format
     encoder, head, objective = encoder.to(device, memory_format=layout), head.to(device), objective.to(device)
+    encoder, head = synchronise(encoder, device), synchronise(head, device)
     optimizer = make(cfg["optimizer"])([*encoder.parameters(), *head.parameters(), *objective.parameters()])
     normalise = Normalise(data.mean, data.std, device, channels_last=cfg["channels_last"])
     autocast = precisions.autocast(precision, device)
-    trainer = Trainer(encoder, head, objective, optimizer, schedule, augment, normalise, autocast,
+    trainer = Trainer(encoder, head, objective, optimizer, schedule, augmentation, normalise, autocast,
                       torch.amp.GradScaler(device.type, enabled=precision == "fp16"), cfg["n_views"],
-                      cfg["views_forward"], cfg["epochs"], cfg["seed"])
+                      cfg["views_forward"], cfg["epochs"], cfg["seed"], cfg["grad_cache_chunk"], here())
     evaluator = Evaluator(data, normalise, autocast, probe, cfg["knn"]["k"], cfg["knn"]["temperature"])
     return Built(trainer, loader, evaluator, device, precision, data_hash)
+
+
+def resident(data: Data, device: torch.device, asked: bool | str) -> bool:
+    """Whether the images live in the device's memory: as asked, or (`auto`) where half of what is free holds them."""
+    if isinstance(asked, bool):
+        return asked
+    free = (torch.cuda.mem_get_info(device)[0] if device.type == "cuda"
+            else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return sum(split.image.nbytes for split in (data.pretrain, data.probe_val, data.test)) <= free / 2
 
 
 def check_optimizer(node: dict[str, Any]) -> None:

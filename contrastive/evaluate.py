@@ -87,7 +87,7 @@ class Evaluator:
         training images it would learn to read the class instead.
         """
         assert test.bias is not None and val.bias is not None
-        own = own_bias(self.data.pretrain, len(self.data.classes), len(self.data.biases))
+        own = own_bias(self.data.pretrain, len(self.data.classes), len(self.data.biases)).to(test.h.device)
         audit: dict[str, Any] = {name: group_accuracy(guess, test.label, test.bias, own)
                                  for name, guess in guesses.items()}
         audit["reported"] = audit["classifier" if "classifier" in guesses else "linear"]

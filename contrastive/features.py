@@ -21,16 +21,17 @@ def extract(encoder: nn.Module, split: Split, normalise: Callable[[Tensor], Tens
         autocast: opens the precision to compute in.
 
     Returns:
-        Features with h (N, F) float32 on the images' device. The encoder's mode is put back.
+        Features with h (N, F) float32 on the encoder's device. The encoder's mode is put back.
     """
+    device = next(encoder.parameters()).device
     was_training = encoder.training
     encoder.eval()
     parts = []
     for start in range(0, len(split), CHUNK):
         with autocast():
-            parts.append(encoder(normalise(split.image[start:start + CHUNK])).float())
+            parts.append(encoder(normalise(split.image[start:start + CHUNK].to(device))).float())
     encoder.train(was_training)
-    return Features(torch.cat(parts), split.label, split.bias)
+    return Features(torch.cat(parts), split.label.to(device), None if split.bias is None else split.bias.to(device))
 
 
 def state_hash(module: nn.Module) -> str:

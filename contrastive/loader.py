@@ -1,13 +1,18 @@
-"""Batches from a split that lives on the device: drawn by index, nothing decoded, nothing copied."""
+"""Batches by index from a split that lives on the device or, when it is too large for that, in the host's memory.
+
+On the device nothing is decoded and nothing copied; from the host the next batch is gathered and copied while the
+device works on the last one.
+"""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
 from contrastive.refusal import require
 from contrastive.seeding import generator
-from contrastive.types import Batch, Split
+from contrastive.types import WHOLE, Batch, Share, Split
 
 SAMPLERS = ("uniform", "bias_balanced")
 LIMIT = 10.0  # a rare image is drawn at most so many times as often as the commonest
@@ -17,8 +22,11 @@ class Loader:
     """Whole batches of a device-resident split; the last incomplete one is dropped.
 
     Args:
-        split: on the device it is to be used on.
+        split: on any device; a memory-mapped one is read as it is needed.
         batch_size: B, at most len(split).
+        device: where batches go; None = where the split is.
+        streaming: fetch the next batch, from wherever the split is, while the last one is used.
+        share: which part of every batch to give; all parts together are the batch of one process.
         seed: with the epoch's number it fixes everything drawn, so any epoch can be drawn again.
         sampler: `uniform` shuffles; `bias_balanced` draws with replacement, with weights 1 / p(b|y) clipped at ten
             times the least (Hong & Yang 2021), and needs bias labels.
@@ -32,7 +40,8 @@ class Loader:
     """
 
     def __init__(self, split: Split, *, batch_size: int, seed: int, sampler: str = "uniform", noise_frac: float = 0.0,
-                 blur_frac: float = 0.0, blur: Callable[[Tensor], Tensor] | None = None) -> None:
+                 blur_frac: float = 0.0, blur: Callable[[Tensor], Tensor] | None = None,
+                 device: torch.device | None = None, streaming: bool = False, share: Share = WHOLE) -> None:
         require(batch_size <= len(split), f"batch_size={batch_size} is more than the {len(split)} training images: "
                                           f"try batch_size={min(128, len(split))}")
         require(sampler in SAMPLERS, f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler}: "
@@ -43,7 +52,11 @@ class Loader:
                 "sampler=bias_balanced needs bias labels and the data has none: try dataset=biased_digits")
         require(noise_frac == 0 or bool((split.label >= 0).all() and split.label.unique().numel() > 1),
                 "noise_frac needs a label for every training image and two classes: try noise_frac=0")
+        require(batch_size % share.world == 0,
+                f"batch_size={batch_size} cannot be shared equally by {share.world} processes: "
+                f"try batch_size={max(1, batch_size // share.world) * share.world}")
         self.split, self.batch_size, self.seed = split, batch_size, seed
+        self.device, self.streaming, self.share = device or split.image.device, streaming, share
         self.noise_frac, self.blur_frac, self.blur = noise_frac, blur_frac, blur
         self.weight = None if sampler == "uniform" else balance(split)
 
@@ -52,7 +65,24 @@ class Loader:
         return len(self.split) // self.batch_size
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of epoch `number` (from 0)."""
+        """The batches of epoch `number` (from 0), on the device."""
+        batches = self._drawn(number)
+        return self._ahead(batches) if self.streaming else batches
+
+    def _ahead(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The same batches on the device, each fetched while the one before it is used."""
+        with ThreadPoolExecutor(1) as pool:
+            def fetch() -> Batch | None:
+                batch = next(batches, None)
+                return None if batch is None else batch.to(self.device)
+
+            coming = pool.submit(fetch)
+            while (batch := coming.result()) is not None:
+                coming = pool.submit(fetch)
+                yield batch
+
+    def _drawn(self, number: int) -> Iterator[Batch]:
+        """The batches of an epoch where the split is."""
         rng = generator("cpu", self.seed, "order", number)
         if self.weight is None:
             order = torch.randperm(len(self.split), generator=rng)
@@ -61,7 +91,7 @@ class Loader:
         order = order.to(self.split.image.device, non_blocking=True)
         noise = generator(self.split.image.device, self.seed, "noise", number)
         for start in range(0, len(self) * self.batch_size, self.batch_size):
-            chosen = self.split[order[start:start + self.batch_size]]
+            chosen = self.split[order[start:start + self.batch_size][self.share.of(self.batch_size)]]
             yield Batch(chosen.image, chosen.label, chosen.bias, self._mate(chosen, noise))
 
     def _mate(self, chosen: Split, rng: torch.Generator) -> Tensor | None:
@@ -69,15 +99,16 @@ class Loader:
         if self.noise_frac == 0 and self.blur_frac == 0:
             return None
         image, device = chosen.image, chosen.image.device
+        n, own = self.batch_size, self.share.of(self.batch_size)  # drawn for the whole batch, whoever asks
         if self.noise_frac > 0:
-            hit = torch.rand(len(image), generator=rng, device=device) < self.noise_frac
-            draws = torch.randint(len(self.split), (len(image), 64), generator=rng, device=device)
+            hit = (torch.rand(n, generator=rng, device=device) < self.noise_frac)[own]
+            draws = torch.randint(len(self.split), (n, 64), generator=rng, device=device)[own]
             other = self.split.label[draws] != chosen.label[:, None]
             pick = draws.gather(1, other.to(torch.uint8).argmax(1, keepdim=True)).squeeze(1)
             hit = hit & other.any(1)
             image = torch.where(hit[:, None, None, None], self.split.image[pick], image)
         if self.blur_frac > 0 and self.blur is not None:
-            hit = torch.rand(len(image), generator=rng, device=device) < self.blur_frac
+            hit = (torch.rand(n, generator=rng, device=device) < self.blur_frac)[own]
             image = torch.where(hit[:, None, None, None], self.blur(image), image)
         return image
 

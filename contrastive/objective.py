@@ -5,8 +5,14 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from contrastive.distributed import gather, here
 from contrastive.term import Term
 from contrastive.types import Split
+
+
+def widen(x: Tensor) -> Tensor:
+    """Half precision as float32."""
+    return x if x.dtype == torch.float64 else x.float()
 
 
 class Objective(nn.Module):
@@ -14,6 +20,8 @@ class Objective(nn.Module):
 
     Called as `objective(h, z, label, bias)` with h (B, V, F), z (B, V, D); returns a scalar. Each term weighs itself.
     When a term reads logits, one linear `classifier` on the features is trained along for all that do.
+
+    Of several processes each passes its part of the batch and gets its share of the loss of the whole one.
 
     Args:
         feature_dim, projection_dim: F and D. train: the training data, which terms may take priors from.
@@ -31,11 +39,13 @@ class Objective(nn.Module):
             term.prepare(train, n_classes=n_classes, dim=dims[term.reads])
 
     def forward(self, h: Tensor, z: Tensor, label: Tensor, bias: Tensor | None) -> Tensor:
-        stations = self.stations(h, z)
-        total = self.loss(stations[self.loss.reads], label, bias)
-        for term in self.regularizers:
-            total = total + term(stations[cast(Term, term).reads], label, bias)
-        return total
+        share, stations = here(), self.stations(h, z)
+        terms = [self.loss, *(cast(Term, term) for term in self.regularizers)]
+        if share.world > 1:
+            stations = {reads: gather(widen(stations[reads])) for reads in sorted({term.reads for term in terms})}
+            label, bias = gather(label), None if bias is None else gather(bias)
+        values = [term(stations[term.reads], label, bias, share) for term in terms]
+        return torch.stack(values).sum() if len(values) > 1 else values[0]
 
     @torch.no_grad()
     def diagnostics(self, h: Tensor, z: Tensor, label: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
@@ -54,4 +64,4 @@ class Objective(nn.Module):
         if self.classifier is None:
             return {"features": h, "projections": z}
         with torch.autocast(h.device.type, enabled=False):
-            return {"features": h, "projections": z, "logits": self.classifier(h.float())}
+            return {"features": h, "projections": z, "logits": self.classifier(widen(h))}

@@ -2,15 +2,18 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from torchvision.utils import make_grid
 from tqdm import tqdm
 
+from contrastive import distributed
 from contrastive.loader import Loader
 from contrastive.metric.bias import conflicting_pairs
 from contrastive.metric.debiasing import debiasing
@@ -18,11 +21,12 @@ from contrastive.metric.geometry import geometry
 from contrastive.objective import Objective
 from contrastive.pairs import Pairs
 from contrastive.refusal import require
-from contrastive.run import Run
+from contrastive.run import Follower, Run
 from contrastive.seeding import derive, generator
 from contrastive.term import TwoViewLoss
-from contrastive.types import Batch
+from contrastive.types import WHOLE, Batch, Share
 
+DESCRIBED = 1024  # images of a batch whose pairs are looked at when a line is logged
 STATEFUL = ("encoder", "head", "objective", "optimizer", "scaler")
 
 
@@ -35,7 +39,7 @@ class Trainer:
     objective: Objective
     optimizer: torch.optim.Optimizer
     schedule: Callable[[float, int], float]
-    augment: Callable[[Tensor, torch.Generator], Tensor]
+    augmentation: Any  # .draw(n, height, width, generator) → tuple of (n, ...); .apply(uint8 images, those) → views
     normalise: Callable[[Tensor], Tensor]
     autocast: Callable[[], torch.autocast]
     scaler: torch.amp.GradScaler
@@ -43,6 +47,8 @@ class Trainer:
     views_forward: str  # fused: one forward over all views; per_view: BatchNorm sees one view at a time
     epochs: int
     seed: int
+    chunk: int = 0  # images whose activations are held at once, 0 = all: a large batch on a small device
+    share: Share = WHOLE  # this process's part of every batch
 
     def parameters(self) -> list[nn.Parameter]:
         return [*self.encoder.parameters(), *self.head.parameters(), *self.objective.parameters()]
@@ -52,10 +58,28 @@ class Trainer:
         image = [batch.image] * self.n_views
         if batch.mate is not None and self.n_views > 1:
             image[1] = batch.mate
-        return self.augment(torch.cat(image), rng).unflatten(0, (self.n_views, len(batch.image)))
+        n, (height, width) = len(batch.image) * self.share.world, batch.image.shape[-2:]
+        drawn = self.augmentation.draw(self.n_views * n, height, width, rng)
+        if self.share.world > 1:  # drawn for the whole batch, so that it is augmented alike however it is shared
+            own = [value.unflatten(0, (self.n_views, n))[:, self.share.of(n)].flatten(0, 1) for value in drawn]
+            drawn = type(drawn)(*own)
+        return self.augmentation.apply(torch.cat(image), drawn).unflatten(0, (self.n_views, len(batch.image)))
 
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
-        """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D)."""
+        """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D).
+
+        In chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient caching,
+        Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
+        """
+        if self.chunk == 0:
+            return self.encode(views)
+        h, z = zip(*(checkpoint(self.encode, some, use_reentrant=False,
+                                context_fn=lambda: (nullcontext(), without_statistics(self.encoder, self.head)))
+                     for some in views.split(self.chunk, dim=1)), strict=True)
+        return torch.cat(h), torch.cat(z)
+
+    def encode(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        """What `forward` does with the whole batch or with a chunk."""
         x = self.normalise(views.flatten(0, 1))
         with self.autocast():
             parts = [x] if self.views_forward == "fused" else x.chunk(self.n_views)
@@ -65,11 +89,14 @@ class Trainer:
         return torch.cat(h).unflatten(0, shape).transpose(0, 1), torch.cat(z).unflatten(0, shape).transpose(0, 1)
 
     def step(self, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One update. Returns loss, gradient norm, h and z as device tensors: nothing here waits for the device."""
+        """One update. Returns this process's share of the loss, the gradient's norm, h and z as device tensors: nothing
+        here waits for the device.
+        """
         h, z = self.forward(self.views(batch, rng))
         loss = self.objective(h, z, batch.label, batch.bias)
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
+        distributed.sum_gradients(self.parameters())
         self.scaler.unscale_(self.optimizer)
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
         self.scaler.step(self.optimizer)
@@ -84,8 +111,9 @@ class Trainer:
             getattr(self, name).load_state_dict(state[name])
 
 
-def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | None, keep: Callable[[], dict[str, Any]],
-        monitor: Callable[[int], dict[str, float]], log_every: int, checkpoint_every: int) -> None:
+def fit(trainer: Trainer, loader: Loader, run: Run | Follower, *, state: dict[str, Any] | None,
+        keep: Callable[[], dict[str, Any]], monitor: Callable[[int], dict[str, float]], log_every: int,
+        checkpoint_every: int) -> None:
     """Train from `state` (None: from the start) to the last epoch.
 
     Everything random is drawn from (seed, purpose, epoch), so that an epoch is the same whether or not it follows an
@@ -102,10 +130,11 @@ def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | N
     start = 0 if state is None else state["epoch"]
     per_epoch = len(loader)
     if state is None:
-        rng = generator(loader.split.image.device, trainer.seed, "augmentation", 0)
+        rng = generator(loader.device, trainer.seed, "augmentation", 0)
         run.image(0, "views", picture(trainer.views(next(loader.epoch(0)), rng)[:, :8]))
     lr = [group["lr"] for group in trainer.optimizer.param_groups] if state is None else state["lr"]
-    with tqdm(total=trainer.epochs, initial=start, desc="pretraining", unit="epoch", mininterval=1) as bar:
+    with tqdm(total=trainer.epochs, initial=start, desc="pretraining", unit="epoch", mininterval=1,
+              disable=trainer.share.rank > 0) as bar:
         for epoch in range(start, trainer.epochs):
             _epoch(trainer, loader, run, epoch, lr, log_every, bar)
             metrics = monitor(epoch + 1) if epoch + 1 < trainer.epochs else {}
@@ -117,10 +146,12 @@ def fit(trainer: Trainer, loader: Loader, run: Run, *, state: dict[str, Any] | N
             bar.update()
 
 
-def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[float], log_every: int, bar: tqdm) -> None:
+def _epoch(trainer: Trainer, loader: Loader, run: Run | Follower, epoch: int, lr: list[float], log_every: int,
+           bar: tqdm) -> None:
     """One pass over the data."""
-    device = loader.split.image.device
-    torch.manual_seed(derive(trainer.seed, "layers", epoch))
+    device = loader.device
+    share = [trainer.share.rank] if trainer.share.rank > 0 else []
+    torch.manual_seed(derive(trainer.seed, "layers", epoch, *share))
     rng = generator(device, trainer.seed, "augmentation", epoch)
     trainer.encoder.train()
     trainer.head.train()
@@ -133,7 +164,7 @@ def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[floa
         total, n = total + torch.stack([loss, norm]), n + 1
         if (i + 1) % log_every and i + 1 != len(loader):
             continue
-        mean_loss, mean_norm = (total / n).tolist()
+        mean_loss, mean_norm = distributed.total(total[0] / n).item(), (total[1] / n).item()
         advice = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
         require(math.isfinite(mean_loss), f"the loss became {mean_loss} in epoch {epoch + 1}: {advice}")
         # under fp16 an infinite gradient only means that the scaler left the step out
@@ -150,16 +181,35 @@ def _epoch(trainer: Trainer, loader: Loader, run: Run, epoch: int, lr: list[floa
 
 @torch.no_grad()
 def describe(trainer: Trainer, h: Tensor, z: Tensor, batch: Batch) -> dict[str, float]:
-    """How the last batch lies on the sphere, the loss's own diagnostics, and what labels and biases tell of it."""
+    """How the last batch lies on the sphere, the loss's own diagnostics, and what labels and biases tell of it.
+
+    Of a large batch, and of what all processes hold together, only the first DESCRIBED images are looked at.
+    """
+    h, z, label = (distributed.gather(value)[:DESCRIBED] for value in (h, z, batch.label))
+    bias = None if batch.bias is None else distributed.gather(batch.bias)[:DESCRIBED]
     pairs = Pairs(z, temperature=1.0, anchor_views=z.shape[1])
     found = {f"pairs/{key}": value for key, value in
-             {**geometry(pairs), **trainer.objective.diagnostics(h, z, batch.label, batch.bias)}.items()}
+             {**geometry(pairs), **trainer.objective.diagnostics(h, z, label, bias)}.items()}
     loss = trainer.objective.loss
-    if isinstance(loss, TwoViewLoss) and len(z) > 1 and bool((batch.label >= 0).all()):
-        found |= {f"debiasing/{key}": value for key, value in debiasing(loss, z, batch.label).items()}
-    if batch.bias is not None:
-        found["bias/conflicting_pairs"] = conflicting_pairs(batch.label, batch.bias)
+    if isinstance(loss, TwoViewLoss) and len(z) > 1 and bool((label >= 0).all()):
+        found |= {f"debiasing/{key}": value for key, value in debiasing(loss, z, label).items()}
+    if bias is not None:
+        found["bias/conflicting_pairs"] = conflicting_pairs(label, bias)
     return {key: value.item() for key, value in found.items()}
+
+
+@contextmanager
+def without_statistics(*modules: nn.Module) -> Iterator[None]:
+    """BatchNorm normalises as before but leaves its running statistics alone."""
+    norms = [m for module in modules for m in module.modules()
+             if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
 
 
 def picture(views: Tensor) -> Tensor:

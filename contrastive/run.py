@@ -8,7 +8,8 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ import yaml
 from safetensors.torch import save_file
 from torch import Tensor
 
+from contrastive.distributed import first_says
 from contrastive.refusal import Refusal, require
 from contrastive.settings import FREE
 
@@ -112,16 +114,19 @@ class Run:
     def checkpoint(self) -> Path:
         return self.path / "checkpoints" / "last.pt"
 
-    def restore(self, device: torch.device) -> dict[str, Any] | None:
-        """Open the logs and return the last checkpoint, or None.
+    def restore(self) -> dict[str, Any] | None:
+        """Open the logs and return, in every process, the last checkpoint, its tensors on the CPU, or None.
 
         Lines logged after the checkpoint are cut and TensorBoard is told to forget them: they will come again.
         """
+        return first_says(self._restore)
+
+    def _restore(self) -> dict[str, Any] | None:
         from torch.utils.tensorboard import SummaryWriter  # slow to import, and a finished run needs none
 
         state = None
         if self.checkpoint.exists():
-            state = torch.load(self.checkpoint, map_location=device, weights_only=True)
+            state = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         path = self.path / "metrics.jsonl"
         kept = path.read_text().splitlines(keepends=True)[:state["lines"]] if state and path.exists() else []
         write_text(path, "".join(kept))
@@ -167,3 +172,38 @@ class Run:
             self._lines.close()
             self._writer.close()
         self._lock.close()
+
+
+class Follower:
+    """What every process but the first holds in place of a `Run`: it writes nothing, and has its result by hearsay."""
+
+    def __init__(self, result: dict[str, Any] | None) -> None:
+        self.result = result
+
+    def restore(self) -> dict[str, Any] | None:
+        """The checkpoint that the first process found."""
+        return first_says(lambda: None)
+
+    def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None: ...
+
+    def image(self, step: int, name: str, grid: Tensor) -> None: ...
+
+    def save(self, state: dict[str, Any]) -> None: ...
+
+
+@contextmanager
+def opened(path: Path, **about: Any) -> Iterator[Run | Follower]:
+    """The run directory: a Run in the first process (with its arguments), a Follower in the others.
+
+    Raises:
+        Refusal: as Run does, in every process.
+    """
+    with ExitStack() as stack:
+        run: list[Run | Follower] = []
+
+        def first() -> dict[str, Any] | None:
+            run.append(stack.enter_context(Run(path, **about)))
+            return run[0].result
+
+        result = first_says(first)
+        yield run[0] if run else Follower(result)

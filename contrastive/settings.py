@@ -8,7 +8,8 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.refusal import require
 
 # Settings that change neither the weights nor the result: a run may be taken up again with others.
-FREE = ("device", "data_root", "rerun", "checkpoint_every", "log_every", "knn.every", "dataset.root", "dataset.cache")
+FREE = ("device", "data_root", "rerun", "checkpoint_every", "log_every", "knn.every", "dataset.root", "dataset.cache",
+        "devices", "resident")
 KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
@@ -20,7 +21,8 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
     """
     plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
     for key, least, whole in (("epochs", 1, 60), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
-                                ("checkpoint_every", 1, 1), ("seed", 0, 0), ("knn.every", 0, 1), ("knn.k", 1, 20)):
+                                ("checkpoint_every", 1, 1), ("seed", 0, 0), ("devices", 1, 2),
+                                ("grad_cache_chunk", 0, 128), ("knn.every", 0, 1), ("knn.k", 1, 20)):
         value = OmegaConf.select(cfg, key)
         require(isinstance(value, int) and not isinstance(value, bool) and value >= least,
                 f"{key} must be a whole number of at least {least}, got {value}: try {key}={whole}")
@@ -28,6 +30,11 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
         value = OmegaConf.select(cfg, key)
         require(isinstance(value, int | float) and not isinstance(value, bool),
                 f"{key} must be a number, got {value}: try {key}={example}")
+    require(plain["resident"] in ("auto", True, False), f"resident must be auto, true or false, got "
+                                                        f"{plain['resident']}: try resident=auto")
+    require(plain["batch_size"] % plain["devices"] == 0,
+            f"batch_size={plain['batch_size']} cannot be shared equally by devices={plain['devices']}: "
+            f"try batch_size={max(1, plain['batch_size'] // plain['devices']) * plain['devices']}")
     for key in ("rerun", "channels_last"):
         require(isinstance(plain[key], bool), f"{key} must be true or false, got {plain[key]}: try {key}=true")
     require(plain["views_forward"] in ("fused", "per_view"),

@@ -30,8 +30,10 @@ def channel_stats(image: Tensor) -> tuple[tuple[float, float, float], tuple[floa
     level = torch.arange(256, dtype=torch.float64) / 255
     mean, std = [], []
     for channel in range(3):
-        share = torch.bincount(image[:, channel].flatten(), minlength=256).double()
-        share = share / share.sum()
+        count = torch.zeros(256, dtype=torch.int64)
+        for some in image.split(10_000):  # the images may be more than memory holds
+            count += torch.bincount(some[:, channel].flatten(), minlength=256)
+        share = count / count.sum(dtype=torch.float64)
         mu = (share * level).sum()
         mean.append(mu.item())
         std.append((share * (level - mu) ** 2).sum().sqrt().item())
@@ -72,5 +74,5 @@ def fingerprint(data: Data) -> str:
         for value in (split.image, split.label, split.bias):
             if value is not None:
                 digest.update(repr((tuple(value.shape), value.dtype)).encode())
-                digest.update(value.contiguous().numpy().tobytes())
+                digest.update(value.contiguous().numpy().data)
     return digest.hexdigest()

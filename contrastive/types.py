@@ -40,7 +40,7 @@ class Split:
     def __getitem__(self, index: Tensor) -> "Split":
         return Split(self.image[index], self.label[index], None if self.bias is None else self.bias[index])
 
-    def to(self, device: torch.device) -> "Split":
+    def to(self, device: torch.device | str) -> "Split":
         return Split(self.image.to(device), self.label.to(device), None if self.bias is None else self.bias.to(device))
 
 
@@ -52,6 +52,13 @@ class Batch:
     label: Tensor  # (B,) int64
     bias: Tensor | None = None  # (B,) int64
     mate: Tensor | None = None  # (B, 3, H, W) uint8
+
+    def to(self, device: torch.device) -> "Batch":
+        """Copied to the device: at once with the work there, from pinned memory where it has it."""
+        return Batch(*(None if value is None else  # type: ignore[arg-type]
+                       (value.pin_memory() if device.type == "cuda" and not value.is_cuda else value).to(
+                           device, non_blocking=True)
+                       for value in (self.image, self.label, self.bias, self.mate)))
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import repeat
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.lib.format import open_memmap
 from PIL import Image
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.refusal import Refusal, require
@@ -23,14 +22,15 @@ SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".t
 
 
 def image_folder(*, root: str | None, size: int | None, bias: str | None, cache: str, hold_out: bool) -> Data:
-    """Images in class folders, decoded once in parallel into one uint8 array.
+    """Images in class folders, decoded once in parallel into one uint8 array that is mapped into memory from disk.
 
     Every image becomes RGB of size × size pixels: its shorter side is resized to `size` and the centre cropped. Any
     mode is accepted; transparency is put on black. Images that cannot be read are named in a warning and left out.
-    The decoded arrays are kept under `cache`, in a safetensors file named by the sha256 of every file's name and
-    content and of `size`; classes are the folder names under train/, sorted. Mean and std are those of the training
-    images. `bias` is a regular expression whose first group, searched in the path below train/ or test/, names an
-    image's bias (corrupted CIFAR-10: `_([0-9]+)[.]png$`); hold_out leaves the validation tenth out of `pretrain`.
+    The decoded arrays are kept under `cache`, in an .npy file named by the sha256 of every file's name and content and
+    of `size`, and may be larger than memory (ImageNet-100 at 256 pixels: 25 GB). Classes are the folder names under
+    train/, sorted. Mean and std are those of the training images. `bias` is a regular expression whose first group,
+    searched in the path below train/ or test/, names an image's bias (corrupted CIFAR-10: `_([0-9]+)[.]png$`);
+    hold_out leaves the validation tenth out of `pretrain`.
 
     Raises:
         Refusal: root or size is not given, a folder is missing or empty, test/ has a class that train/ has not.
@@ -84,35 +84,47 @@ def _load(folder: Path, classes: tuple[str, ...], size: int, cache: Path) -> tup
         digest = hashlib.sha256(repr((size, classes)).encode())
         for (path, _), content in zip(paths, pool.map(_digest, (p for p, _ in paths), chunksize=256), strict=True):
             digest.update(str(path.relative_to(folder)).encode() + content)
-        kept = cache / f"image_folder-{digest.hexdigest()[:32]}.safetensors"
+        names = [str(path.relative_to(folder)) for path, _ in paths]
+        label = torch.tensor([c for _, c in paths])
+        kept = cache / f"image_folder-{digest.hexdigest()[:32]}.npy"
         if kept.exists():
-            stored = load_file(kept)
-            return Split(stored["image"], stored["label"]), [str(path.relative_to(folder)) for path, _ in paths]
-        decoded = list(tqdm(pool.map(_decode, (p for p, _ in paths), repeat(size), chunksize=64), total=len(paths),
-                            desc=f"decoding {folder.name}", unit="image", mininterval=1))
-    broken = [str(path) for (path, _), value in zip(paths, decoded, strict=True) if isinstance(value, str)]
-    for (path, _), value in zip(paths, decoded, strict=True):
-        if isinstance(value, str):
-            tqdm.write(f"warning: {path} cannot be read and is left out: {value}")
-    good = [(value, c, str(path.relative_to(folder))) for value, (path, c) in zip(decoded, paths, strict=True)
-            if isinstance(value, Tensor)]
-    require(bool(good), f"none of the {len(paths)} images in {folder} can be read: replace them")
-    split = Split(torch.stack([value for value, _, _ in good]), torch.tensor([c for _, c, _ in good]))
-    if not broken:  # so that a broken image is named again in every run until it is mended
+            return Split(torch.from_numpy(np.load(kept, mmap_mode="c")), label), names
         cache.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
-        save_file({"image": split.image, "label": split.label}, part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(kept)
-    return split, [path for _, _, path in good]
+        try:
+            array = open_memmap(part, mode="w+", dtype=np.uint8, shape=(len(paths), 3, size, size))
+            faults = list(tqdm(pool.map(partial(_decode_into, array, size), enumerate(p for p, _ in paths),
+                                        chunksize=64),
+                               total=len(paths), desc=f"decoding {folder.name}", unit="image", mininterval=1))
+            for name, fault in zip(names, faults, strict=True):
+                if fault is not None:
+                    tqdm.write(f"warning: {folder / name} cannot be read and is left out: {fault}")
+            good = [i for i, fault in enumerate(faults) if fault is None]
+            require(bool(good), f"none of the {len(paths)} images in {folder} can be read: replace them")
+            if len(good) < len(paths):  # not kept, so that they are named again in every run until they are mended
+                return Split(torch.from_numpy(array[good]), label[good]), [names[i] for i in good]
+            array.flush()
+            part.replace(kept)
+        finally:
+            part.unlink(missing_ok=True)
+    return Split(torch.from_numpy(np.load(kept, mmap_mode="c")), label), names
+
+
+def _decode_into(array: np.ndarray, size: int, job: tuple[int, Path]) -> str | None:
+    """Decode one image into its place; what is wrong with it, if anything."""
+    place, path = job
+    decoded = _decode(path, size)
+    if isinstance(decoded, str):
+        return decoded
+    array[place] = decoded
+    return None
 
 
 def _digest(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest()
 
 
-def _decode(path: Path, size: int) -> Tensor | str:
+def _decode(path: Path, size: int) -> np.ndarray | str:
     """(3, size, size) uint8, or what is wrong with the file."""
     try:
         with Image.open(path) as opened:
@@ -136,4 +148,4 @@ def _decode(path: Path, size: int) -> Tensor | str:
                                  Image.Resampling.BILINEAR)
         left, top = (picture.width - size) // 2, (picture.height - size) // 2
         picture = picture.crop((left, top, left + size, top + size))
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
+    return np.asarray(picture).transpose(2, 0, 1)

@@ -1,0 +1,207 @@
+"""Several processes as one: who we are, exact gradients across processes, and one voice towards the user.
+
+A process holds its share of every batch. Embeddings are gathered with a gradient that flows back, each process takes
+its share of the loss of the whole batch, and the gradients of the parameters are summed: what one process would have
+computed on the whole batch, whatever the loss. Without a process group everything here is the identity.
+"""
+
+import datetime
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+
+from contrastive.refusal import Refusal
+from contrastive.types import Share
+
+T = TypeVar("T")
+TIMEOUT = datetime.timedelta(hours=6)  # the others wait while the first process evaluates
+
+
+def here() -> Share:
+    """This process among all."""
+    return Share(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Share()
+
+
+class _Gather(torch.autograd.Function):
+    """Every process's tensor, one after the other; a gradient is the sum of what all processes want of ours."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        parts = [torch.empty_like(x) for _ in range(here().world)]
+        dist.all_gather(parts, x.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient)
+        return gradient[here().of(len(gradient))]
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over processes; so is its gradient."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        x = x.clone()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        gradient = gradient.contiguous().clone()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+def gather(x: Tensor) -> Tensor:
+    """(B / world, ...) of each process → (B, ...) of all, differentiable."""
+    return _Gather.apply(x) if here().world > 1 else x
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum of a tensor over processes, differentiable."""
+    return _Sum.apply(x) if here().world > 1 else x
+
+
+@torch.no_grad()
+def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace every gradient by its sum over processes, in one exchange for each kind of number."""
+    if here().world == 1:
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    for dtype in {g.dtype for g in gradients}:
+        some = [g for g in gradients if g.dtype == dtype]
+        flat = torch.cat([g.flatten() for g in some])
+        dist.all_reduce(flat)
+        for gradient, summed in zip(some, flat.split([g.numel() for g in some]), strict=True):
+            gradient.copy_(summed.view_as(gradient))
+
+
+def first_says(task: Callable[[], T]) -> T:
+    """Let the first process do something and tell the others what came of it.
+
+    Raises:
+        Refusal: in every process, when the first one's task raised it.
+    """
+    if here().world == 1:
+        return task()
+    said: list[Any] = [None, None]
+    if here().rank == 0:
+        try:
+            said[0] = task()
+        except Refusal as refusal:
+            said[1] = str(refusal)
+    dist.broadcast_object_list(said)
+    if said[1] is not None:
+        raise Refusal(said[1])
+    return said[0]
+
+
+class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """Batch normalisation whose mean and variance are those of all processes' samples, on any device.
+
+    torch's SyncBatchNorm, faster, refuses tensors on the CPU. Every process holds equally many samples.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2 dimensions, got {input.dim()}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        wide = x if x.dtype == torch.float64 else x.float()
+        axes = [0, *range(2, x.dim())]
+        shape = [1, -1] + [1] * (x.dim() - 2)
+        n = here().world * x.numel() / x.shape[1]
+        mean = total(wide.sum(axes)) / n
+        centred = wide - mean.view(shape)
+        variance = total(centred.square().sum(axes)) / n
+        if self.track_running_stats:
+            assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
+            with torch.no_grad():
+                assert self.num_batches_tracked is not None
+                self.num_batches_tracked.add_(1)
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+                self.running_var.lerp_((variance * n / (n - 1)).to(self.running_var.dtype), self.momentum)
+        out = centred * (variance + self.eps).rsqrt().view(shape)
+        return (out * self.weight.view(shape) + self.bias.view(shape) if self.affine else out).to(x.dtype)
+
+
+def synchronise(module: nn.Module, device: torch.device) -> nn.Module:
+    """The module with every BatchNorm normalising over the samples of all processes; same parameters and names."""
+    if here().world == 1:
+        return module
+    if device.type == "cuda":
+        return nn.SyncBatchNorm.convert_sync_batchnorm(module)
+    for name, child in module.named_children():
+        if isinstance(child, nn.modules.batchnorm._BatchNorm):
+            across = CrossProcessBatchNorm(child.num_features, child.eps, child.momentum, child.affine,
+                                           child.track_running_stats)
+            across.weight, across.bias = child.weight, child.bias
+            across.running_mean, across.running_var = child.running_mean, child.running_var
+            across.num_batches_tracked = child.num_batches_tracked
+            setattr(module, name, across)
+        else:
+            synchronise(child, device)
+    return module
+
+
+def join() -> None:
+    """Join the processes that torchrun or `launch` started beside this one; nothing to do where neither did.
+
+    One GPU each where there are GPUs, else an equal part of the processor's cores. Only the first process speaks.
+    """
+    if "RANK" not in os.environ or dist.is_initialized():
+        return
+    local, together = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    cuda = torch.cuda.device_count() >= together
+    if cuda:
+        torch.cuda.set_device(local)
+    else:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // together))
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
+    if here().rank > 0:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
+
+
+def started() -> bool:
+    """Whether this process is one of several already."""
+    return "RANK" in os.environ
+
+
+def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
+    """Run task(*arguments) in n processes of this machine that are joined; it must be importable by name.
+
+    Raises:
+        Refusal: when the task does. ProcessRaisedException: any other failure, with its traceback.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    refusals = mp.get_context("spawn").SimpleQueue()
+    mp.start_processes(_worker, (n, port, refusals, task, arguments), nprocs=n, daemon=True, start_method="spawn")
+    if not refusals.empty():
+        raise Refusal(refusals.get())
+
+
+def _worker(rank: int, n: int, port: int, refusals: Any, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the parent says that it was interrupted
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n), LOCAL_WORLD_SIZE=str(n),
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    join()
+    try:
+        task(*arguments)
+    except Refusal as refusal:  # the same in every process
+        if rank == 0:
+            refusals.put(str(refusal))
+    dist.destroy_process_group()
