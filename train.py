@@ -20,20 +20,27 @@ from contrastive.settings import settings, unread
 
 
 def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
-    """One run of a resolved configuration in the directory `path`, from wherever it stands there to its result."""
+    """One run of a resolved configuration in the directory `path`, from wherever it stands there to its result.
+
+    Returns what result.json holds, or nothing from a dry run.
+    """
     from contrastive import distributed  # only here: importing torch takes seconds, and a mistake is answered at once
     from contrastive.build import build
     from contrastive.environment import describe
     from contrastive.pretrain import fit
+    from contrastive.projection import project
     from contrastive.report import summary
     from contrastive.run import Run, opened
 
     since = time.perf_counter()
     if cfg["devices"] > 1 and not distributed.started():
         distributed.launch(cfg["devices"], run, cfg, path)
-        return json.loads((path / "result.json").read_text())
+        return {} if cfg["dry_run"] else json.loads((path / "result.json").read_text())
     distributed.join()
     built = build(cfg)
+    if cfg["dry_run"]:
+        print(project(built, knn_every=cfg["knn"]["every"]))
+        return {}
     trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
     environment = describe(built.device, config=cfg, precision=built.precision, data=built.data_hash,
                            facts=evaluator.data.facts)

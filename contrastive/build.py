@@ -5,6 +5,7 @@ Whatever can be refused without data is refused before any is loaded.
 
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -89,6 +90,8 @@ def build(cfg: dict[str, Any]) -> Built:
     """
     device = choose_device(cfg["device"])
     precision = precisions.choose(cfg["precision"], device)
+    if cfg["compile"]:
+        check_compiler(device)
     torch.manual_seed(derive(cfg["seed"], "weights"))
     loss = make(cfg["loss"])
     regularizers = [make(cfg["regularizer"])] if cfg["regularizer"] else []
@@ -122,6 +125,8 @@ def build(cfg: dict[str, Any]) -> Built:
     trainer = Trainer(encoder, head, objective, optimizer, schedule, augmentation, normalise, autocast,
                       torch.amp.GradScaler(device.type, enabled=precision == "fp16"), cfg["n_views"],
                       cfg["views_forward"], cfg["epochs"], cfg["seed"], cfg["grad_cache_chunk"], here())
+    if cfg["compile"]:
+        compile_pieces(trainer)
     evaluator = Evaluator(data, normalise, autocast, probe, cfg["knn"]["k"], cfg["knn"]["temperature"])
     return Built(trainer, loader, evaluator, device, precision, data_hash)
 
@@ -133,6 +138,24 @@ def resident(data: Data, device: torch.device, asked: bool | str) -> bool:
     free = (torch.cuda.mem_get_info(device)[0] if device.type == "cuda"
             else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return sum(split.image.nbytes for split in (data.pretrain, data.probe_val, data.test)) <= free / 2
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raise Refusal where torch.compile could not build anything."""
+    require(device.type == "cuda" or any(map(shutil.which, ("g++", "clang++"))),
+            "compile=true needs a C++ compiler on a CPU: try apt-get install g++, or compile=false")
+
+
+def compile_pieces(trainer: Trainer) -> None:
+    """torch.compile the augmentation, the encoder with its head, and the objective: the same step in fewer kernels.
+
+    Pieces, because what is drawn, the optimizer and the logging gain nothing, and because a sweep over losses compiles
+    the expensive piece, the encoder, once.
+    """
+    augmentation = trainer.augmentation
+    augmentation.apply = torch.compile(augmentation.apply, dynamic=False)
+    trainer.encode = torch.compile(trainer.encode, dynamic=False)  # type: ignore[method-assign]
+    trainer.objective.compile(dynamic=False)
 
 
 def check_optimizer(node: dict[str, Any]) -> None:

@@ -57,7 +57,9 @@ def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]
     def wrapped(cfg: Any) -> dict[str, Any]:
         if HydraConfig.get().mode != RunMode.MULTIRUN:
             try:
-                return task(cfg)
+                result = task(cfg)
+                _remove_if_empty()
+                return result
             except Exception as error:  # raised again by start: Hydra would print its own account of it first
                 _failures.append(error)
                 _remove_if_empty()
@@ -73,6 +75,7 @@ def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]
                 traceback.print_exc()
             _remove_if_empty()
             raise
+        _remove_if_empty()
         return record.result
 
     return wrapped
@@ -97,10 +100,11 @@ def start(main: Callable[[], Any]) -> int:
             return 1
         if said is None:
             raise
-        print(f"error: {said}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+            print(f"error: {said}", file=sys.stderr)
         return 2
     finally:
-        if _jobs:
+        if any(job.result or job.failure for job in _jobs):
             print(table(_jobs))
 
 
@@ -125,6 +129,9 @@ def sentence(error: BaseException) -> str | None:
         return f"{' '.join(str(chain[-1]).split())}: try python train.py --cfg job"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     unknown = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", lines[0]) if lines else None
+    if unknown and "accumul" in unknown[1]:
+        return ("plain gradient accumulation is another loss, whose anchors see the negatives of their own piece only: "
+                "try grad_cache_chunk=128, which has the whole batch's gradient")
     if unknown:
         return f"there is no setting {unknown[1]}: try python train.py --cfg job to see them all"
     choice = re.search(r"Could not find '([^/']+)/([^']+)'", lines[0]) if lines else None
@@ -137,7 +144,7 @@ def sentence(error: BaseException) -> str | None:
 
 
 def _remove_if_empty() -> None:
-    """Leave no empty run directory, which Hydra makes early, behind a refusal."""
+    """Leave no empty run directory, which Hydra makes early, behind a refusal or a dry run."""
     with contextlib.suppress(OSError, ValueError):
         path = Path(HydraConfig.get().runtime.output_dir)
         path.rmdir()

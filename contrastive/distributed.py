@@ -129,8 +129,8 @@ class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
         if self.track_running_stats:
             assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
             with torch.no_grad():
-                assert self.num_batches_tracked is not None
-                self.num_batches_tracked.add_(1)
+                if self.num_batches_tracked is not None:
+                    self.num_batches_tracked.add_(1)
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
                 self.running_var.lerp_((variance * n / (n - 1)).to(self.running_var.dtype), self.momentum)
         out = centred * (variance + self.eps).rsqrt().view(shape)

@@ -203,13 +203,14 @@ def without_statistics(*modules: nn.Module) -> Iterator[None]:
     """BatchNorm normalises as before but leaves its running statistics alone."""
     norms = [m for module in modules for m in module.modules()
              if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
+    momenta, counts = [norm.momentum for norm in norms], [norm.num_batches_tracked for norm in norms]
     for norm in norms:
-        norm.track_running_stats = False
+        norm.momentum, norm.num_batches_tracked = 0.0, None
     try:
         yield
     finally:
-        for norm in norms:
-            norm.track_running_stats = True
+        for norm, momentum, count in zip(norms, momenta, counts, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, count
 
 
 def picture(views: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from contrastive.refusal import require
 
 # Settings that change neither the weights nor the result: a run may be taken up again with others.
 FREE = ("device", "data_root", "rerun", "checkpoint_every", "log_every", "knn.every", "dataset.root", "dataset.cache",
-        "devices", "resident")
+        "devices", "resident", "compile", "dry_run")
 KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
@@ -35,7 +35,7 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
     require(plain["batch_size"] % plain["devices"] == 0,
             f"batch_size={plain['batch_size']} cannot be shared equally by devices={plain['devices']}: "
             f"try batch_size={max(1, plain['batch_size'] // plain['devices']) * plain['devices']}")
-    for key in ("rerun", "channels_last"):
+    for key in ("rerun", "dry_run", "channels_last", "compile"):
         require(isinstance(plain[key], bool), f"{key} must be true or false, got {plain[key]}: try {key}=true")
     require(plain["views_forward"] in ("fused", "per_view"),
             f"views_forward must be fused or per_view, got {plain['views_forward']}: try views_forward=fused")

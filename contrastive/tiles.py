@@ -19,6 +19,7 @@ def safe(scale: float, dtype: torch.dtype) -> bool:
     return 2 * scale < (700 if dtype == torch.float64 else 80)
 
 
+@torch.compiler.disable
 def log_sum_exp(anchors: Tensor, others: Tensor | None, related: Related, scale: float) -> Tensor:
     """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient where there is none.
 

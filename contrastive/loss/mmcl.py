@@ -41,8 +41,8 @@ class MMCL(Term):
         anchor, mate, n = z[:, 0], z[:, 1], len(z)
         if n == 1:
             return z.sum() * 0
-        others = torch.arange(n, device=z.device).repeat(n, 1)[~torch.eye(n, dtype=torch.bool, device=z.device)]
-        others = others.view(n, n - 1)  # (B, B - 1): everyone but i
+        each = torch.arange(n, device=z.device)
+        others = (each[:, None] + each[None, 1:]) % n  # (B, B - 1): everyone but i
         with torch.no_grad():
             kernel = self.kernel(anchor, anchor)
             own = kernel.gather(1, others)

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from contrastive.refusal import require
 from contrastive.term import Term
+from contrastive.types import Split
 
 SEMANTICS = ("paper", "released")
 
@@ -37,8 +38,13 @@ class EnD(Term):
         require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
                                         "try regularizer.semantics=paper")
         self.alpha, self.beta, self.semantics = alpha, beta, semantics
+        self.n_biases = 0  # known from `prepare` on, so that no step has to ask the device
         if semantics == "released":
             self.not_invariant_to = {"image order": "which half of the pairs is kept depends on it"}
+
+    def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
+        assert train.bias is not None
+        self.n_biases = int(train.bias.max()) + 1
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
         assert label is not None and bias is not None
@@ -47,8 +53,7 @@ class EnD(Term):
         below = torch.ones(len(z), len(z), dtype=torch.bool, device=z.device).tril(-1)
         similarity = z @ z.T
         equal = below & (bias[:, None] == bias)
-        member = (bias[:, None] == bias.unique()).to(z.dtype)  # (S, biases)
-        per_bias = ((similarity * equal).sum(1)[:, None] * member).sum(0)
+        per_bias = z.new_zeros(self.n_biases or int(bias.max()) + 1).index_add(0, bias, (similarity * equal).sum(1))
         orthogonal = per_bias.abs().sum() / equal.sum().clamp(min=1)
         pairs = below & (label[:, None] == label) & (bias[:, None] != bias)
         if self.semantics == "released":

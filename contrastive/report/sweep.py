@@ -44,7 +44,7 @@ def table(jobs: list[Job]) -> str:
         groups.setdefault(tuple(values.get(key, "") for key in swept), []).append(job)
     rows = [[*swept, *COLUMNS.values(), "untrained kNN", "failed"]]
     for group, members in groups.items():
-        done = [job.result for job in members if job.result is not None]
+        done = [job.result for job in members if job.result]
         cells = [spread([result["test"][key] for result in done if key in result["test"]]) for key in COLUMNS]
         rows.append([*group, *cells, spread([result["untrained"]["knn_top1"] for result in done]),
                      str(sum(job.failure is not None for job in members) or "")])

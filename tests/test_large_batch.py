@@ -1,0 +1,83 @@
+"""Gradient caching: the gradient of the whole batch from chunks of it."""
+
+import pytest
+import torch
+from torch import nn
+
+from contrastive.build import build
+from contrastive.pretrain import Trainer
+from contrastive.seeding import generator
+from tests.conftest import TINY, program
+
+QUICK = [*TINY, "precision=fp32", "batch_size=64", "dataset.size=8"]
+
+
+def without_norm(module: nn.Module) -> None:
+    for name, child in module.named_children():
+        if isinstance(child, nn.modules.batchnorm._BatchNorm):
+            setattr(module, name, nn.Identity())
+        without_norm(child)
+
+
+def one_step(cfg, *, norm: bool, forward=None) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+    """Buffers and gradients after one step in float64."""
+    built = build(cfg)
+    trainer, normalise = built.trainer, built.trainer.normalise
+    for module in (trainer.encoder, trainer.head, trainer.objective):
+        if not norm:
+            without_norm(module)
+        module.double().train()
+    trainer.normalise = lambda x: normalise(x).double()
+    if forward is not None:
+        trainer.forward = forward.__get__(trainer)
+    trainer.step(next(built.loader.epoch(0)), generator("cpu", 0))
+    return dict(trainer.encoder.named_buffers()), [p.grad for p in trainer.parameters() if p.grad is not None]
+
+
+def whole_graph_in_chunks(self: Trainer, views: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the chunks compute, with the activations of all of them held."""
+    h, z = zip(*(self.encode(some) for some in views.split(24, dim=1)), strict=True)
+    return torch.cat(h), torch.cat(z)
+
+
+@pytest.mark.parametrize("views_forward", ["fused", "per_view"])
+def test_the_gradient_is_that_of_the_whole_batch(composed, views_forward):
+    plain = composed(*QUICK, f"views_forward={views_forward}")
+    cached = composed(*QUICK, f"views_forward={views_forward}", "grad_cache_chunk=24")  # 24 + 24 + 16
+    for found, expected in zip(one_step(cached, norm=False)[1], one_step(plain, norm=False)[1], strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+
+
+def test_batch_norm_sees_each_chunk_once(composed):
+    plain, cached = composed(*QUICK), composed(*QUICK, "grad_cache_chunk=24")
+    buffers, gradients = one_step(cached, norm=True)
+    expected_buffers, expected = one_step(plain, norm=True, forward=whole_graph_in_chunks)
+    assert buffers["bn1.num_batches_tracked"] == 3
+    torch.testing.assert_close(buffers, expected_buffers)
+    for found, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-10)
+
+
+def test_fewer_activations_are_held(composed):
+    def held(*words: str) -> int:
+        trainer = build(composed(*QUICK, *words)).trainer
+        count = 0
+
+        def pack(x: torch.Tensor) -> torch.Tensor:
+            nonlocal count
+            count += x.numel()
+            return x
+
+        views = torch.rand(2, 64, 3, 8, 8)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            trainer.forward(views)
+        return count
+
+    assert held("grad_cache_chunk=8") < 0.05 * held()
+
+
+def test_plain_accumulation_is_refused_with_the_reason(tmp_path):
+    done = program("accumulate_grad_batches=4", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "another loss" in done.stderr
+    assert "grad_cache_chunk=128" in done.stderr
