@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin/python
 TABLE  ?= digits
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint reproduce-table tensorboard clean
+.PHONY: help setup demo test lint bench reproduce-table tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ lint: $(VENV)/.done  ## ruff and mypy
 
 reproduce-table: $(VENV)/.done  ## rebuild a table of configs/table: TABLE=digits (default), debiased_positive; ARGS for every row
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS)
+
+bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes on a quiet machine; ARGS="only=loss_16384"
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(RUN) scripts/benchmark.py $(ARGS)
 
 tensorboard: $(VENV)/.done  ## show the curves of every run under outputs/
 	$(VENV)/bin/tensorboard --logdir outputs

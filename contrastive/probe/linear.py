@@ -51,20 +51,30 @@ class LinearProbe:
                 "few_shot_top1": self._few_shot(x, train.label, x_test, test.label, n_classes)}, scores
 
     def fit(self, x: Tensor, label: Tensor, n_classes: int, l2: float, start: Tensor | None = None) -> Tensor:
-        """(F + 1, C) weights, the last row the bias, that minimise the regularised cross-entropy on x (N, F)."""
-        weight = (torch.zeros(x.shape[1] + 1, n_classes, device=x.device) if start is None else start.clone())
-        weight.requires_grad_()
-        optimizer = torch.optim.LBFGS([weight], max_iter=self.max_iter, tolerance_grad=1e-5, tolerance_change=1e-7,
+        """(C, F + 1) weights, the last column the bias, that minimise the regularised cross-entropy on x (N, F).
+
+        L-BFGS in coordinates where the Hessian of small weights, Cov(x) p (1 - p) + l2 with p = 1/C, is the identity: a
+        few dozen iterations instead of hundreds.
+        """
+        share = 1 / n_classes
+        hessian = (x.T @ x).mul_(share * (1 - share) / len(x))
+        hessian.diagonal().add_(l2 + 1e-5 * hessian.diagonal().mean())
+        root = torch.linalg.cholesky(hessian)
+        inverse = torch.linalg.solve_triangular(root, torch.eye(len(root), device=x.device), upper=False)
+        start = x.new_zeros(n_classes, x.shape[1] + 1) if start is None else start
+        free = torch.cat([start[:, :-1] @ root, start[:, -1:]], 1).requires_grad_()
+        optimizer = torch.optim.LBFGS([free], max_iter=self.max_iter, tolerance_grad=1e-5, tolerance_change=1e-7,
                                       line_search_fn="strong_wolfe")
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            value = F.cross_entropy(_scores(weight, x), label) + l2 / 2 * weight[:-1].square().sum()
+            weight = free[:, :-1] @ inverse
+            value = F.cross_entropy(F.linear(x, weight, free[:, -1]), label) + l2 / 2 * weight.square().sum()
             value.backward()
             return value
 
         optimizer.step(closure)
-        return weight.detach()
+        return torch.cat([free[:, :-1] @ inverse, free[:, -1:]], 1).detach()
 
     def read_out(self, h: Tensor, target: Tensor, h_test: Tensor, target_test: Tensor, n: int) -> float:
         """Percent of h_test whose target, one of n, a regression on h (strength few_shot_l2) reads from it."""
@@ -83,4 +93,4 @@ class LinearProbe:
 
 
 def _scores(weight: Tensor, x: Tensor) -> Tensor:
-    return torch.addmm(weight[-1], x, weight[:-1])
+    return F.linear(x, weight[:, :-1], weight[:, -1])
