@@ -142,15 +142,14 @@ def main(options: dict[str, str]) -> int:
     text = "\n".join([
         f"{device}, {os.cpu_count()} cores, torch {torch.__version__}, malloc {setting}, {rounds} interleaved rounds; "
         "faster and CPU time: the peer's (first line) over ours, median of the rounds", "",
-        f"Ceilings: {', '.join(f'{k} {v:,.0f}' for k, v in ceiling.items())}. Augmentation against torchvision with the "
-        f"same parameters: largest difference {exact}", "", grid(table)])
+        f"Ceilings: {', '.join(f'{k} {v:,.0f}' for k, v in ceiling.items())}. Largest difference between augmentation "
+        f"and torchvision with the same parameters: {exact}", "", grid(table)])
     name = re.sub(r"[^\w]+", "-", device).strip("-").lower()
     out = ROOT / "docs" / "results" / f"bench-{name}{'' if setting == 'tuned' else '-malloc-' + setting}.json"
     found = {"command": " ".join(["python", "scripts/benchmark.py", *sys.argv[1:]]), "commit": commit.stdout.strip(),
              "device": device, "cores": os.cpu_count(), "torch": torch.__version__, "malloc": setting,
              "ceiling": ceiling, "exactness": exact, "samples": record}
-    out.write_text(json.dumps(found, indent=1) + "
-")
+    out.write_text(json.dumps(found, indent=1) + "\n")
     print(f"\n{text}\n\nwritten to {out.relative_to(ROOT)}")
     return 0
 
