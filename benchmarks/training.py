@@ -2,6 +2,9 @@
 
 import sys
 import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -31,6 +34,18 @@ def pictures(n: int) -> list[Image.Image]:
     return [Image.fromarray(x).resize((32, 32), Image.Resampling.BICUBIC) for x in small]
 
 
+@contextmanager
+def host_syncs() -> Iterator[list]:
+    """A list that grows whenever the host waits for the GPU."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if DEVICE.type == "cuda":
+            torch.cuda.set_sync_debug_mode("warn")
+        yield caught
+        if DEVICE.type == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+
+
 def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words: str) -> None:
     with tempfile.TemporaryDirectory() as folder, initialize_config_dir(str(CONFIGS), version_base="1.3"):
         for i, picture in enumerate(pictures((WARM_UP + 1 + steps) * batch)):
@@ -56,17 +71,18 @@ def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words:
         trainer.step(images, rng)
     clock, done = Clock(), 0
     clock.start()
-    for images in islice(batches, steps):
-        loss = trainer.step(images, rng)[0]
-        done += 1
+    with host_syncs() as waits:
+        for images in islice(batches, steps):
+            loss = trainer.step(images, rng)[0]
+            done += 1
     loss.item()
     time = clock.stop()
-    share = {}
+    share = {"host_syncs": len(waits) / done} if DEVICE.type == "cuda" else {}
     if "compile=true" not in words:
         clock.start()
         for _ in range(5):
             trainer.views(first, rng)
-        share = {"augmentation_share": clock.stop()["seconds"] / 5 / (time["seconds"] / done)}
+        share |= {"augmentation_share": clock.stop()["seconds"] / 5 / (time["seconds"] / done)}
     report(views=2 * batch * done, flops=counter.get_total_flops() * done, **share, **time)
 
 
@@ -89,7 +105,7 @@ def lightly(depth: int, width: int, batch: int, precision: str, steps: int) -> N
     from lightly.models.modules import SimCLRProjectionHead
     from lightly.transforms import SimCLRTransform
 
-    encoder = ResNet(depth=depth, width=width)
+    encoder = ResNet(depth=depth, width=width, stem="small")
     model = torch.nn.Sequential(encoder, SimCLRProjectionHead(encoder.dim, encoder.dim, 128)).to(DEVICE)
     workers = 2 if DEVICE.type == "cpu" else 16
     loader = DataLoader(Views(pictures((WARM_UP + 2 + steps) * batch),

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from contrastive import malloc
-from contrastive.refusal import Refusal
+from contrastive.refusal import Refusal, require
 from contrastive.report.sweep import Job, table
 from contrastive.settings import FREE
 
@@ -50,20 +50,22 @@ _jobs: list[Job] = []
 _failures: list[Exception] = []
 
 
-def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Decorate the task function: remember how each job of a sweep went, and let the next one run."""
+def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], float | None]:
+    """Decorate the task function: remember how each job of a sweep went, and let the next one run.
+
+    What is returned is for searches: the `search_metric` on the validation images.
+    """
 
     @functools.wraps(task)
-    def wrapped(cfg: Any) -> dict[str, Any]:
+    def wrapped(cfg: Any) -> float | None:
         if HydraConfig.get().mode != RunMode.MULTIRUN:
             try:
-                result = task(cfg)
+                task(cfg)
                 _remove_if_empty()
-                return result
             except Exception as error:  # raised again by start: Hydra would print its own account of it first
                 _failures.append(error)
                 _remove_if_empty()
-                return {}
+            return None
         record = Job(list(HydraConfig.get().overrides.task), Path(HydraConfig.get().runtime.output_dir))
         _jobs.append(record)
         try:
@@ -76,7 +78,12 @@ def job(task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]
             _remove_if_empty()
             raise
         _remove_if_empty()
-        return record.result
+        if not record.result:  # a dry run
+            return None
+        found = record.result["val"].get(cfg.search_metric)
+        require(found is not None, f"a run without a classifier trained along has no {cfg.search_metric} to search by: "
+                                   "try search_metric=linear_top1")
+        return found
 
     return wrapped
 
@@ -134,6 +141,9 @@ def sentence(error: BaseException) -> str | None:
                 "try grad_cache_chunk=128, which has the whole batch's gradient")
     if unknown:
         return f"there is no setting {unknown[1]}: try python train.py --cfg job to see them all"
+    for plugin, extra in (("submitit", "slurm"), ("ray", "ray"), ("optuna", "search")):
+        if re.search(rf"Could not (find|load) 'hydra/\w+/{plugin}", lines[0]) if lines else None:
+            return f"{plugin} is not installed: try pip install -e '.[{extra}]'"
     choice = re.search(r"Could not find '([^/']+)/([^']+)'", lines[0]) if lines else None
     if choice:
         options = sorted(p.stem for p in (CONFIGS / choice[1]).glob("*.yaml"))

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from contrastive.distributed import first_says
 from contrastive.refusal import Refusal, require
-from contrastive.settings import FREE
+from contrastive.settings import FREE, flatten
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -42,17 +42,11 @@ def write_text(path: Path, text: str) -> None:
 
 def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """The keys, dotted, in which two configurations differ, those of FREE left out, as `key: old -> new`."""
-    flat_old, flat_new = _flatten(old), _flatten(new)
+    flat_old, flat_new = flatten(old), flatten(new)
     keys = sorted(k for k in flat_old.keys() | flat_new.keys() if k not in FREE)
     gone = "(absent)"
     return [f"{k}: {flat_old.get(k, gone)} -> {flat_new.get(k, gone)}" for k in keys
             if flat_old.get(k, gone) != flat_new.get(k, gone)]
-
-
-def _flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(node, dict) and node:
-        return {k: v for key, value in node.items() for k, v in _flatten(value, f"{prefix}{key}.").items()}
-    return {prefix[:-1]: node}
 
 
 class Run:

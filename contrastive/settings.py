@@ -9,7 +9,7 @@ from contrastive.refusal import require
 
 # Settings that change neither the weights nor the result: a run may be taken up again with others.
 FREE = ("device", "data_root", "rerun", "checkpoint_every", "log_every", "knn.every", "dataset.root", "dataset.cache",
-        "devices", "resident", "compile", "dry_run")
+        "devices", "resident", "compile", "dry_run", "search_metric")
 KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
@@ -51,6 +51,8 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
         require(value == 0 or plain["n_views"] >= 2, f"{key} is about view 1 and there is one view: try n_views=2")
     require(plain["sampler"] in ("uniform", "bias_balanced"),
             f"sampler must be uniform or bias_balanced, got {plain['sampler']}: try sampler=uniform")
+    require(plain["search_metric"] in ("linear_top1", "classifier_top1"), "search_metric must be linear_top1 or "
+            f"classifier_top1, got {plain['search_metric']}: try search_metric=linear_top1")
     for key in ("device", "precision"):
         require(isinstance(plain[key], str), f"{key} must be a name, got {plain[key]}: try {key}=auto")
     return plain
@@ -61,3 +63,10 @@ def unread(cfg: DictConfig, overrides: list[str]) -> list[str]:
     given = {item.split("=", 1)[0].lstrip("+") for item in overrides}
     written = json.dumps(OmegaConf.to_container(cfg, resolve=False))
     return [knob for knob in KNOBS if knob in given and f"${{{knob}}}" not in written]
+
+
+def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as {dotted key: value}."""
+    if isinstance(node, dict) and node:
+        return {k: v for key, value in node.items() for k, v in flatten(value, f"{prefix}{key}.").items()}
+    return {prefix[:-1]: node}

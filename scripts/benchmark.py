@@ -104,6 +104,8 @@ def rows(contest: Contest, samples: dict[str, list[Sample]], ceiling: Sample) ->
             notes.append(f"{max(m['flops'] / m['seconds'] for m in mine) / peak / 1e7:.0f} % of the ceiling")
         if "augmentation_share" in mine[0]:
             notes.append(f"augmentation {100 * median(m['augmentation_share'] for m in mine):.1f} % of the step")
+        if "host_syncs" in mine[0]:
+            notes.append(f"{max(m['host_syncs'] for m in mine):g} host syncs a step")
         if "peak_mib" in mine[0]:
             notes.append(f"{median(m['peak_mib'] for m in mine):,.0f} MiB")
         if "accuracy" in mine[0]:

@@ -48,7 +48,8 @@ def test_every_yaml_has_a_comment_and_targets_that_exist(path: Path):
 
 def test_cifar10_alone_is_the_papers_setting(composed):
     cfg = composed("dataset=cifar10")
-    assert cfg["encoder"] == {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64}
+    assert cfg["encoder"] == {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64,
+                              "stem": "small"}
     assert (cfg["batch_size"], cfg["epochs"], cfg["temperature"], cfg["knn"]["k"]) == (512, 50, 0.5, 200)
     assert (cfg["optimizer"]["_target_"], cfg["optimizer"]["lr"], cfg["optimizer"]["weight_decay"]) == (
         "torch.optim.Adam", 1e-3, 1e-6)

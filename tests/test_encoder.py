@@ -12,12 +12,15 @@ from contrastive.testing import build
 from contrastive.testing.inputs import u
 
 
+@pytest.mark.parametrize("stem", ["small", "large"])
 @pytest.mark.parametrize(("depth", "dim"), [(18, 512), (34, 512), (50, 2048)])
-def test_width_64_is_torchvisions_network_but_for_the_stem(depth, dim):
+def test_width_64_is_torchvisions_network_but_for_the_small_stem(depth, dim, stem):
     torch.manual_seed(0)
-    ours = build("encoder", f"resnet{depth}").eval()
+    ours = build("encoder", f"resnet{depth}", stem=stem).eval()
     theirs = getattr(torchvision.models, f"resnet{depth}")()
-    theirs.conv1, theirs.maxpool, theirs.fc = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity(), nn.Identity()
+    theirs.fc = nn.Identity()
+    if stem == "small":
+        theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
     theirs.load_state_dict(ours.state_dict())  # the same names and shapes
     x = torch.randn(2, 3, 32, 32)
     torch.testing.assert_close(ours(x), theirs.eval()(x))

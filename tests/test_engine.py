@@ -3,8 +3,10 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from contrastive.build import build, resident
 from contrastive.projection import clock, project
@@ -69,3 +71,23 @@ def test_a_dry_run_says_what_the_run_would_take_and_writes_nothing(composed, tmp
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
     assert "2000 epochs of 22 steps" in project(build(composed(*QUICK, "epochs=2000")), knn_every=1)
     assert [clock(s) for s in (4.06, 187, 7510)] == ["4.1 s", "3 min 07 s", "2 h 05 min"]
+
+
+def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 12), ("test", 3)):
+        for name in ("n01440764", "n02077923", "n03954731"):
+            folder = tmp_path / split / name
+            folder.mkdir(parents=True)
+            for i in range(n):
+                pixels = rng.integers(0, 256, (rng.integers(40, 70), rng.integers(40, 70), 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.JPEG")
+    words = ["experiment=imagenet100", f"dataset.root={tmp_path}", f"data_root={tmp_path}", "dataset.size=48",
+             "device=cpu", "augmentation.size=32", "augmentation.blur_kernel=5", "encoder.width=2", "batch_size=12", "epochs=2",
+             "resident=false", "probe.max_iter=5"]
+    done = program(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("cache/*.npy"))) == 2
+    assert "epochs of 3 batches" in done.stdout
+    (config,) = tmp_path.glob("outputs/image_folder/nt_xent/*/seed=0/config.yaml")
+    assert "stem: large" in config.read_text()

@@ -1,4 +1,4 @@
-"""ResNets for small images."""
+"""ResNets for small and large images."""
 
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
@@ -7,28 +7,33 @@ from contrastive.refusal import require
 
 DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
     18: (BasicBlock, (2, 2, 2, 2)), 34: (BasicBlock, (3, 4, 6, 3)), 50: (Bottleneck, (3, 4, 6, 3))}
+STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
 
 
 class ResNet(nn.Module):
-    """torchvision's residual blocks behind a stem for small images: 3 × 3, stride 1, no max-pool (32 → 32 pixels).
+    """torchvision's residual blocks behind a stem for small or for large images.
 
-    At width 64 it is torchvision's network of that depth but for the stem, parameter for parameter.
+    At width 64 with the large stem it is torchvision's network of that depth, parameter for parameter.
 
     Args:
         depth: 18, 34 or 50.
         width: channels of the first stage (64 in He et al. 2016); the others follow as 2, 4 and 8 times that.
+        stem: `small` is 3 × 3 with stride 1 (32 → 32 pixels), `large` 7 × 7 with stride 2 and a max-pool (224 → 56).
 
     Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width (32 · width at depth 50).
     """
 
-    def __init__(self, *, depth: int, width: int) -> None:
+    def __init__(self, *, depth: int, width: int, stem: str) -> None:
         super().__init__()
         require(depth in DEPTHS, f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
         require(width >= 1, f"encoder.width must be at least 1, got {width}: try encoder.width=64")
+        require(stem in STEMS, f"encoder.stem must be one of {', '.join(STEMS)}, got {stem}: try encoder.stem=small")
         block, counts = DEPTHS[depth]
-        self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
+        kernel, stride = STEMS[stem]
+        self.conv1 = nn.Conv2d(3, width, kernel, stride, padding=kernel // 2, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, padding=1) if stem == "large" else nn.Identity()
         stages, channels = [], width
         for i, count in enumerate(counts):
             stage, planes = [], width * 2**i
@@ -48,6 +53,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean((2, 3))

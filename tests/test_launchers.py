@@ -1,0 +1,60 @@
+"""Sweeps beyond one process, each with the engine it is delegated to."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hydra.errors import MissingConfigException
+
+from contrastive.command_line import sentence
+from tests.conftest import ONE_THREAD, ROOT, TINY, program
+
+QUICK = [*TINY, "epochs=1", "log_every=100"]
+
+
+def test_a_sweep_of_submitit_jobs(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    done = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
+    table = subprocess.run([sys.executable, "-m", "contrastive.report", "outputs"], cwd=tmp_path, capture_output=True,
+                           text=True, timeout=100)
+    assert table.returncode == 0, table.stderr
+    assert "NTXent" in table.stdout
+    assert "DebiasedNeg" in table.stdout
+    again = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
+    assert again.returncode == 0  # done already
+
+
+def test_the_slurm_configuration_composes(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    shown = program("hydra/launcher=slurm", "--cfg", "hydra", cwd=tmp_path)
+    assert "SlurmLauncher" in shown.stdout, shown.stderr
+    assert "gpus_per_node: 1" in shown.stdout
+
+
+def test_a_search_raises_the_validation_metric(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    done = program("-m", "hydra/sweeper=search", "hydra.sweeper.n_trials=3", "temperature=interval(0.1,1)", *QUICK,
+                   cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("outputs/digits/nt_xent/*/seed=0/result.json")]
+    assert len(results) == 3
+    best = (tmp_path / "outputs/optimization_results.yaml").read_text()
+    assert f"best_value: {max(result['val']['linear_top1'] for result in results)}" in best
+    configs = [path.read_text() for path in tmp_path.glob("outputs/digits/nt_xent/*/seed=0/config.yaml")]
+    assert all("hold_out: true" in config for config in configs)
+
+
+def test_a_sweep_on_ray(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_ray_launcher")
+    done = program("-m", "hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0", "loss=nt_xent,debiased_neg",
+                   *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
+
+
+def test_a_missing_plugin_is_named_with_what_to_install():
+    error = MissingConfigException("In 'hydra/launcher/slurm': Could not find 'hydra/launcher/submitit_slurm'")
+    assert "pip install -e '.[slurm]'" in sentence(error)
