@@ -62,12 +62,7 @@ def blur_uint8(x: Tensor) -> Tensor:
 
 def grayscale(x: Tensor) -> Tensor:
     """(B, 1, H, W) luma."""
-    return GRAY[0] * x[:, :1] + GRAY[1] * x[:, 1:2] + GRAY[2] * x[:, 2:]
-
-
-def blend(x: Tensor, base: Tensor, factor: Tensor) -> Tensor:
-    """factor · x + (1 - factor) · base, clamped to [0, 1]; factor (B,)."""
-    return torch.lerp(base.expand_as(x), x, factor[:, None, None, None]).clamp(0, 1)
+    return (GRAY[0] * x[:, :1]).add_(x[:, 1:2], alpha=GRAY[1]).add_(x[:, 2:3], alpha=GRAY[2])
 
 
 def shift_hue(x: Tensor, hue: Tensor) -> Tensor:
@@ -79,8 +74,9 @@ def shift_hue(x: Tensor, hue: Tensor) -> Tensor:
     sector = torch.where(value == red, (green - blue) / safe,
                          torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe))
     sector = sector + 6 * hue[:, None, None]
-    k = torch.stack([sector + 5, sector + 3, sector + 1], 1) % 6
-    return value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
+    k = torch.stack([sector + 3, sector + 1, sector - 1], 1)
+    k = k.sub_(torch.round(k / 6), alpha=6).abs_()  # distance on the circle of six sectors, at most 3
+    return k.neg_().add_(2).clamp_(0, 1).mul_(-chroma[:, None]).add_(value[:, None])
 
 
 def colour_jitter(x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor,
@@ -91,16 +87,16 @@ def colour_jitter(x: Tensor, brightness: Tensor, contrast: Tensor, saturation: T
         brightness, contrast, saturation: (B,) factors, 1 = unchanged; hue: (B,) circles, 0 = unchanged.
         order: (B, 4) int64, a permutation of 0..3 for each image: what is done first, second, ...
 
-    The first three are blends with black, the mean grey and the grey image: each of the four places in the order is
-    one blend for the whole batch, and hue is turned only where it is due.
+    The first three are factor · x + (1 - factor) · base, clamped, with black, the mean grey or the grey image as base:
+    each of the four places in the order is one such blend for the whole batch, and hue is turned only where it is due.
     """
     factor = torch.stack([brightness, contrast, saturation, torch.ones_like(hue)], 1).gather(1, order)
     for place, kind in enumerate(order.unbind(1)):
-        kind = kind[:, None, None, None]
-        grey = grayscale(x)
-        base = torch.where(kind == 2, grey, grey.mean((2, 3), keepdim=True) * (kind == 1))
-        x = blend(x, base, factor[:, place])
-        due = (order[:, place] == 3) & (hue != 0)
+        ratio, grey = factor[:, place], grayscale(x)
+        to_mean, to_grey = ((1 - ratio) * (kind == 1), (1 - ratio) * (kind == 2))
+        base = (to_mean[:, None] * grey.mean((2, 3)))[:, :, None, None] + to_grey[:, None, None, None] * grey
+        x = (ratio[:, None, None, None] * x).add_(base).clamp_(0, 1)
+        due = (kind == 3) & (hue != 0)
         if x.is_cuda or torch.compiler.is_compiling():  # no data-dependent shapes there: they would wait for the host
             x = torch.where(due[:, None, None, None], shift_hue(x, hue), x)
         else:
