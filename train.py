@@ -28,8 +28,8 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
     from contrastive.build import build
     from contrastive.environment import describe
     from contrastive.pretrain import fit
-    from contrastive.projection import project
     from contrastive.report import summary
+    from contrastive.report.projection import project
     from contrastive.run import Run, opened
 
     since = time.perf_counter()

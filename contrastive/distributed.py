@@ -10,13 +10,17 @@ import os
 import signal
 import socket
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from contrastive.refusal import Refusal
 from contrastive.types import Share
@@ -188,13 +192,15 @@ def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    refusals = mp.get_context("spawn").SimpleQueue()
-    mp.start_processes(_worker, (n, port, refusals, task, arguments), nprocs=n, daemon=True, start_method="spawn")
-    if not refusals.empty():
-        raise Refusal(refusals.get())
+    with tempfile.NamedTemporaryFile("r") as refusal:
+        mp.start_processes(_worker, (n, port, refusal.name, task, arguments), nprocs=n, daemon=True,
+                           start_method="spawn")
+        if said := refusal.read():
+            raise Refusal(said)
 
 
-def _worker(rank: int, n: int, port: int, refusals: Any, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _worker(rank: int, n: int, port: int, path: str, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    tqdm.set_lock(threading.RLock())  # its own lock is a semaphore that a process which is stopped leaves behind
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the parent says that it was interrupted
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n), LOCAL_WORLD_SIZE=str(n),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
@@ -203,5 +209,5 @@ def _worker(rank: int, n: int, port: int, refusals: Any, task: Callable[..., Any
         task(*arguments)
     except Refusal as refusal:  # the same in every process
         if rank == 0:
-            refusals.put(str(refusal))
+            Path(path).write_text(str(refusal))
     dist.destroy_process_group()

@@ -104,7 +104,7 @@ def test_imports_go_one_way():
     components = {"augmentation", "dataset", "encoder", "head", "loss", "metric", "optimizer", "probe", "regularizer",
                   "schedule"}
     base = {"accuracy", "colour", "download", "embedded", "estimators", "image", "pairs", "refusal", "seeding", "split",
-            "term", "types"}
+            "term", "tiles", "types"}
     above = {"build", "command_line", "report", "testing"}
     for path in (ROOT / "contrastive").rglob("*.py"):
         own = path.relative_to(ROOT / "contrastive").parts[0].removesuffix(".py")

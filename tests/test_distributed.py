@@ -1,5 +1,6 @@
 """Two processes against one on the same global batch."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -210,3 +211,17 @@ def test_refusals_of_several_processes_are_one_sentence(tmp_path):
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("whom", ["parent", "all"])
+def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
+    words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
+    process = subprocess.Popen([sys.executable, str(ROOT / "train.py"), *words], cwd=tmp_path, env=ONE_THREAD,
+                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "run/checkpoints/last.pt", process)
+    (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)  # the pipes close when the last process has gone
+    assert process.returncode == 130
+    assert "same command again" in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert not (tmp_path / "run/result.json").exists()

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from contrastive.build import build, resident
-from contrastive.projection import clock, project
+from contrastive.report.projection import clock, project
 from contrastive.seeding import generator
 from tests.conftest import TINY, program
 from tests.test_run import lines
@@ -83,8 +83,8 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
                 pixels = rng.integers(0, 256, (rng.integers(40, 70), rng.integers(40, 70), 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / f"{i}.JPEG")
     words = ["experiment=imagenet100", f"dataset.root={tmp_path}", f"data_root={tmp_path}", "dataset.size=48",
-             "device=cpu", "augmentation.size=32", "augmentation.blur_kernel=5", "encoder.width=2", "batch_size=12", "epochs=2",
-             "resident=false", "probe.max_iter=5"]
+             "device=cpu", "augmentation.size=32", "augmentation.blur_kernel=5", "encoder.width=2", "batch_size=12",
+             "epochs=2", "resident=false", "probe.max_iter=5"]
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("cache/*.npy"))) == 2
