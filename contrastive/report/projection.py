@@ -3,6 +3,7 @@
 import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -32,7 +33,7 @@ def project(built: Built, *, knn_every: int) -> str:
     if built.device.type == "cuda":
         peak, whose = torch.cuda.max_memory_allocated(built.device), "of the device"
     else:
-        peak, whose = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "of each process"
+        peak, whose = resident_peak(), "of each process"
     rate = loader.batch_size * trainer.n_views / step
     kinds = f"{curves + 2} kNN of {clock(knn)}, 2 linear probes of {clock(probe)}"
     return "\n".join([
@@ -87,6 +88,15 @@ def timed(task: Callable[[], object], device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter() - since
+
+
+def resident_peak() -> int:
+    """Bytes this process has held at most. (getrusage would count the one that started it, too.)"""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def clock(seconds: float) -> str:
