@@ -36,7 +36,7 @@ def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
     if cfg["devices"] > 1 and not distributed.started():
         distributed.launch(cfg["devices"], run, cfg, path)
         return {} if cfg["dry_run"] else json.loads((path / "result.json").read_text())
-    distributed.join()
+    distributed.join(cfg["device"])
     built = build(cfg)
     if cfg["dry_run"]:
         print(project(built, knn_every=cfg["knn"]["every"]))

@@ -22,7 +22,7 @@ import torch.multiprocessing as mp
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from contrastive.refusal import Refusal
+from contrastive.refusal import Refusal, require
 from contrastive.types import Share
 
 T = TypeVar("T")
@@ -160,16 +160,23 @@ def synchronise(module: nn.Module, device: torch.device) -> nn.Module:
     return module
 
 
-def join() -> None:
+def join(device: str) -> None:
     """Join the processes that torchrun or `launch` started beside this one; nothing to do where neither did.
 
-    One GPU each where there are GPUs, else an equal part of the processor's cores. Only the first process speaks.
+    One GPU each where there are GPUs and `device` is not cpu, else an equal part of the processor's cores. Only the
+    first process speaks.
+
+    Raises:
+        Refusal: fewer GPUs than processes.
     """
     if "RANK" not in os.environ or dist.is_initialized():
         return
     local, together = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    cuda = torch.cuda.device_count() >= together
+    cuda = device != "cpu" and torch.cuda.is_available()
     if cuda:
+        n = torch.cuda.device_count()
+        require(n >= together, f"{together} processes need a GPU each and there are {n}: "
+                             f"try devices={n}, or device=cpu")
         torch.cuda.set_device(local)
     else:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // together))
@@ -184,7 +191,7 @@ def started() -> bool:
 
 
 def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
-    """Run task(*arguments) in n processes of this machine that are joined; it must be importable by name.
+    """Run task(*arguments) in n processes of this machine; it must be importable by name, and `join`.
 
     Raises:
         Refusal: when the task does. ProcessRaisedException: any other failure, with its traceback.
@@ -204,10 +211,10 @@ def _worker(rank: int, n: int, port: int, path: str, task: Callable[..., Any], a
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the parent says that it was interrupted
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n), LOCAL_WORLD_SIZE=str(n),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    join()
     try:
         task(*arguments)
     except Refusal as refusal:  # the same in every process
         if rank == 0:
             Path(path).write_text(str(refusal))
-    dist.destroy_process_group()
+    if dist.is_initialized():
+        dist.destroy_process_group()

@@ -21,7 +21,7 @@ from contrastive.testing import build
 from contrastive.types import Split
 from tests.conftest import ONE_THREAD, ROOT, TINY, program
 from tests.test_conformance import TERMS
-from tests.test_program import wait_for
+from tests.test_program import heed_ctrl_c, wait_for
 from tests.test_run import lines
 
 N, WORLD = 12, 2
@@ -217,7 +217,8 @@ def test_refusals_of_several_processes_are_one_sentence(tmp_path):
 def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
     words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
     process = subprocess.Popen([sys.executable, str(ROOT / "train.py"), *words], cwd=tmp_path, env=ONE_THREAD,
-                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=heed_ctrl_c)
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
     (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)  # the pipes close when the last process has gone

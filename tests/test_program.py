@@ -26,6 +26,11 @@ def wait_for(path: Path, process: subprocess.Popen) -> None:
     raise AssertionError(f"{path} never came")
 
 
+def heed_ctrl_c() -> None:
+    """Undo what a shell does to programs it starts in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     done = program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -72,7 +77,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path, how):
     assert whole.returncode == 0, whole.stderr
     path = tmp_path / "stopped"
     process = subprocess.Popen([sys.executable, str(ROOT / "train.py"), *words, f"hydra.run.dir={path}"], cwd=tmp_path,
-                               stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
+                               stderr=subprocess.PIPE, text=True, env=ONE_THREAD, preexec_fn=heed_ctrl_c)
     wait_for(path / "checkpoints/last.pt", process)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
