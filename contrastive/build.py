@@ -111,7 +111,7 @@ def build(cfg: dict[str, Any]) -> Built:
                           feature_dim=encoder.dim, projection_dim=head.dim)
     loader = Loader(data.pretrain, batch_size=cfg["batch_size"], seed=cfg["seed"], sampler=cfg["sampler"],
                     noise_frac=cfg["noise_frac"], blur_frac=cfg["blur_frac"], blur=blur_uint8, device=device,
-                    streaming=not resident(data, device, cfg["resident"]), share=here())
+                    streaming=not first_says(lambda: resident(data, device, cfg["resident"])), share=here())
 
     if not loader.streaming:
         data = data.to(device)

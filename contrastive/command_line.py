@@ -111,6 +111,8 @@ def start(main: Callable[[], Any]) -> int:
             print(f"error: {said}", file=sys.stderr)
         return 2
     finally:
+        if "contrastive.distributed" in sys.modules:
+            sys.modules["contrastive.distributed"].leave()
         if any(job.result or job.failure for job in _jobs):
             print(table(_jobs))
 

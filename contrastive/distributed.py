@@ -6,6 +6,7 @@ computed on the whole batch, whatever the loss. Without a process group everythi
 """
 
 import datetime
+import logging
 import os
 import signal
 import socket
@@ -39,13 +40,14 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
+        x = x.contiguous()
         parts = [torch.empty_like(x) for _ in range(here().world)]
-        dist.all_gather(parts, x.contiguous())
+        dist.all_gather(parts, x)
         return torch.cat(parts)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        gradient = gradient.contiguous()
+        gradient = gradient.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(gradient)
         return gradient[here().of(len(gradient))]
 
@@ -61,7 +63,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        gradient = gradient.contiguous().clone()
+        gradient = gradient.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(gradient)
         return gradient
 
@@ -82,7 +84,7 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
     if here().world == 1:
         return
     gradients = [p.grad for p in parameters if p.grad is not None]
-    for dtype in {g.dtype for g in gradients}:
+    for dtype in dict.fromkeys(g.dtype for g in gradients):  # in the same order everywhere
         some = [g for g in gradients if g.dtype == dtype]
         flat = torch.cat([g.flatten() for g in some])
         dist.all_reduce(flat)
@@ -169,20 +171,27 @@ def join(device: str) -> None:
     Raises:
         Refusal: fewer GPUs than processes.
     """
-    if "RANK" not in os.environ or dist.is_initialized():
+    if not started() or dist.is_initialized():
         return
+    require("LOCAL_RANK" in os.environ, "RANK is set and LOCAL_RANK is not: try torchrun --nproc-per-node 2 train.py")
+    require(":" not in device, f"device={device} names one GPU and there are several processes: try device=cuda")
     local, together = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     cuda = device != "cpu" and torch.cuda.is_available()
     if cuda:
         n = torch.cuda.device_count()
         require(n >= together, f"{together} processes need a GPU each and there are {n}: "
-                             f"try devices={n}, or device=cpu")
+                             f"try devices={n} (torchrun: --nproc-per-node {n}), or device=cpu")
         torch.cuda.set_device(local)
-    else:
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // together))
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // together))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=TIMEOUT)
     if here().rank > 0:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
+
+
+def leave() -> None:
+    """Part from the other processes."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def started() -> bool:
@@ -199,11 +208,15 @@ def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that it ends the others is no news
     with tempfile.NamedTemporaryFile("r") as refusal:
-        mp.start_processes(_worker, (n, port, refusal.name, task, arguments), nprocs=n, daemon=True,
-                           start_method="spawn")
-        if said := refusal.read():
-            raise Refusal(said)
+        try:
+            mp.start_processes(_worker, (n, port, refusal.name, task, arguments), nprocs=n, daemon=True,
+                               start_method="spawn")
+        except mp.ProcessExitedException:
+            if said := refusal.read():
+                raise Refusal(said) from None
+            raise
 
 
 def _worker(rank: int, n: int, port: int, path: str, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -213,8 +226,7 @@ def _worker(rank: int, n: int, port: int, path: str, task: Callable[..., Any], a
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     try:
         task(*arguments)
-    except Refusal as refusal:  # the same in every process
-        if rank == 0:
-            Path(path).write_text(str(refusal))
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    except Refusal as refusal:  # whoever refuses ends all
+        Path(path).write_text(str(refusal))
+        os._exit(2)
+    leave()

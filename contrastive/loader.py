@@ -1,7 +1,7 @@
 """Batches by index from a split that lives on the device or, when it is too large for that, in the host's memory.
 
-On the device nothing is decoded and nothing copied; from the host the next batch is gathered and copied while the
-device works on the last one.
+On the device nothing is decoded and nothing copied; from the host the next batch is gathered while the last one is
+worked on.
 """
 
 from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ class Loader:
         else:
             order = torch.multinomial(self.weight, len(self.split), replacement=True, generator=rng)
         order = order.to(self.split.image.device, non_blocking=True)
-        noise = generator(self.split.image.device, self.seed, "noise", number)
+        noise = generator("cpu", self.seed, "noise", number)  # the same wherever the split is
         for start in range(0, len(self) * self.batch_size, self.batch_size):
             chosen = self.split[order[start:start + self.batch_size][self.share.of(self.batch_size)]]
             yield Batch(chosen.image, chosen.label, chosen.bias, self._mate(chosen, noise))
@@ -101,14 +101,14 @@ class Loader:
         image, device = chosen.image, chosen.image.device
         n, own = self.batch_size, self.share.of(self.batch_size)  # drawn for the whole batch, whoever asks
         if self.noise_frac > 0:
-            hit = (torch.rand(n, generator=rng, device=device) < self.noise_frac)[own]
-            draws = torch.randint(len(self.split), (n, 64), generator=rng, device=device)[own]
+            hit = (torch.rand(n, generator=rng) < self.noise_frac)[own].to(device)
+            draws = torch.randint(len(self.split), (n, 64), generator=rng)[own].to(device)
             other = self.split.label[draws] != chosen.label[:, None]
             pick = draws.gather(1, other.to(torch.uint8).argmax(1, keepdim=True)).squeeze(1)
             hit = hit & other.any(1)
             image = torch.where(hit[:, None, None, None], self.split.image[pick], image)
         if self.blur_frac > 0 and self.blur is not None:
-            hit = (torch.rand(n, generator=rng, device=device) < self.blur_frac)[own]
+            hit = (torch.rand(n, generator=rng) < self.blur_frac)[own].to(device)
             image = torch.where(hit[:, None, None, None], self.blur(image), image)
         return image
 

@@ -21,6 +21,7 @@ from contrastive import tiles
 from contrastive.refusal import require
 
 DENSE = 2048 * 2048  # pairs whose logits are held at once: 16 MiB in float32
+DENSE_ON_GPU = 4096 * 4096
 ROWS = 2**22  # pairs of a piece
 
 
@@ -45,7 +46,7 @@ class Identity(NamedTuple):
         return Identity(change(self.row), change(self.image), label, bias)
 
 
-Relation = Callable[[Identity, Identity], Tensor]
+Relation = Callable[[Identity, Identity], Tensor]  # (anchor, other) → bool, symmetric
 
 
 def other_image(anchor: Identity, other: Identity) -> Tensor:
@@ -119,7 +120,7 @@ class Pairs:
         whole = len(self.z) == self.n_images
         self.anchors = self.others if whole else self.others[rows]
         self.anchor = self.other.part(rows)
-        self.dense = len(self.anchors) * len(self.others) <= DENSE
+        self.dense = len(self.anchors) * len(self.others) <= (DENSE_ON_GPU if z.is_cuda else DENSE)
 
     @cached_property
     def logits(self) -> Tensor:

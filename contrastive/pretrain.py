@@ -68,14 +68,15 @@ class Trainer:
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
         """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D).
 
-        In chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient caching,
-        Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
+        In even chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient
+        caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
         """
         if self.chunk == 0:
             return self.encode(views)
+        pieces = math.ceil(views.shape[1] / self.chunk)
         h, z = zip(*(checkpoint(self.encode, some, use_reentrant=False,
                                 context_fn=lambda: (nullcontext(), without_statistics(self.encoder, self.head)))
-                     for some in views.split(self.chunk, dim=1)), strict=True)
+                     for some in views.tensor_split(pieces, dim=1)), strict=True)
         return torch.cat(h), torch.cat(z)
 
     def encode(self, views: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,7 +91,7 @@ class Trainer:
 
     def step(self, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One update. Returns this process's share of the loss, the gradient's norm, h and z as device tensors: nothing
-        here waits for the device.
+        here waits for the device (SyncBatchNorm, the scaler of fp16 and the solver of MMCL do so by themselves).
         """
         h, z = self.forward(self.views(batch, rng))
         loss = self.objective(h, z, batch.label, batch.bias)
@@ -205,7 +206,7 @@ def without_statistics(*modules: nn.Module) -> Iterator[None]:
              if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     momenta, counts = [norm.momentum for norm in norms], [norm.num_batches_tracked for norm in norms]
     for norm in norms:
-        norm.momentum, norm.num_batches_tracked = 0.0, None
+        norm.momentum, norm.num_batches_tracked = 0.0, torch.zeros((), dtype=torch.long)
     try:
         yield
     finally:

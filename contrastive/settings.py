@@ -32,6 +32,10 @@ def settings(cfg: DictConfig) -> dict[str, Any]:
                 f"{key} must be a number, got {value}: try {key}={example}")
     require(plain["resident"] in ("auto", True, False), f"resident must be auto, true or false, got "
                                                         f"{plain['resident']}: try resident=auto")
+    require(plain["grad_cache_chunk"] != 1,
+            "grad_cache_chunk=1 leaves BatchNorm a single image: try grad_cache_chunk=128")
+    require(plain["devices"] == 1 or ":" not in str(plain["device"]),
+            f"device={plain['device']} names one GPU and there are {plain['devices']} processes: try device=cuda")
     require(plain["batch_size"] % plain["devices"] == 0,
             f"batch_size={plain['batch_size']} cannot be shared equally by devices={plain['devices']}: "
             f"try batch_size={max(1, plain['batch_size'] // plain['devices']) * plain['devices']}")

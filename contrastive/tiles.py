@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SIDE = 1024  # a float32 tile is 4 MiB; between 512 and 2,048 the time hardly changes
+SIDE = 1024  # a float32 tile is 4 MiB; between 512 and 2,048 the time hardly changes on a CPU
+SIDE_ON_GPU = 4096  # few launches of large kernels: a tile is 64 MiB
 Related = Callable[[slice, slice], Tensor]
 
 
@@ -64,9 +65,10 @@ class _ExpSum(torch.autograd.Function):
 
 def _tiles(anchors: Tensor, others: Tensor | None) -> Iterator[tuple[slice, slice, bool]]:
     """Rows and columns of every tile, and whether it stands for its mirror image too."""
-    for i in range(0, len(anchors), SIDE):
-        for j in range(i if others is None else 0, len(anchors if others is None else others), SIDE):
-            yield slice(i, i + SIDE), slice(j, j + SIDE), others is None and j > i
+    side = SIDE_ON_GPU if anchors.is_cuda else SIDE
+    for i in range(0, len(anchors), side):
+        for j in range(i if others is None else 0, len(anchors if others is None else others), side):
+            yield slice(i, i + side), slice(j, j + side), others is None and j > i
 
 
 def _tile(anchors: Tensor, others: Tensor | None, rows: slice, columns: slice, related: Related,

@@ -54,7 +54,7 @@ class Batch:
     mate: Tensor | None = None  # (B, 3, H, W) uint8
 
     def to(self, device: torch.device) -> "Batch":
-        """Copied to the device: at once with the work there, from pinned memory where it has it."""
+        """Copied to the device, through pinned memory to a GPU."""
         return Batch(*(None if value is None else  # type: ignore[arg-type]
                        (value.pin_memory() if device.type == "cuda" and not value.is_cuda else value).to(
                            device, non_blocking=True)

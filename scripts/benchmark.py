@@ -21,6 +21,7 @@ import torch
 from contrastive import malloc
 from contrastive.environment import device_name
 from contrastive.report.sweep import grid
+from contrastive.run import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "benchmarks"
@@ -122,36 +123,38 @@ def main(options: dict[str, str]) -> int:
     unknown = [f"{key}={value}" for key, value in options.items() if key not in ("only", "rounds", "malloc")]
     chosen = options.get("only", ",".join(contests)).split(",")
     unknown += [name for name in chosen if name not in contests]
+    setting, rounds = options.get("malloc", "tuned"), options.get("rounds", "3")
+    unknown += [] if rounds.isdigit() and int(rounds) else [f"rounds={rounds}"]
+    unknown += [] if setting in ("tuned", "default") else [f"malloc={setting}"]
     if unknown:
         print(f"there is no {unknown[0]}: try only={next(iter(contests))} rounds=3 malloc=tuned", file=sys.stderr)
         return 2
-    setting, rounds = options.get("malloc", "tuned"), int(options.get("rounds", 3))
+    device = device_name(torch.device("cuda" if GPU else "cpu"))
+    name = re.sub(r"[^\w]+", "-", device).strip("-").lower()
+    out = ROOT / "docs" / "results" / f"bench-{name}{'' if setting == 'tuned' else '-malloc-' + setting}.json"
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True)
     ceiling = run("ceiling.py", setting)
+    exact = None if GPU else run("augmenting.py exactness", setting)["worst"]
+    found: dict[str, Any] = {
+        "command": " ".join(["python", "scripts/benchmark.py", *sys.argv[1:]]), "commit": commit.stdout.strip(),
+        "device": device, "cores": os.cpu_count(), "torch": torch.__version__, "malloc": setting, "ceiling": ceiling,
+        "exactness": exact, "samples": {}}
     table = [["what", "who", "median", "best", "faster", "CPU time", "", "floor → goal"]]
-    record: dict[str, Any] = {}
     for key in chosen:
         contest = contests[key]
         samples: dict[str, list[Sample]] = {name: [] for name in contest.contestants}
-        for i in range(rounds):
+        for i in range(int(rounds)):
             for name, words in contest.contestants.items():
                 print(f"{key}, round {i + 1} of {rounds}: {name}", file=sys.stderr)
                 samples[name].append(run(words, setting))
-        record[key] = samples
+        found["samples"][key] = samples
         table += rows(contest, samples, ceiling)
-    exact = run("augmenting.py exactness", setting)["worst"] if not GPU else None
-    device = device_name(torch.device("cuda" if GPU else "cpu"))
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True)
+        write_text(out, json.dumps(found, indent=1) + "\n")  # as it stands: a later contestant may fail
     text = "\n".join([
         f"{device}, {os.cpu_count()} cores, torch {torch.__version__}, malloc {setting}, {rounds} interleaved rounds; "
         "faster and CPU time: the peer's (first line) over ours, median of the rounds", "",
         f"Ceilings: {', '.join(f'{k} {v:,.0f}' for k, v in ceiling.items())}. Largest difference between augmentation "
         f"and torchvision with the same parameters: {exact}", "", grid(table)])
-    name = re.sub(r"[^\w]+", "-", device).strip("-").lower()
-    out = ROOT / "docs" / "results" / f"bench-{name}{'' if setting == 'tuned' else '-malloc-' + setting}.json"
-    found = {"command": " ".join(["python", "scripts/benchmark.py", *sys.argv[1:]]), "commit": commit.stdout.strip(),
-             "device": device, "cores": os.cpu_count(), "torch": torch.__version__, "malloc": setting,
-             "ceiling": ceiling, "exactness": exact, "samples": record}
-    out.write_text(json.dumps(found, indent=1) + "\n")
     print(f"\n{text}\n\nwritten to {out.relative_to(ROOT)}")
     return 0
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-import train
+from contrastive import program
 from contrastive.metric.bias import conflicting_pairs, group_accuracy, own_bias, similarity_kinds
 from contrastive.metric.debiasing import debiasing
 from contrastive.refusal import Refusal
@@ -66,7 +66,7 @@ def test_debiasing_diagnostics_by_hand():
 def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, monkeypatch):
     from contrastive.pretrain import Trainer
     cfg = composed(*SMALL, *words)
-    whole = train.run(cfg, tmp_path / "whole")
+    whole = program.run(cfg, tmp_path / "whole")
     read_outs = {"linear"} | ({"classifier"} if "cross_entropy" in words[0] or "bias_balanced" in words[1] else set())
     assert read_outs <= set(whole["audit"])
     assert whole["audit"]["reported"] == whole["audit"]["classifier" if "classifier" in read_outs else "linear"]
@@ -86,8 +86,8 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, m
 
     monkeypatch.setattr(Trainer, "step", stops)
     with pytest.raises(KeyboardInterrupt):
-        train.run(cfg, tmp_path / "stopped")
-    resumed = train.run(cfg, tmp_path / "stopped")
+        program.run(cfg, tmp_path / "stopped")
+    resumed = program.run(cfg, tmp_path / "stopped")
     assert {k: v for k, v in resumed.items() if k != "time"} == {k: v for k, v in whole.items() if k != "time"}
     assert lines(tmp_path / "stopped") == lines(tmp_path / "whole")
 
@@ -96,11 +96,11 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, m
                                    ["sampler=bias_balanced"]])
 def test_data_without_bias_is_refused_in_one_sentence(composed, tmp_path, words):
     with pytest.raises(Refusal, match="needs bias labels and the data has none: try dataset=biased_digits"):
-        train.run(composed("dataset.size=8", *words), tmp_path)
+        program.run(composed("dataset.size=8", *words), tmp_path)
 
 
 def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
-    train.run(composed("dataset.size=8", "encoder.width=2", "epochs=1", "loss=debiased_neg", "probe.max_iter=5",
+    program.run(composed("dataset.size=8", "encoder.width=2", "epochs=1", "loss=debiased_neg", "probe.max_iter=5",
                        "batch_size=256"), tmp_path)
     keys = set().union(*lines(tmp_path))
     assert {"debiasing/false_negatives", "debiasing/negative_estimate", "debiasing/negative_oracle",

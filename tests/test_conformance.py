@@ -27,6 +27,14 @@ class Broken(TwoViewLoss):
         return -(pairs.positives[:, 0].exp() / e.sum(1)).log()
 
 
+class Asymmetric(TwoViewLoss):
+    not_invariant_to = {"image order": "later images only", "view order": "later images only"}
+
+    def per_anchor(self, pairs):
+        later = pairs.log_sum_exp(lambda anchor, other: anchor.row <= other.row)
+        return F.softplus(later - pairs.positives[:, 0])
+
+
 class OrderMatters(Term):
     def compute(self, z, label, bias):
         return F.normalize(z, dim=-1)[0].square().sum() * z[0, 0, 0]
@@ -37,6 +45,8 @@ def test_the_kit_catches_what_it_is_for():
         check_loss(Broken(temperature=0.5, aggregation="loss_combination", drop_false_negatives=False))
     with pytest.raises(AssertionError, match="image order"):
         check_loss(OrderMatters())
+    with pytest.raises(AssertionError, match="symmetric"):
+        check_loss(Asymmetric(temperature=0.5, aggregation="loss_combination", drop_false_negatives=False))
 
 
 @given(b=st.integers(2, 20), t=st.floats(0.05, 2), seed=st.integers(0, 1000))

@@ -24,6 +24,8 @@ from tests.test_conformance import TERMS
 from tests.test_program import heed_ctrl_c, wait_for
 from tests.test_run import lines
 
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="forked processes inherit no GPU: try again with "
+                                                                  "CUDA_VISIBLE_DEVICES= in front")
 N, WORLD = 12, 2
 QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
 

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from contrastive.build import build, resident
+from contrastive.program import run
 from contrastive.report.projection import clock, project
 from contrastive.seeding import generator
 from tests.conftest import TINY, program
@@ -57,9 +58,8 @@ def test_images_stream_when_half_of_what_is_free_does_not_hold_them(composed, mo
 
 
 def test_a_streamed_run_gives_the_same_run(composed, tmp_path):
-    import train
     for word in ("true", "false"):
-        train.run(composed(*QUICK, f"resident={word}"), tmp_path / word)
+        run(composed(*QUICK, f"resident={word}"), tmp_path / word)
     assert lines(tmp_path / "true") == lines(tmp_path / "false")
 
 
@@ -87,7 +87,7 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
              "epochs=2", "resident=false", "probe.max_iter=5"]
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("cache/*.npy"))) == 2
+    assert len(list(tmp_path.glob("cache/*.images"))) == 2
     assert "epochs of 3 batches" in done.stdout
     (config,) = tmp_path.glob("outputs/image_folder/nt_xent/*/seed=0/config.yaml")
     assert "stem: large" in config.read_text()

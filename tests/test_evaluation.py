@@ -90,6 +90,15 @@ def test_probe_converges_whatever_the_scales_of_its_features():
         assert gradient(build("probe", "linear", max_iter=60).fit(x, label, 3, l2), l2).abs().max() < 2e-4
 
 
+@pytest.mark.parametrize("dim", [64, 1024])
+def test_probe_survives_collapsed_features(dim):
+    rng = torch.Generator().manual_seed(0)
+    h = torch.randn(400, 1, generator=rng) @ torch.randn(1, dim, generator=rng)  # one direction and no other
+    for l2 in (0.0, 1e-6, 1e-2):
+        weight = build("probe", "linear").fit((h - h.mean(0)) / h.std(0), torch.arange(400) % 2, 2, l2)
+        assert weight.isfinite().all()
+
+
 def test_extract_freezes_and_restores():
     encoder = build("encoder", "resnet18", width=2).train()
     before = state_hash(encoder)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from contrastive.build import build
-from contrastive.pretrain import Trainer
+from contrastive.pretrain import Trainer, without_statistics
 from contrastive.seeding import generator
 from tests.conftest import TINY, program
 
@@ -36,14 +36,14 @@ def one_step(cfg, *, norm: bool, forward=None) -> tuple[dict[str, torch.Tensor],
 
 def whole_graph_in_chunks(self: Trainer, views: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What the chunks compute, with the activations of all of them held."""
-    h, z = zip(*(self.encode(some) for some in views.split(24, dim=1)), strict=True)
+    h, z = zip(*(self.encode(some) for some in views.tensor_split(3, dim=1)), strict=True)
     return torch.cat(h), torch.cat(z)
 
 
 @pytest.mark.parametrize("views_forward", ["fused", "per_view"])
 def test_the_gradient_is_that_of_the_whole_batch(composed, views_forward):
     plain = composed(*QUICK, f"views_forward={views_forward}")
-    cached = composed(*QUICK, f"views_forward={views_forward}", "grad_cache_chunk=24")  # 24 + 24 + 16
+    cached = composed(*QUICK, f"views_forward={views_forward}", "grad_cache_chunk=24")  # 22 + 21 + 21
     for found, expected in zip(one_step(cached, norm=False)[1], one_step(plain, norm=False)[1], strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
 
@@ -56,6 +56,25 @@ def test_batch_norm_sees_each_chunk_once(composed):
     torch.testing.assert_close(buffers, expected_buffers)
     for found, wanted in zip(gradients, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-10)
+
+
+class Strict(nn.BatchNorm1d):
+    """Insists, as SyncBatchNorm does, on a counter."""
+
+    def forward(self, x):
+        assert self.num_batches_tracked is not None
+        return super().forward(x)
+
+
+def test_statistics_are_left_alone():
+    norm = Strict(3)
+    with without_statistics(norm):
+        norm(torch.randn(5, 3))
+    assert norm.num_batches_tracked == 0
+    assert (norm.running_mean == 0).all()
+    norm(torch.randn(5, 3))
+    assert norm.num_batches_tracked == 1
+    assert (norm.running_mean != 0).all()
 
 
 def test_fewer_activations_are_held(composed):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import train
+from contrastive import program
 from contrastive.pretrain import Trainer
 from contrastive.refusal import Refusal
 from contrastive.run import differing, write_atomically, write_text
@@ -54,15 +54,15 @@ def stop_after(monkeypatch):
                                    ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]])
 def test_resume_is_the_same_run_bit_for_bit(composed, tmp_path, stop_after, extra):
     cfg = composed(*TINY, "log_every=2", *extra)
-    whole = train.run(cfg, tmp_path / "whole")
+    whole = program.run(cfg, tmp_path / "whole")
     per_epoch = 1438 // 256
     for stop in (2, per_epoch, per_epoch + 3, 2 * per_epoch + 1):  # before the first checkpoint, at a border, within
         path = tmp_path / f"stopped-{stop}"
         stop_after(stop)
         with pytest.raises(KeyboardInterrupt):
-            train.run(cfg, path)
+            program.run(cfg, path)
         stop_after(None)
-        resumed = train.run(cfg, path)
+        resumed = program.run(cfg, path)
         assert without_time(resumed) == without_time(whole)
         assert lines(path) == lines(tmp_path / "whole")
         expected = weights(tmp_path / "whole")
@@ -72,7 +72,7 @@ def test_resume_is_the_same_run_bit_for_bit(composed, tmp_path, stop_after, extr
 
 def test_the_run_directory_holds_everything(composed, tmp_path):
     cfg = composed(*TINY)
-    result = train.run(cfg, tmp_path)
+    result = program.run(cfg, tmp_path)
     assert json.loads((tmp_path / "result.json").read_text()) == result
     assert set(result) == {"status", "test", "val", "untrained", "audit", "protocol", "time"}
     assert set(result["test"]) == {"knn_top1", "knn_top5", "linear_top1", "linear_top5", "few_shot_top1"}
@@ -97,33 +97,33 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
 
 def test_done_is_shown_and_not_run_again(composed, tmp_path, stop_after, capsys):
     cfg = composed(*TINY, "epochs=1")
-    first = train.run(cfg, tmp_path)
+    first = program.run(cfg, tmp_path)
     stop_after(0)  # any step would raise
-    assert train.run({**cfg, "log_every": 7}, tmp_path) == first
+    assert program.run({**cfg, "log_every": 7}, tmp_path) == first
     assert "done already" in capsys.readouterr().out
     with pytest.raises(KeyboardInterrupt):
-        train.run({**cfg, "rerun": True}, tmp_path)
+        program.run({**cfg, "rerun": True}, tmp_path)
     assert not (tmp_path / "result.json").exists()
 
 
 def test_other_settings_are_refused_with_the_keys_that_differ(composed, tmp_path):
-    train.run(composed(*TINY, "epochs=1"), tmp_path)
+    program.run(composed(*TINY, "epochs=1"), tmp_path)
     with pytest.raises(Refusal, match=r"epochs: 1 -> 2; loss.temperature: 0.5 -> 0.2; temperature: 0.5 -> 0.2"):
-        train.run(composed(*TINY, "epochs=2", "temperature=0.2"), tmp_path)
+        program.run(composed(*TINY, "epochs=2", "temperature=0.2"), tmp_path)
 
 
 def test_other_code_is_shown_and_never_resumed(composed, tmp_path, stop_after, monkeypatch, capsys):
     cfg = composed(*TINY, "epochs=2")
-    train.run(cfg, tmp_path / "done")
+    program.run(cfg, tmp_path / "done")
     stop_after(1438 // 256 + 1)
     with pytest.raises(KeyboardInterrupt):
-        train.run(cfg, tmp_path / "stopped")
+        program.run(cfg, tmp_path / "stopped")
     stop_after(None)
     monkeypatch.setattr("contrastive.environment.code_hash", lambda _: "other")
-    train.run(cfg, tmp_path / "done")
+    program.run(cfg, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
     with pytest.raises(Refusal, match="rerun=true"):
-        train.run(cfg, tmp_path / "stopped")
+        program.run(cfg, tmp_path / "stopped")
 
 
 def test_two_processes_never_share_a_directory(composed, tmp_path, monkeypatch):
@@ -131,12 +131,12 @@ def test_two_processes_never_share_a_directory(composed, tmp_path, monkeypatch):
 
     def second(self, *_):
         with pytest.raises(Refusal, match="another process"):
-            train.run(cfg, tmp_path)
+            program.run(cfg, tmp_path)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Trainer, "step", second)
     with pytest.raises(KeyboardInterrupt):
-        train.run(cfg, tmp_path)
+        program.run(cfg, tmp_path)
 
 
 def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_checkpoint(composed, tmp_path, monkeypatch):
@@ -150,7 +150,7 @@ def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_checkpoint(
 
     monkeypatch.setattr(Trainer, "step", broken)
     with pytest.raises(Refusal, match="the loss became nan in epoch 2"):
-        train.run(composed(*TINY), tmp_path)
+        program.run(composed(*TINY), tmp_path)
     assert torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)["epoch"] == 1
 
 
@@ -176,13 +176,13 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
 
 def test_a_torn_log_line_is_cut(composed, tmp_path, stop_after):
     cfg = composed(*TINY)
-    train.run(cfg, tmp_path / "whole")
+    program.run(cfg, tmp_path / "whole")
     stop_after(1438 // 256 + 2)
     with pytest.raises(KeyboardInterrupt):
-        train.run(cfg, tmp_path / "torn")
+        program.run(cfg, tmp_path / "torn")
     with (tmp_path / "torn/metrics.jsonl").open("a") as file:
         file.write('{"step": 7, "ep')
     shutil.copytree(tmp_path / "torn", tmp_path / "again")
     stop_after(None)
-    train.run(cfg, tmp_path / "again")
+    program.run(cfg, tmp_path / "again")
     assert lines(tmp_path / "again") == lines(tmp_path / "whole")

@@ -5,15 +5,12 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.lib.format import open_memmap
-from PIL import Image
 from tqdm import tqdm
 
+from contrastive.decoded import decoded
 from contrastive.refusal import Refusal, require
 from contrastive.split import channel_stats, name_splits
 from contrastive.types import Data, Split
@@ -26,7 +23,7 @@ def image_folder(*, root: str | None, size: int | None, bias: str | None, cache:
 
     Every image becomes RGB of size × size pixels: its shorter side is resized to `size` and the centre cropped. Any
     mode is accepted; transparency is put on black. Images that cannot be read are named in a warning and left out.
-    The decoded arrays are kept under `cache`, in an .npy file named by the sha256 of every file's name and content and
+    The decoded images are kept under `cache`, in a file named by the sha256 of every file's name and content and
     of `size`, and may be larger than memory (ImageNet-100 at 256 pixels: 25 GB). Classes are the folder names under
     train/, sorted. Mean and std are those of the training images. `bias` is a regular expression whose first group,
     searched in the path below train/ or test/, names an image's bias (corrupted CIFAR-10: `_([0-9]+)[.]png$`);
@@ -84,68 +81,14 @@ def _load(folder: Path, classes: tuple[str, ...], size: int, cache: Path) -> tup
         digest = hashlib.sha256(repr((size, classes)).encode())
         for (path, _), content in zip(paths, pool.map(_digest, (p for p, _ in paths), chunksize=256), strict=True):
             digest.update(str(path.relative_to(folder)).encode() + content)
-        names = [str(path.relative_to(folder)) for path, _ in paths]
-        label = torch.tensor([c for _, c in paths])
-        kept = cache / f"image_folder-{digest.hexdigest()[:32]}.npy"
-        if kept.exists():
-            return Split(torch.from_numpy(np.load(kept, mmap_mode="c")), label), names
-        cache.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        try:
-            array = open_memmap(part, mode="w+", dtype=np.uint8, shape=(len(paths), 3, size, size))
-            faults = list(tqdm(pool.map(partial(_decode_into, array, size), enumerate(p for p, _ in paths),
-                                        chunksize=64),
-                               total=len(paths), desc=f"decoding {folder.name}", unit="image", mininterval=1))
-            for name, fault in zip(names, faults, strict=True):
-                if fault is not None:
-                    tqdm.write(f"warning: {folder / name} cannot be read and is left out: {fault}")
-            good = [i for i, fault in enumerate(faults) if fault is None]
-            require(bool(good), f"none of the {len(paths)} images in {folder} can be read: replace them")
-            if len(good) < len(paths):  # not kept, so that they are named again in every run until they are mended
-                return Split(torch.from_numpy(array[good]), label[good]), [names[i] for i in good]
-            array.flush()
-            part.replace(kept)
-        finally:
-            part.unlink(missing_ok=True)
-    return Split(torch.from_numpy(np.load(kept, mmap_mode="c")), label), names
-
-
-def _decode_into(array: np.ndarray, size: int, job: tuple[int, Path]) -> str | None:
-    """Decode one image into its place; what is wrong with it, if anything."""
-    place, path = job
-    decoded = _decode(path, size)
-    if isinstance(decoded, str):
-        return decoded
-    array[place] = decoded
-    return None
+    image, faults = decoded([path for path, _ in paths], size,
+                            cache / f"image_folder-{digest.hexdigest()[:32]}.images", folder.name)
+    for i, fault in faults.items():
+        tqdm.write(f"warning: {paths[i][0]} cannot be read and is left out: {fault}")
+    require(len(image) > 0, f"none of the {len(paths)} images in {folder} can be read: replace them")
+    good = [(str(path.relative_to(folder)), c) for i, (path, c) in enumerate(paths) if i not in faults]
+    return Split(image, torch.tensor([c for _, c in good])), [name for name, _ in good]
 
 
 def _digest(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest()
-
-
-def _decode(path: Path, size: int) -> np.ndarray | str:
-    """(3, size, size) uint8, or what is wrong with the file."""
-    try:
-        with Image.open(path) as opened:
-            if opened.mode in ("I", "F"):
-                return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
-            picture: Image.Image = opened
-            if opened.mode.startswith("I;16"):  # PIL would clip these to white
-                picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
-            elif "A" in opened.getbands() or "transparency" in opened.info:
-                picture = opened.convert("RGBA")
-            if picture.mode == "RGBA":
-                black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
-                picture = Image.alpha_composite(black, picture)
-            picture = picture.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return str(error) or type(error).__name__
-    if picture.size != (size, size):
-        width, height = picture.size
-        scale = size / min(width, height)
-        picture = picture.resize((max(size, round(width * scale)), max(size, round(height * scale))),
-                                 Image.Resampling.BILINEAR)
-        left, top = (picture.width - size) // 2, (picture.height - size) // 2
-        picture = picture.crop((left, top, left + size, top + size))
-    return np.asarray(picture).transpose(2, 0, 1)

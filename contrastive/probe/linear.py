@@ -57,9 +57,9 @@ class LinearProbe:
         few dozen iterations instead of hundreds.
         """
         share = 1 / n_classes
-        hessian = (x.T @ x).mul_(share * (1 - share) / len(x))
-        hessian.diagonal().add_(l2 + 1e-5 * hessian.diagonal().mean())
-        root = torch.linalg.cholesky(hessian)
+        hessian = (x.T @ x).double() * (share * (1 - share) / len(x))
+        hessian.diagonal().add_(l2 + 1e-6 * hessian.trace() + 1e-12)
+        root = torch.linalg.cholesky(hessian).to(x.dtype)
         inverse = torch.linalg.solve_triangular(root, torch.eye(len(root), device=x.device), upper=False)
         start = x.new_zeros(n_classes, x.shape[1] + 1) if start is None else start
         free = torch.cat([start[:, :-1] @ root, start[:, -1:]], 1).requires_grad_()

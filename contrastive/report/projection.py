@@ -3,6 +3,7 @@
 import resource
 import time
 from collections.abc import Callable
+from itertools import chain, count
 from pathlib import Path
 from statistics import median
 
@@ -51,11 +52,9 @@ def step_seconds(built: Built) -> float:
     rng = generator(built.device, trainer.seed, "augmentation", 0)
     trainer.encoder.train()
     trainer.head.train()
-    batches = built.loader.epoch(0)
-    batch = next(batches)
+    batches = chain.from_iterable(map(built.loader.epoch, count()))
     for _ in range(WARM_UP + STEPS):
-        seconds.append(timed(lambda: trainer.step(batch, rng), built.device))  # noqa: B023  (called at once)
-        batch = next(batches, batch)
+        seconds.append(timed(lambda: trainer.step(next(batches), rng), built.device))
     return median(seconds[WARM_UP:])
 
 

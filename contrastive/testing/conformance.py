@@ -1,10 +1,13 @@
 """What every loss has to keep, checked on a loss one has written: `contrastive.testing.check_loss(loss)`."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
+from contrastive import pairs, tiles
 from contrastive.term import Term
 from contrastive.types import Split
 
@@ -16,8 +19,8 @@ def check_loss(loss: Term) -> None:
 
     Order of images, order of views and scale of z do not matter, except where `loss.not_invariant_to` says so and
     why; its gradient is right; float32 agrees with float64; value and gradient are finite at every temperature, in
-    float32 and under bfloat16 autocast, for two images, one class only and classes all different; and descending it
-    on free embeddings lowers it.
+    float32 and under bfloat16 autocast, for two images, one class only and classes all different; it is the same in
+    tiles; and descending it on free embeddings lowers it.
 
     Raises:
         AssertionError: with the name of what does not hold.
@@ -39,9 +42,23 @@ def check_loss(loss: Term) -> None:
     narrow = copy.deepcopy(loss).float()(z.float(), label, bias)
     torch.testing.assert_close(narrow.double(), value, rtol=1e-4, atol=1e-5, msg="float32 differs from float64")
 
+    with in_tiles():
+        torch.testing.assert_close(loss(z, label, bias), value, rtol=1e-9, atol=1e-12,
+                                   msg="a large batch, in tiles, differs: is a relation not symmetric?")
     _finite_everywhere(loss)
     if "descent" not in loss.not_invariant_to:
         _descends(loss, z, label, bias)
+
+
+@contextmanager
+def in_tiles() -> Iterator[None]:
+    """No batch is small enough to hold its matrix, and a tile has five anchors."""
+    before = pairs.DENSE, tiles.SIDE
+    pairs.DENSE, tiles.SIDE = 0, 5
+    try:
+        yield
+    finally:
+        pairs.DENSE, tiles.SIDE = before
 
 
 def inputs(n: int, views: int) -> tuple[Tensor, Tensor, Tensor]:
