@@ -15,7 +15,8 @@ from hydra.utils import instantiate
 from torch import Tensor
 
 from contrastive import precision as precisions
-from contrastive.distributed import first_says, here, synchronise
+from contrastive.batch_norm import synchronise
+from contrastive.distributed import first_says, here
 from contrastive.evaluate import Evaluator
 from contrastive.image import blur_uint8
 from contrastive.loader import Loader

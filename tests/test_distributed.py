@@ -12,8 +12,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
+from contrastive.batch_norm import CrossProcessBatchNorm, synchronise
 from contrastive.build import build as build_all
-from contrastive.distributed import CrossProcessBatchNorm, first_says, gather, here, sum_gradients, synchronise, total
+from contrastive.distributed import first_says, gather, here, sum_gradients, total
 from contrastive.objective import Objective
 from contrastive.refusal import Refusal
 from contrastive.seeding import generator

@@ -27,7 +27,7 @@ def image_folder(*, root: str | None, size: int | None, bias: str | None, cache:
     of `size`, and may be larger than memory (ImageNet-100 at 256 pixels: 25 GB). Classes are the folder names under
     train/, sorted. Mean and std are those of the training images. `bias` is a regular expression whose first group,
     searched in the path below train/ or test/, names an image's bias (corrupted CIFAR-10: `_([0-9]+)[.]png$`);
-    hold_out leaves the validation tenth out of `pretrain`.
+    hold_out leaves the validation tenth out of `pretrain`, which is then copied into memory.
 
     Raises:
         Refusal: root or size is not given, a folder is missing or empty, test/ has a class that train/ has not.
