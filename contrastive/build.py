@@ -21,10 +21,10 @@ from contrastive.evaluate import Evaluator
 from contrastive.image import blur_uint8
 from contrastive.loader import Loader
 from contrastive.objective import Objective
-from contrastive.pretrain import Trainer
 from contrastive.refusal import Refusal, require
 from contrastive.seeding import derive
 from contrastive.split import fingerprint
+from contrastive.trainer import Trainer
 from contrastive.types import Data
 
 

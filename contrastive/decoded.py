@@ -14,6 +14,8 @@ from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
+from contrastive.atomic import write_text
+
 
 def decoded(paths: list[Path], size: int, kept: Path, title: str) -> tuple[Tensor, dict[int, str]]:
     """The readable images among `paths` and {index into paths: what is wrong} of the others.
@@ -53,7 +55,7 @@ def _decode_all(paths: list[Path], size: int, kept: Path, told: Path, title: str
             array[place] = array[i]
     array.flush()
     os.truncate(part, len(good) * 3 * size * size)
-    told.write_text(json.dumps({i: fault for i, fault in enumerate(found) if fault is not None}))
+    write_text(told, json.dumps({i: fault for i, fault in enumerate(found) if fault is not None}))
     part.replace(kept)
 
 

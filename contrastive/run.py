@@ -8,7 +8,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -18,26 +18,10 @@ import yaml
 from safetensors.torch import save_file
 from torch import Tensor
 
+from contrastive.atomic import write_atomically, write_text
 from contrastive.distributed import first_says
 from contrastive.refusal import Refusal, require
 from contrastive.settings import FREE, flatten
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, make it durable and rename it over `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda part: part.write_text(text))
 
 
 def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -10,8 +10,9 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from contrastive.pairs import Pairs, Relation, check_temperature, other_class, other_image, positive
+from contrastive.pairs import Pairs, check_temperature
 from contrastive.refusal import require
+from contrastive.relation import Relation, other_class, other_image, positive
 from contrastive.types import WHOLE, Share, Split
 
 AGGREGATIONS = ("loss_combination", "pos_grouping")

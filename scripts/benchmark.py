@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import torch
 
 from contrastive import malloc
+from contrastive.atomic import write_text
 from contrastive.environment import device_name
 from contrastive.report.sweep import grid
-from contrastive.run import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "benchmarks"

@@ -64,7 +64,7 @@ def test_debiasing_diagnostics_by_hand():
                                    ["loss=bias_contrastive", "regularizer=bias_balanced", "sampler=bias_balanced"],
                                    ["loss=cross_entropy", "regularizer=lnl"]])
 def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, monkeypatch):
-    from contrastive.pretrain import Trainer
+    from contrastive.trainer import Trainer
     cfg = composed(*SMALL, *words)
     whole = program.run(cfg, tmp_path / "whole")
     read_outs = {"linear"} | ({"classifier"} if "cross_entropy" in words[0] or "bias_balanced" in words[1] else set())

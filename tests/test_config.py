@@ -103,8 +103,8 @@ def test_imports_go_one_way():
     """Low modules never import high ones, and only build, the command line, settings and testing know Hydra."""
     components = {"augmentation", "dataset", "encoder", "head", "loss", "metric", "optimizer", "probe", "regularizer",
                   "schedule"}
-    base = {"accuracy", "colour", "decoded", "download", "embedded", "estimators", "image", "pairs", "refusal",
-            "seeding", "split", "term", "tiles", "types"}
+    base = {"accuracy", "atomic", "colour", "decoded", "download", "embedded", "estimators", "image", "pairs",
+            "refusal", "relation", "seeding", "split", "term", "tiles", "types"}
     above = {"build", "command_line", "program", "report", "testing"}
     for path in (ROOT / "contrastive").rglob("*.py"):
         own = path.relative_to(ROOT / "contrastive").parts[0].removesuffix(".py")

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from contrastive.build import build
-from contrastive.pretrain import Trainer, without_statistics
 from contrastive.seeding import generator
+from contrastive.trainer import Trainer, without_statistics
 from tests.conftest import TINY, program
 
 QUICK = [*TINY, "precision=fp32", "batch_size=64", "dataset.size=8"]

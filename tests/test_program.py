@@ -117,7 +117,7 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
     (tmp_path / "my_loss.py").write_text(
         "from torch.nn.functional import softplus\n"
-        "from contrastive.pairs import other_image\n"
+        "from contrastive.relation import other_image\n"
         "from contrastive.term import TwoViewLoss\n"
         "class MyLoss(TwoViewLoss):\n"
         "    def per_anchor(self, pairs):\n"

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from contrastive import program
-from contrastive.pretrain import Trainer
+from contrastive.atomic import write_atomically, write_text
 from contrastive.refusal import Refusal
-from contrastive.run import differing, write_atomically, write_text
+from contrastive.run import differing
+from contrastive.trainer import Trainer
 from tests.conftest import TINY
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from contrastive import pairs, tiles
-from contrastive.pairs import Pairs, other_image
+from contrastive.pairs import Pairs
+from contrastive.relation import other_image
 from contrastive.term import SupervisedLoss, Term, TwoViewLoss
 from contrastive.testing import build
 from contrastive.testing.conformance import inputs, prepared

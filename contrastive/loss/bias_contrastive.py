@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs, any_other, conflicting_positive
+from contrastive.pairs import Pairs
+from contrastive.relation import any_other, conflicting_positive
 from contrastive.term import SupervisedLoss
 
 TINY = 1e-9

@@ -9,8 +9,9 @@ from contrastive.estimators import (
     debiased_negatives,
     debiased_positive,
 )
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
 from contrastive.refusal import require
+from contrastive.relation import other_class, other_image
 from contrastive.term import TwoViewLoss
 
 

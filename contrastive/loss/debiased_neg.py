@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from contrastive.estimators import NegativeMass, debiased_negatives
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
+from contrastive.relation import other_class, other_image
 from contrastive.term import TwoViewLoss
 
 

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from contrastive.estimators import Estimate, check_debiased_positive, debiased_positive
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image, same_class
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
 from contrastive.refusal import require
+from contrastive.relation import other_class, other_image, same_class
 from contrastive.term import TwoViewLoss
 
 SEMANTICS = ("paper", "released")

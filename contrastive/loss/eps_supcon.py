@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs, different_class, positive
+from contrastive.pairs import Pairs
 from contrastive.refusal import require
+from contrastive.relation import different_class, positive
 from contrastive.term import SupervisedLoss
 
 SEMANTICS = ("paper", "released")

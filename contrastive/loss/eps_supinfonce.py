@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import Pairs, different_class, positive
+from contrastive.pairs import Pairs
 from contrastive.refusal import require
+from contrastive.relation import different_class, positive
 from contrastive.term import SupervisedLoss
 
 FORMS, SEMANTICS = ("out", "in"), ("paper", "released")

@@ -5,8 +5,9 @@ import math
 from torch import Tensor
 
 from contrastive.estimators import NegativeMass, debiased_negatives
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp, other_class, other_image
+from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
 from contrastive.refusal import require
+from contrastive.relation import other_class, other_image
 from contrastive.term import TwoViewLoss
 
 

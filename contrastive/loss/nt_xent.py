@@ -3,8 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import Pairs, other_class, other_image
+from contrastive.pairs import Pairs
 from contrastive.refusal import require
+from contrastive.relation import other_class, other_image
 from contrastive.term import TwoViewLoss
 
 

@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs, any_other, positive
+from contrastive.pairs import Pairs
 from contrastive.refusal import require
+from contrastive.relation import any_other, positive
 from contrastive.term import SupervisedLoss
 
 FORMS = ("out", "in")

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import other_class, other_image, same_class
+from contrastive.relation import other_class, other_image, same_class
 from contrastive.term import TwoViewLoss
 
 

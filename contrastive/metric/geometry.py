@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs, other_image
+from contrastive.pairs import Pairs
+from contrastive.relation import other_image
 
 
 def alignment(x: Tensor, y: Tensor, alpha: float = 2) -> Tensor:

@@ -1,6 +1,9 @@
 """What train.py says before and after a run."""
 
 import math
+import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 from contrastive import malloc
@@ -8,6 +11,18 @@ from contrastive.build import Built
 from contrastive.run import Run
 
 ROWS = (("kNN", "knn"), ("linear probe", "linear"))
+
+
+def near(path: Path) -> str:
+    """The path as one would type it from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def command(name: str) -> str:
+    """What to type for a program of this environment, which may not be activated: `.venv/bin/python`."""
+    ours = Path(sys.prefix) / "bin" / name
+    found = shutil.which(name)
+    return name if (found and Path(found) == ours) or not ours.exists() else near(ours)
 
 
 def named(group: str, metrics: dict[str, float]) -> dict[str, float]:
@@ -28,7 +43,8 @@ def heading(built: Built, run: Run) -> None:
     n = sum(p.numel() for p in trainer.encoder.parameters())
     print(f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} "
           f"classes, encoder of {n / 1e6:.2f} M parameters, {trainer.epochs} epochs of {len(built.loader)} batches, "
-          f"{built.precision} on {built.device}{', malloc tuned' if malloc.tuned() else ''}\nrun directory {run.path}")
+          f"{built.precision} on {built.device}{', malloc tuned' if malloc.tuned() else ''}\n"
+          f"run directory {near(run.path)}")
 
 
 def finished(run: Run, environment: dict[str, Any], shots: int) -> None:
@@ -43,11 +59,12 @@ def finished(run: Run, environment: dict[str, Any], shots: int) -> None:
     if "classifier_top1" in test:
         print(f"  {'classifier trained along':<30}{_two({}, 'classifier')}{_two(test, 'classifier')}")
     _audited(run.result["audit"])
-    print(f"\nrun directory   {run.path}\ncurves          tensorboard --logdir {run.path}")
+    path = near(run.path)
+    print(f"\nrun directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
     words = environment["command"].split()
     if not any(word.startswith(("dataset=", "experiment=")) for word in words):
         method = [word for word in words if word.startswith(("loss", "tau_plus=", "temperature="))]
-        print("paper's setting " + " ".join(["python train.py dataset=cifar10", *method]))
+        print("paper's setting " + " ".join([command("python"), "train.py dataset=cifar10", *method]))
 
 
 def _audited(audit: dict[str, Any]) -> None:
@@ -64,7 +81,7 @@ def _audited(audit: dict[str, Any]) -> None:
 
 
 def already_done(run: Run, shots: int) -> None:
-    print(f"{run.path} is done already: this is its result. rerun=true starts it over.")
+    print(f"{near(run.path)} is done already: this is its result. rerun=true starts it over.")
     if run.stale:
         print(f"warning: it was made by other {' and '.join(run.stale)} than there is now: "
               "rerun=true replaces it")
