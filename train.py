@@ -1,8 +1,8 @@
 """Pretrain an encoder with a contrastive loss and evaluate it: compose → build → pretrain → evaluate → result.json.
 
-    python train.py loss=debiased_pos tau_plus=0.1
-    python train.py -m loss=nt_xent,debiased_neg,debiased_pos seed=0,1,2
-    python train.py --help
+python train.py loss=debiased_pos tau_plus=0.1
+python train.py -m loss=nt_xent,debiased_neg,debiased_pos seed=0,1,2
+python train.py --help
 """
 
 import sys
@@ -13,8 +13,8 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from contrastive import command_line
-from contrastive.settings import settings, unread
+from contrastive.program import command_line
+from contrastive.program.settings import settings, unread
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
@@ -23,7 +23,9 @@ def main(cfg: DictConfig) -> dict[str, Any]:
     plain = settings(cfg)
     for knob in unread(cfg, HydraConfig.get().overrides.task):
         print(f"warning: nothing reads {knob} here, so {knob}={plain[knob]} changes nothing")
-    from contrastive.program import run  # only here: importing torch takes seconds, and a mistake is answered at once
+    from contrastive.program.experiment import (
+        run,
+    )  # only here: importing torch takes seconds, and a mistake is answered at once
 
     return run(plain, Path(HydraConfig.get().runtime.output_dir))
 

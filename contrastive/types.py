@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-class Share(NamedTuple):
+class Shard(NamedTuple):
     """The part of a batch that process `rank` of `world` answers for; equal parts, in order."""
 
     rank: int = 0
@@ -23,7 +23,7 @@ class Share(NamedTuple):
         return slice(self.rank * each, (self.rank + 1) * each)
 
 
-WHOLE = Share()
+WHOLE = Shard()
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,17 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Copied to the device, through pinned memory to a GPU."""
-        return Batch(*(None if value is None else  # type: ignore[arg-type]
-                       (value.pin_memory() if device.type == "cuda" and not value.is_cuda else value).to(
-                           device, non_blocking=True)
-                       for value in (self.image, self.label, self.bias, self.mate)))
+        return Batch(
+            *(
+                None
+                if value is None
+                # type: ignore[arg-type]
+                else (value.pin_memory() if device.type == "cuda" and not value.is_cuda else value).to(
+                    device, non_blocking=True
+                )
+                for value in (self.image, self.label, self.bias, self.mate)
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Data:
     """A dataset's named splits and facts.
 
     `pretrain` is the training split and the kNN bank; `probe_val` is a fixed tenth of its labeled images, used only to
-    select (biased data shows it with nearly unbiased colours), and `probe_train` the other nine tenths, as indices into
+    select (biased data shows it with nearly unbiased colors), and `probe_train` the other nine tenths, as indices into
     `pretrain` whose features are known already. With hold_out the tenth is no part of `pretrain`.
     """
 
@@ -81,8 +88,13 @@ class Data:
     facts: dict[str, str] = field(default_factory=dict)  # what else a run should record of its data
 
     def to(self, device: torch.device) -> "Data":
-        return replace(self, pretrain=self.pretrain.to(device), probe_train=self.probe_train.to(device),
-                       probe_val=self.probe_val.to(device), test=self.test.to(device))
+        return replace(
+            self,
+            pretrain=self.pretrain.to(device),
+            probe_train=self.probe_train.to(device),
+            probe_val=self.probe_val.to(device),
+            test=self.test.to(device),
+        )
 
 
 @dataclass(frozen=True)

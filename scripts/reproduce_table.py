@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from contrastive.program.settings import FREE
 from contrastive.report.table import folder, table
-from contrastive.settings import FREE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,8 +36,16 @@ def main(name: str, extra: list[str]) -> int:
     for row in spec["rows"]:
         words = [*row["overrides"], *extra, f"seed={','.join(map(str, spec['seeds']))}"]
         print(f"== {row['name']}: python train.py -m {' '.join(words)}", flush=True)
-        done = subprocess.run([sys.executable, str(ROOT / "train.py"), "-m", *words,
-                               f"hydra.sweep.dir='{folder(row, base)}'", "hydra.sweep.subdir='seed=${seed}'"])
+        done = subprocess.run(
+            [
+                sys.executable,
+                str(ROOT / "train.py"),
+                "-m",
+                *words,
+                f"hydra.sweep.dir='{folder(row, base)}'",
+                "hydra.sweep.subdir='seed=${seed}'",
+            ]
+        )
         failed += done.returncode != 0
     text = table(spec, base)
     base.parent.mkdir(parents=True, exist_ok=True)

@@ -12,15 +12,22 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-import contrastive.command_line  # noqa: F401  registers the resolvers
-from contrastive.settings import settings
+import contrastive.program.command_line  # noqa: F401  registers the resolvers
+from contrastive.program.settings import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 torch.set_num_threads(1)
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # a tiny network is faster on one
-TINY = ["dataset.size=8", "encoder.width=2", "epochs=3", "batch_size=256", "knn.every=1", "probe.max_iter=5",
-        "device=cpu"]
+TINY = [
+    "dataset.size=8",
+    "encoder.width=2",
+    "epochs=3",
+    "batch_size=256",
+    "knn.every=1",
+    "probe.max_iter=5",
+    "device=cpu",
+]
 
 
 @pytest.fixture
@@ -38,5 +45,6 @@ def golden() -> dict[str, Any]:
 def program(*words: str, cwd: Path = ROOT, **kwargs: Any) -> subprocess.CompletedProcess[str]:
     """Run train.py as a user does."""
     kwargs.setdefault("env", ONE_THREAD)
-    return subprocess.run([sys.executable, str(ROOT / "train.py"), *words], cwd=cwd, capture_output=True, text=True,
-                          timeout=300, **kwargs)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "train.py"), *words], cwd=cwd, capture_output=True, text=True, timeout=300, **kwargs
+    )

@@ -6,19 +6,19 @@ import pytest
 import torch
 import torchvision.transforms.v2.functional as tv
 
-from contrastive.refusal import Refusal
+from contrastive.errors import ConfigError
 from contrastive.seeding import generator
 from contrastive.testing import build
 
 
 def pictures(n: int, height: int = 32, width: int = 32) -> torch.Tensor:
-    """Half noise, half smooth colours, uint8."""
+    """Half noise, half smooth colors, uint8."""
     rng = torch.Generator().manual_seed(0)
     noise = torch.randint(0, 256, (n, 3, height, width), generator=rng, dtype=torch.uint8)
     ramp = torch.linspace(0, 1, width) * torch.rand(n // 2, 3, 1, 1, generator=rng)
     tilt = torch.linspace(0, 1, height)[:, None] * torch.rand(n // 2, 3, 1, 1, generator=rng)
     noise[::2] = (127 * (ramp + tilt)).to(torch.uint8)
-    noise[0] = 128  # grey: no hue, no chroma
+    noise[0] = 128  # gray: no hue, no chroma
     return noise
 
 
@@ -28,8 +28,15 @@ def one_by_one(augmentation, x: torch.Tensor, parameters, side: tuple[int, int])
     adjust = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
     for i, image in enumerate(x):
         p = {key: value[i] for key, value in parameters._asdict().items()}
-        y = tv.resized_crop(image.float() / 255, int(p["top"]), int(p["left"]), int(p["height"]), int(p["width"]),
-                            list(side), antialias=augmentation.antialias)
+        y = tv.resized_crop(
+            image.float() / 255,
+            int(p["top"]),
+            int(p["left"]),
+            int(p["height"]),
+            int(p["width"]),
+            list(side),
+            antialias=augmentation.antialias,
+        )
         y = tv.horizontal_flip(y) if p["flip"] else y
         amounts = [float(p[key]) for key in ("brightness", "contrast", "saturation", "hue")]
         for kind in p["order"].tolist():
@@ -41,8 +48,10 @@ def one_by_one(augmentation, x: torch.Tensor, parameters, side: tuple[int, int])
     return torch.stack(out)
 
 
-@pytest.mark.parametrize(("size", "antialias", "kernel", "height"), [
-    (None, True, 3, 32), (16, True, 5, 32), (16, False, 3, 32), (48, True, 3, 32), (None, True, 3, 20)])
+@pytest.mark.parametrize(
+    ("size", "antialias", "kernel", "height"),
+    [(None, True, 3, 32), (16, True, 5, 32), (16, False, 3, 32), (48, True, 3, 32), (None, True, 3, 20)],
+)
 def test_equals_torchvision(size, antialias, kernel, height):
     augmentation = build("augmentation", "simclr", size=size, antialias=antialias, blur_kernel=kernel)
     x = pictures(96, height)
@@ -71,7 +80,7 @@ def test_the_draws_follow_their_distributions():
     assert area.max() <= 1
     assert area.mean() == pytest.approx(0.49, abs=0.02)  # less than 0.54: large wide boxes do not fit and are redrawn
     ratio = p.width / p.height
-    assert (ratio.log().mean().abs() < 0.01)
+    assert ratio.log().mean().abs() < 0.01
     assert ((p.top + p.height <= 32) & (p.left + p.width <= 32) & (p.top >= 0) & (p.left >= 0)).all()
     for flag, share in ((p.flip, 0.5), (p.gray, 0.2), (p.sigma > 0, 0.5), (p.hue != 0, 0.8)):
         assert flag.float().mean() == pytest.approx(share, abs=4 * math.sqrt(0.25 / n))
@@ -90,9 +99,18 @@ def test_a_picture_far_from_square_falls_back_to_the_central_box():
     assert (p.left == (64 - p.width) // 2).all()
 
 
-@pytest.mark.parametrize("wrong", [{"flip": 1.5}, {"crop_scale": [0, 1]}, {"jitter": [0.4, 0.4, 0.4, 0.6]},
-                                   {"blur_kernel": 4}, {"blur_sigma": [0, 1]}, {"size": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"flip": 1.5},
+        {"crop_scale": [0, 1]},
+        {"jitter": [0.4, 0.4, 0.4, 0.6]},
+        {"blur_kernel": 4},
+        {"blur_sigma": [0, 1]},
+        {"size": 0},
+    ],
+)
 def test_refusals(wrong):
     with pytest.raises(Exception, match="try augmentation") as caught:
         build("augmentation", "simclr", **wrong)
-    assert isinstance(caught.value.__cause__, Refusal)
+    assert isinstance(caught.value.__cause__, ConfigError)

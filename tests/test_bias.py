@@ -3,16 +3,25 @@
 import pytest
 import torch
 
-from contrastive import program
-from contrastive.metric.bias import conflicting_pairs, group_accuracy, own_bias, similarity_kinds
-from contrastive.metric.debiasing import debiasing
-from contrastive.refusal import Refusal
+from contrastive.errors import ConfigError
+from contrastive.evaluator.bias_audit import conflicting_pairs, group_accuracy, own_bias, similarity_kinds
+from contrastive.program import experiment as program
 from contrastive.testing import build
+from contrastive.training.diagnostics import debiasing
 from contrastive.types import Split
 from tests.test_run import lines
 
-SMALL = ["dataset=biased_digits", "dataset.size=8", "epochs=2", "encoder.width=2", "encoder.kernel_size=3",
-         "batch_size=256", "probe.max_iter=5", "device=cpu", "dataset.rho=0.9"]
+SMALL = [
+    "dataset=biased_digits",
+    "dataset.size=8",
+    "epochs=2",
+    "encoder.width=2",
+    "encoder.kernel_size=3",
+    "batch_size=256",
+    "probe.max_iter=5",
+    "device=cpu",
+    "dataset.rho=0.9",
+]
 
 
 def test_group_accuracy_by_hand():
@@ -20,8 +29,9 @@ def test_group_accuracy_by_hand():
     own = own_bias(Split(torch.zeros(6, 3, 1, 1), label, bias), 2, 2)
     assert own.tolist() == [0, 1]
     found = group_accuracy(torch.tensor([0, 1, 0, 1, 1, 0]), label, bias, own)
-    assert found == pytest.approx({"top1": 400 / 6, "aligned_top1": 75, "conflicting_top1": 50, "cell_mean_top1": 62.5,
-                                   "worst_cell_top1": 0})
+    assert found == pytest.approx(
+        {"top1": 400 / 6, "aligned_top1": 75, "conflicting_top1": 50, "cell_mean_top1": 62.5, "worst_cell_top1": 0}
+    )
 
 
 def test_a_group_without_images_is_left_out():
@@ -35,8 +45,12 @@ def test_kinds_of_pairs_by_hand():
     h = torch.tensor([[1.0, 0], [0, 1], [1, 0], [-1, 0]])
     label, bias = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 0])
     kinds = {key: sorted(value.tolist()) for key, value in similarity_kinds(h, label, bias).items()}
-    assert kinds == {"positive_aligned": [-1], "positive_conflicting": [0], "negative_aligned": [-1, 1],
-                     "negative_conflicting": [0, 0]}
+    assert kinds == {
+        "positive_aligned": [-1],
+        "positive_conflicting": [0],
+        "negative_aligned": [-1, 1],
+        "negative_conflicting": [0, 0],
+    }
     assert conflicting_pairs(label, bias) == 1
 
 
@@ -60,21 +74,37 @@ def test_debiasing_diagnostics_by_hand():
     assert oracle["gradient_on_false_negatives"] == 0
 
 
-@pytest.mark.parametrize("words", [["loss=cross_entropy"], ["loss=eps_supinfonce", "regularizer=fairkl"],
-                                   ["loss=bias_contrastive", "regularizer=bias_balanced", "sampler=bias_balanced"],
-                                   ["loss=cross_entropy", "regularizer=lnl"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["loss=cross_entropy"],
+        ["loss=eps_supinfonce", "regularizer=fairkl"],
+        ["loss=bias_contrastive", "regularizer=bias_balanced", "sampler=bias_balanced"],
+        ["loss=cross_entropy", "regularizer=lnl"],
+    ],
+)
 def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, monkeypatch):
-    from contrastive.trainer import Trainer
+    from contrastive.training.step import Trainer
+
     cfg = composed(*SMALL, *words)
     whole = program.run(cfg, tmp_path / "whole")
     read_outs = {"linear"} | ({"classifier"} if "cross_entropy" in words[0] or "bias_balanced" in words[1] else set())
     assert read_outs <= set(whole["audit"])
     assert whole["audit"]["reported"] == whole["audit"]["classifier" if "classifier" in read_outs else "linear"]
     for name in read_outs:
-        assert set(whole["audit"][name]) == {"top1", "aligned_top1", "conflicting_top1", "cell_mean_top1",
-                                             "worst_cell_top1"}
-    assert set(whole["audit"]["similarity"]) == {"positive_aligned", "positive_conflicting", "negative_aligned",
-                                                 "negative_conflicting"}
+        assert set(whole["audit"][name]) == {
+            "top1",
+            "aligned_top1",
+            "conflicting_top1",
+            "cell_mean_top1",
+            "worst_cell_top1",
+        }
+    assert set(whole["audit"]["similarity"]) == {
+        "positive_aligned",
+        "positive_conflicting",
+        "negative_aligned",
+        "negative_conflicting",
+    }
     assert any("bias/conflicting_pairs" in line for line in lines(tmp_path / "whole"))
     step, count = Trainer.step, []
 
@@ -92,16 +122,26 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, m
     assert lines(tmp_path / "stopped") == lines(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("words", [["regularizer=fairkl"], ["loss=bias_contrastive"], ["regularizer=lnl"],
-                                   ["sampler=bias_balanced"]])
+@pytest.mark.parametrize(
+    "words", [["regularizer=fairkl"], ["loss=bias_contrastive"], ["regularizer=lnl"], ["sampler=bias_balanced"]]
+)
 def test_data_without_bias_is_refused_in_one_sentence(composed, tmp_path, words):
-    with pytest.raises(Refusal, match="needs bias labels and the data has none: try dataset=biased_digits"):
+    with pytest.raises(ConfigError, match="needs bias labels and the data has none: try dataset=biased_digits"):
         program.run(composed("dataset.size=8", *words), tmp_path)
 
 
 def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
-    program.run(composed("dataset.size=8", "encoder.width=2", "epochs=1", "loss=debiased_neg", "probe.max_iter=5",
-                       "batch_size=256"), tmp_path)
+    program.run(
+        composed(
+            "dataset.size=8", "encoder.width=2", "epochs=1", "loss=debiased_neg", "probe.max_iter=5", "batch_size=256"
+        ),
+        tmp_path,
+    )
     keys = set().union(*lines(tmp_path))
-    assert {"debiasing/false_negatives", "debiasing/negative_estimate", "debiasing/negative_oracle",
-            "debiasing/gradient_on_false_negatives", "pairs/clamped"} <= keys
+    assert {
+        "debiasing/false_negatives",
+        "debiasing/negative_estimate",
+        "debiasing/negative_oracle",
+        "debiasing/gradient_on_false_negatives",
+        "pairs/clamped",
+    } <= keys

@@ -6,12 +6,16 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive.term import Term, TwoViewLoss
+from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.testing import build, check_loss
 from tests.conftest import ROOT
 
-TERMS = [(group, path.stem) for group in ("loss", "regularizer")
-         for path in sorted((ROOT / "configs" / group).glob("*.yaml")) if path.stem != "none"]
+TERMS = [
+    (group, path.stem)
+    for group in ("loss", "regularizer")
+    for path in sorted((ROOT / "configs" / group).glob("*.yaml"))
+    if path.stem != "none"
+]
 
 
 @pytest.mark.parametrize(("group", "name"), TERMS)
@@ -19,23 +23,23 @@ def test_conformance(group, name):
     check_loss(build(group, name))
 
 
-class Broken(TwoViewLoss):
-    """NT-Xent without the normalisation by temperature-safe log-space."""
+class Broken(SelfSupervisedLoss):
+    """NT-Xent without the normalization by temperature-safe log-space."""
 
     def per_anchor(self, pairs):
         e = pairs.logits.exp()
         return -(pairs.positives[:, 0].exp() / e.sum(1)).log()
 
 
-class Asymmetric(TwoViewLoss):
-    not_invariant_to = {"image order": "later images only", "view order": "later images only"}
+class Asymmetric(SelfSupervisedLoss):
+    exempt_from = {"image order": "later images only", "view order": "later images only"}
 
     def per_anchor(self, pairs):
         later = pairs.log_sum_exp(lambda anchor, other: anchor.row <= other.row)
         return F.softplus(later - pairs.positives[:, 0])
 
 
-class OrderMatters(Term):
+class OrderMatters(Loss):
     def compute(self, z, label, bias):
         return F.normalize(z, dim=-1)[0].square().sum() * z[0, 0, 0]
 

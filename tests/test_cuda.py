@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from contrastive.build import build
-from contrastive.program import run
+from contrastive.program.build import build
+from contrastive.program.experiment import run
 from contrastive.seeding import generator
 from tests.conftest import TINY
 
@@ -12,8 +12,17 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 ON_GPU = [*TINY[:-1], "device=cuda", "epochs=2", "batch_size=128", "noise_frac=0.3"]
 
 
-@pytest.mark.parametrize("words", [["resident=true"], ["resident=false"], ["compile=true"], ["precision=fp16"],
-                                   ["grad_cache_chunk=50"], ["dataset=biased_digits", "regularizer=fairkl"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["resident=true"],
+        ["resident=false"],
+        ["compile=true"],
+        ["precision=fp16"],
+        ["grad_cache_chunk=50"],
+        ["dataset=biased_digits", "regularizer=fairkl"],
+    ],
+)
 def test_a_whole_run(composed, tmp_path, words):
     result = run(composed(*ON_GPU, *words), tmp_path)
     assert result["test"]["knn_top1"] > 20
@@ -36,6 +45,7 @@ def test_a_step_never_waits_for_the_device(composed, loss):
 
 def test_tiles_on_the_gpu_equal_the_matrix_on_the_cpu():
     from contrastive.testing import build as component
+
     z = torch.randn(3000, 2, 16, generator=torch.Generator().manual_seed(0))
     values = []
     for device in ("cpu", "cuda"):

@@ -12,17 +12,16 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.colour import assign, paint
+from contrastive.dataset._coloring import assign, paint
+from contrastive.dataset._splits import channel_stats, fingerprint
 from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.biased_mnist import biased_mnist
-from contrastive.dataset.cifar10 import cifar10
-from contrastive.dataset.cifar100 import cifar100
+from contrastive.dataset.cifar import cifar10, cifar100
 from contrastive.dataset.digits import digits
 from contrastive.dataset.image_folder import image_folder
 from contrastive.dataset.mnist import mnist
 from contrastive.dataset.stl10 import stl10
-from contrastive.refusal import Refusal
-from contrastive.split import channel_stats, fingerprint
+from contrastive.errors import ConfigError
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -75,17 +74,17 @@ def test_image_folder_takes_any_mode_and_shape(folder):
     assert data.test.image.shape == (8, 3, 12, 12)
     exact = np.array(Image.open(folder / "train/ant/000.png"))
     assert np.array_equal(data.pretrain.image[0].permute(1, 2, 0).numpy(), exact)
-    grey = data.pretrain.image[1]
-    assert torch.equal(grey[0], grey[2])
+    gray = data.pretrain.image[1]
+    assert torch.equal(gray[0], gray[2])
 
 
 def test_image_folder_reads_the_bias_from_the_path(folder):
     data = load(folder, bias=r"([0-9])\.png$")
     assert data.biases == tuple("0123456789")
     assert data.pretrain.bias[:20].tolist() == [i % 10 for i in range(20)]
-    with pytest.raises(Refusal, match="finds no group"):
+    with pytest.raises(ConfigError, match="finds no group"):
         load(folder, bias="wasp")
-    with pytest.raises(Refusal, match="no regular expression"):
+    with pytest.raises(ConfigError, match="no regular expression"):
         load(folder, bias="(")
 
 
@@ -137,21 +136,26 @@ def test_a_broken_image_is_named_and_nothing_else_is_lost(folder, capsys):
 
 def test_image_folder_refusals(folder, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
-    for arguments, said in (({"root": None}, "dataset.root=PATH"), ({"size": None}, "dataset.size=32"),
-                            ({"root": str(empty)}, "train"), ({"root": str(folder / "no")}, "is not a folder")):
-        with pytest.raises(Refusal, match=said):
-            image_folder(**{"root": str(folder), "size": 12, "bias": None, "hold_out": False, "cache": str(empty),
-                            **arguments})
+    for arguments, said in (
+        ({"root": None}, "dataset.root=PATH"),
+        ({"size": None}, "dataset.size=32"),
+        ({"root": str(empty)}, "train"),
+        ({"root": str(folder / "no")}, "is not a folder"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            image_folder(
+                **{"root": str(folder), "size": 12, "bias": None, "hold_out": False, "cache": str(empty), **arguments}
+            )
     (empty / "train").mkdir()
     (empty / "test").mkdir()
-    with pytest.raises(Refusal, match="class folders"):
+    with pytest.raises(ConfigError, match="class folders"):
         load(empty)
     for name in ("ant", "bee"):
         (empty / "train" / name).mkdir()
-    with pytest.raises(Refusal, match="no images"):
+    with pytest.raises(ConfigError, match="no images"):
         load(empty)
     (folder / "test/wasp").mkdir()
-    with pytest.raises(Refusal, match="wasp"):
+    with pytest.raises(ConfigError, match="wasp"):
         load(folder)
 
 
@@ -179,7 +183,7 @@ def test_cifar10_offline_says_which_file_goes_where(tmp_path, monkeypatch):
         raise URLError("no network")
 
     monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", blocked)
-    with pytest.raises(Refusal, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
+    with pytest.raises(ConfigError, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
         cifar10(root=str(tmp_path), hold_out=False)
 
 
@@ -217,11 +221,11 @@ def test_biased_mnist_counts_are_the_published_ones(rho):
     counts = json.loads((Path(__file__).parent / "data/biased_mnist_counts.json").read_text())
     label = torch.cat([torch.full((n,), c) for c, n in enumerate(counts["train_per_class"])])
     expected = counts["splits"][f"train_{rho}"]
-    colour = assign(label, float(rho), np.random.RandomState(0))
+    color = assign(label, float(rho), np.random.RandomState(0))
     for c in range(10):
-        found = torch.bincount(colour[label == c], minlength=10)
+        found = torch.bincount(color[label == c], minlength=10)
         assert found[c] == expected["aligned"][c]
-        others = torch.cat([found[:c], found[c + 1:]])
+        others = torch.cat([found[:c], found[c + 1 :]])
         assert sorted(others[others > 0].tolist(), reverse=True) == sorted(expected["chunks"][c], reverse=True)
 
 
@@ -237,8 +241,9 @@ def test_painted_digits():
 
 def test_biased_digits_are_fixed_by_rho_and_data_seed():
     def make(**changed):
-        return biased_digits(**{"size": 16, "rho": 0.95, "colours": "authors", "data_seed": 0, "hold_out": False,
-                                **changed})
+        return biased_digits(
+            **{"size": 16, "rho": 0.95, "colors": "authors", "data_seed": 0, "hold_out": False, **changed}
+        )
 
     data = make()
     aligned = (data.pretrain.label == data.pretrain.bias).float().mean()
@@ -246,22 +251,28 @@ def test_biased_digits_are_fixed_by_rho_and_data_seed():
     assert (data.test.label == data.test.bias).float().mean() < 0.13
     assert (data.probe_val.label == data.probe_val.bias).float().mean() < 0.2
     assert data.facts == make(hold_out=True).facts
-    assert len({make(data_seed=s).facts["bias_map_sha256"] for s in (0, 1)} |
-               {make(rho=r).facts["bias_map_sha256"] for r in (0.9, 1.0)}) == 4
-    with pytest.raises(Refusal, match=r"dataset\.rho=0\.99"):
+    assert (
+        len(
+            {make(data_seed=s).facts["bias_map_sha256"] for s in (0, 1)}
+            | {make(rho=r).facts["bias_map_sha256"] for r in (0.9, 1.0)}
+        )
+        == 4
+    )
+    with pytest.raises(ConfigError, match=r"dataset\.rho=0\.99"):
         make(rho=1.1)
-    with pytest.raises(Refusal, match=r"dataset\.colours=authors"):
-        make(colours="mine")
+    with pytest.raises(ConfigError, match=r"dataset\.colors=authors"):
+        make(colors="mine")
 
 
 @pytest.mark.skipif(not (REAL / "mnist").exists(), reason="the real digits are not beside the checkout")
 def test_real_biased_mnist(tmp_path):
     import lzma
+
     raw = tmp_path / "MNIST/raw"
     raw.mkdir(parents=True)
     for path in (REAL / "mnist").glob("*.xz"):
         (raw / path.stem).write_bytes(lzma.decompress(path.read_bytes()))
-    data = biased_mnist(root=str(tmp_path), rho=0.99, colours="authors", data_seed=0, hold_out=False)
+    data = biased_mnist(root=str(tmp_path), rho=0.99, colors="authors", data_seed=0, hold_out=False)
     assert data.pretrain.image.shape == (60000, 3, 28, 28)
     assert (data.pretrain.label != data.pretrain.bias).sum() == 606
     assert (data.test.label == data.test.bias).sum() == 996

@@ -12,21 +12,22 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from contrastive.batch_norm import CrossProcessBatchNorm, synchronise
-from contrastive.build import build as build_all
-from contrastive.distributed import first_says, gather, here, sum_gradients, total
-from contrastive.objective import Objective
-from contrastive.refusal import Refusal
+from contrastive.distributed.batch_norm import CrossProcessBatchNorm, convert_sync_batchnorm
+from contrastive.distributed.process import all_reduce_sum, broadcast_from_main, gather, shard, sum_gradients
+from contrastive.errors import ConfigError
+from contrastive.program.build import build as build_all
 from contrastive.seeding import generator
 from contrastive.testing import build
+from contrastive.training.objective import Objective
 from contrastive.types import Split
 from tests.conftest import ONE_THREAD, ROOT, TINY, program
 from tests.test_conformance import TERMS
 from tests.test_program import heed_ctrl_c, wait_for
 from tests.test_run import lines
 
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="forked processes inherit no GPU: try again with "
-                                                                  "CUDA_VISIBLE_DEVICES= in front")
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="forked processes inherit no GPU: try again with CUDA_VISIBLE_DEVICES= in front"
+)
 N, WORLD = 12, 2
 QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
 
@@ -63,8 +64,9 @@ class Tiny(nn.Module):
 
     def __init__(self, norm: bool) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.BatchNorm1d(8) if norm else nn.Identity(),
-                                    nn.Tanh(), nn.Linear(8, 6))
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(192, 8), nn.BatchNorm1d(8) if norm else nn.Identity(), nn.Tanh(), nn.Linear(8, 6)
+        )
 
     def forward(self, x):
         return self.layers(x)
@@ -81,17 +83,17 @@ def gradients(group, name, norm):
     else:
         others = [build(group, name)]
     objective = Objective(loss, others, train=data, n_classes=3, feature_dim=6, projection_dim=5).double()
-    encoder = synchronise(encoder, torch.device("cpu"))
-    own = here().of(N)
+    encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
+    own = shard().of(N)
     views = torch.stack([data.image, data.image.flip(3)]).double() / 255
     x = views[:, own].flatten(0, 1)
     h = encoder(x)
-    h, z = (value.unflatten(0, (2, N // here().world)).transpose(0, 1) for value in (h, head(h)))
+    h, z = (value.unflatten(0, (2, N // shard().world)).transpose(0, 1) for value in (h, head(h)))
     value = objective(h, z, data.label[own], data.bias[own])
     value.backward()
     parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
     sum_gradients(parameters)
-    return total(value.detach()), [p.grad for p in parameters]
+    return all_reduce_sum(value.detach()), [p.grad for p in parameters]
 
 
 def named(key):
@@ -115,11 +117,11 @@ def test_every_loss_and_regularizer_has_the_value_and_gradients_of_one_process(t
                     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=named(key))
 
 
-def normalised():
+def normalized():
     torch.manual_seed(0)
     x = torch.randn(N, 4, 3, 3, dtype=torch.float64) * 3 + 100
-    own = here().of(N)
-    norm = synchronise(nn.Sequential(nn.BatchNorm2d(4)), torch.device("cpu")).double()
+    own = shard().of(N)
+    norm = convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(4)), torch.device("cpu")).double()
     free = x[own].clone().requires_grad_()
     out = norm(free)
     (gradient,) = torch.autograd.grad((out * torch.arange(N).double()[own, None, None, None] ** 2).sum(), free)
@@ -127,8 +129,8 @@ def normalised():
 
 
 def test_batch_norm_across_processes(together):
-    alone = normalised()
-    for shared in together(normalised):
+    alone = normalized()
+    for shared in together(normalized):
         torch.testing.assert_close(shared[:3], alone[:3], rtol=1e-9, atol=1e-9)
         assert shared[3] == CrossProcessBatchNorm.__name__
     assert alone[3] == "BatchNorm2d"
@@ -136,28 +138,40 @@ def test_batch_norm_across_processes(together):
 
 def refused():
     try:
-        first_says(lambda: (_ for _ in ()).throw(Refusal("no: try yes")))
-    except Refusal as refusal:
+        broadcast_from_main(lambda: (_ for _ in ()).throw(ConfigError("no: try yes")))
+    except ConfigError as refusal:
         return str(refusal)
 
 
 def test_what_the_first_process_refuses_all_refuse(together):
     assert together(refused) == ["no: try yes"] * 2
-    assert together(lambda: first_says(lambda: here().rank)) == [0, 0]
+    assert together(lambda: broadcast_from_main(lambda: shard().rank)) == [0, 0]
 
 
-@pytest.mark.parametrize("extra", [[], ["loss=debiased_pos", "n_views=3", "views_forward=per_view", "noise_frac=0.5"],
-                                   ["dataset=biased_digits", "loss=eps_supinfonce", "regularizer=fairkl",
-                                    "sampler=bias_balanced", "encoder=simple_convnet", "encoder.width=2"]])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [],
+        ["loss=debiased_pos", "n_views=3", "views_forward=per_view", "noise_frac=0.5"],
+        [
+            "dataset=biased_digits",
+            "loss=eps_supinfonce",
+            "regularizer=fairkl",
+            "sampler=bias_balanced",
+            "encoder=simple_convnet",
+            "encoder.width=2",
+        ],
+    ],
+)
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):
     cfg = composed(*[word for word in QUICK if not (extra and "dataset" in extra[0] and "encoder" in word)], *extra)
 
     def steps():
         built = build_all(cfg)
-        trainer, rng, normalise = built.trainer, generator("cpu", 0), built.trainer.normalise
+        trainer, rng, normalize = built.trainer, generator("cpu", 0), built.trainer.normalize
         for module in (trainer.encoder, trainer.head, trainer.objective):
             module.double()
-        trainer.normalise = lambda x: normalise(x).double()
+        trainer.normalize = lambda x: normalize(x).double()
         for _, images in zip(range(3), built.loader.epoch(0), strict=False):
             trainer.step(images, rng)
         return trainer.encoder.state_dict()
@@ -189,8 +203,9 @@ def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(ROOT / "train.py")]
     words = [*QUICK, "epochs=12", "hydra.run.dir=run"]
     env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([*torchrun, *words], cwd=tmp_path, env=env,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*torchrun, *words], cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
     process.send_signal(signal.SIGTERM)
     process.wait()
@@ -207,9 +222,12 @@ def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
 
 
 def test_refusals_of_several_processes_are_one_sentence(tmp_path):
-    for words, said in ((["devices=3"], "try batch_size=255"), (["devices=0"], "try devices=2"),
-                        (["devices=2", "loss=debiased_pos", "tau_plus=0.001"], "tau_plus * batch_size"),
-                        (["devices=2", "loss=nt_xent", "regularizer=end"], "bias labels")):
+    for words, said in (
+        (["devices=3"], "try batch_size=255"),
+        (["devices=0"], "try devices=2"),
+        (["devices=2", "loss=debiased_pos", "tau_plus=0.001"], "tau_plus * batch_size"),
+        (["devices=2", "loss=nt_xent", "regularizer=end"], "bias labels"),
+    ):
         done = program(*QUICK, *words, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
@@ -219,9 +237,16 @@ def test_refusals_of_several_processes_are_one_sentence(tmp_path):
 @pytest.mark.parametrize("whom", ["parent", "all"])
 def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
     words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
-    process = subprocess.Popen([sys.executable, str(ROOT / "train.py"), *words], cwd=tmp_path, env=ONE_THREAD,
-                               start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               preexec_fn=heed_ctrl_c)
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), *words],
+        cwd=tmp_path,
+        env=ONE_THREAD,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
+    )
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
     (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)  # the pipes close when the last process has gone

@@ -27,7 +27,7 @@ def test_width_64_is_torchvisions_network_but_for_the_small_stem(depth, dim, ste
     assert ours.dim == dim
 
 
-def test_initialisation_is_torchvisions():
+def test_initialization_is_torchvisions():
     torch.manual_seed(0)
     ours = build("encoder", "resnet18").layer4[1].conv2.weight
     assert ours.std().item() == pytest.approx(math.sqrt(2 / (512 * 9)), rel=0.02)  # Kaiming, fan out
@@ -69,9 +69,14 @@ def test_simple_convnet():
     assert isinstance(net.layers[-1], nn.Tanh)
 
 
-@pytest.mark.parametrize(("nesterov", "adapted", "variant"), [
-    (False, True, "google-research/simclr LARSOptimizer, classic momentum (re-typed from TF)"),
-    (True, True, "same, Nesterov"), (False, False, "same, no layer adaptation (bias/BN group), wd 0")])
+@pytest.mark.parametrize(
+    ("nesterov", "adapted", "variant"),
+    [
+        (False, True, "google-research/simclr LARSOptimizer, classic momentum (re-typed from TF)"),
+        (True, True, "same, Nesterov"),
+        (False, False, "same, no layer adaptation (bias/BN group), wd 0"),
+    ],
+)
 def test_lars_goldens(golden, nesterov, adapted, variant):
     (case,) = [c for c in golden["extra"]["lars"] if c["variant"] == variant]
     i, j = torch.meshgrid(torch.arange(4), torch.arange(3), indexing="ij")
@@ -82,8 +87,9 @@ def test_lars_goldens(golden, nesterov, adapted, variant):
         w.grad = u(400 + i, 1 + j + 10 * s).reshape(shape)
         optimizer.step()
     assert w.norm().item() == pytest.approx(case["w_l2"], rel=1e-9)
-    assert (w.detach().reshape(4, 3) * torch.cos((i + 2 * j).double())).sum().item() == pytest.approx(case["w_probe"],
-                                                                                                     rel=1e-9)
+    assert (w.detach().reshape(4, 3) * torch.cos((i + 2 * j).double())).sum().item() == pytest.approx(
+        case["w_probe"], rel=1e-9
+    )
 
 
 def test_lars_on_zero_gradients_and_weights():

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.build import build, resident
-from contrastive.program import run
-from contrastive.report.projection import clock, project
+from contrastive.program.build import build, resident
+from contrastive.program.dry_run import clock, project
+from contrastive.program.experiment import run
 from contrastive.seeding import generator
 from tests.conftest import TINY, program
 from tests.test_run import lines
@@ -22,8 +22,17 @@ QUICK = [*TINY, "epochs=1", "precision=fp32", "batch_size=64"]
 @pytest.mark.parametrize("loss", ["debiased_pos", "eps_supinfonce"])
 def test_compiled_pieces_take_the_same_steps(composed, loss):
     def steps(*words):
-        built = build(composed(*QUICK, "encoder=simple_convnet", "encoder.width=2", f"loss={loss}", "optimizer=sgd",
-                               "optimizer.lr=0.01", *words))
+        built = build(
+            composed(
+                *QUICK,
+                "encoder=simple_convnet",
+                "encoder.width=2",
+                f"loss={loss}",
+                "optimizer=sgd",
+                "optimizer.lr=0.01",
+                *words,
+            )
+        )
         trainer, loader = built.trainer, built.loader
         rng, losses, gradients = generator("cpu", 0), [], []
         for _, batch in zip(range(4), loader.epoch(0), strict=False):
@@ -38,8 +47,9 @@ def test_compiled_pieces_take_the_same_steps(composed, loss):
 
 
 def test_streamed_batches_are_the_resident_ones(composed):
-    held, streamed = (build(composed(*QUICK, "noise_frac=0.3", f"resident={word}")).loader
-                      for word in ("true", "false"))
+    held, streamed = (
+        build(composed(*QUICK, "noise_frac=0.3", f"resident={word}")).loader for word in ("true", "false")
+    )
     assert streamed.streaming
     assert not held.streaming
     for mine, theirs in zip(streamed.epoch(1), held.epoch(1), strict=True):
@@ -82,9 +92,20 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
             for i in range(n):
                 pixels = rng.integers(0, 256, (rng.integers(40, 70), rng.integers(40, 70), 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / f"{i}.JPEG")
-    words = ["experiment=imagenet100", f"dataset.root={tmp_path}", f"data_root={tmp_path}", "dataset.size=48",
-             "device=cpu", "augmentation.size=32", "augmentation.blur_kernel=5", "encoder.width=2", "batch_size=12",
-             "epochs=2", "resident=false", "probe.max_iter=5"]
+    words = [
+        "experiment=imagenet100",
+        f"dataset.root={tmp_path}",
+        f"data_root={tmp_path}",
+        "dataset.size=48",
+        "device=cpu",
+        "augmentation.size=32",
+        "augmentation.blur_kernel=5",
+        "encoder.width=2",
+        "batch_size=12",
+        "epochs=2",
+        "resident=false",
+        "probe.max_iter=5",
+    ]
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("cache/*.images"))) == 2

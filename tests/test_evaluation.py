@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.accuracy import top
-from contrastive.features import extract, state_hash
-from contrastive.metric.geometry import alignment, uniformity
-from contrastive.metric.knn import knn, vote
+from contrastive.evaluator._accuracy import top
+from contrastive.evaluator.alignment_uniformity import alignment, uniformity
+from contrastive.evaluator.knn import knn, vote
 from contrastive.testing import build, raw_inputs
+from contrastive.training.features import extract, state_hash
 from contrastive.types import Features, Split
 
 
@@ -29,8 +29,9 @@ def test_knn_equals_a_loop():
     label = torch.randint(0, 3, (60,), generator=rng)
     got = vote(bank, label, query, n_classes=3, k=7, temperature=0.3)
     for q, row in zip(query, got, strict=True):
-        similarity = sorted(((F.cosine_similarity(q, b, dim=0).item(), int(c)) for b, c in
-                             zip(bank, label, strict=True)), reverse=True)[:7]
+        similarity = sorted(
+            ((F.cosine_similarity(q, b, dim=0).item(), int(c)) for b, c in zip(bank, label, strict=True)), reverse=True
+        )[:7]
         expected = [sum(pow(2.718281828459045, s / 0.3) for s, c in similarity if c == k) for k in range(3)]
         assert row.tolist() == pytest.approx(expected, rel=1e-4)
 
@@ -44,8 +45,8 @@ def test_knn_leaves_unlabeled_images_out_and_lowers_k():
 def blobs(n: int, seed: int, noise: float = 1.0) -> Features:
     rng = torch.Generator().manual_seed(seed)
     label = torch.arange(n) % 4
-    centre = 3 * F.one_hot(label, 8).float()
-    return Features(torch.randn(n, 8, generator=rng) * noise + centre, label)
+    center = 3 * F.one_hot(label, 8).float()
+    return Features(torch.randn(n, 8, generator=rng) * noise + center, label)
 
 
 def test_probe_equals_scikit_learn():
@@ -54,8 +55,9 @@ def test_probe_equals_scikit_learn():
     train = blobs(300, 0, 2.0)
     x = (train.h - train.h.mean(0)) / train.h.std(0)
     ours = probe.fit(x, train.label, 4, 1e-2)
-    theirs = linear_model.LogisticRegression(C=1 / (1e-2 * 300), max_iter=1000, tol=1e-8).fit(x.numpy(),
-                                                                                          train.label.numpy())
+    theirs = linear_model.LogisticRegression(C=1 / (1e-2 * 300), max_iter=1000, tol=1e-8).fit(
+        x.numpy(), train.label.numpy()
+    )
     torch.testing.assert_close(ours[:, :-1], torch.from_numpy(theirs.coef_).float(), rtol=1e-2, atol=2e-3)
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.build import build
+from contrastive.program.build import build
 from contrastive.seeding import generator
-from contrastive.trainer import Trainer, without_statistics
+from contrastive.training.step import Trainer, freeze_running_stats
 from tests.conftest import TINY, program
 
 QUICK = [*TINY, "precision=fp32", "batch_size=64", "dataset.size=8"]
@@ -22,12 +22,12 @@ def without_norm(module: nn.Module) -> None:
 def one_step(cfg, *, norm: bool, forward=None) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
     """Buffers and gradients after one step in float64."""
     built = build(cfg)
-    trainer, normalise = built.trainer, built.trainer.normalise
+    trainer, normalize = built.trainer, built.trainer.normalize
     for module in (trainer.encoder, trainer.head, trainer.objective):
         if not norm:
             without_norm(module)
         module.double().train()
-    trainer.normalise = lambda x: normalise(x).double()
+    trainer.normalize = lambda x: normalize(x).double()
     if forward is not None:
         trainer.forward = forward.__get__(trainer)
     trainer.step(next(built.loader.epoch(0)), generator("cpu", 0))
@@ -68,7 +68,7 @@ class Strict(nn.BatchNorm1d):
 
 def test_statistics_are_left_alone():
     norm = Strict(3)
-    with without_statistics(norm):
+    with freeze_running_stats(norm):
         norm(torch.randn(5, 3))
     assert norm.num_batches_tracked == 0
     assert (norm.running_mean == 0).all()

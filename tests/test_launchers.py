@@ -7,7 +7,7 @@ import sys
 import pytest
 from hydra.errors import MissingConfigException
 
-from contrastive.command_line import sentence
+from contrastive.program.command_line import sentence
 from tests.conftest import ONE_THREAD, ROOT, TINY, program
 
 QUICK = [*TINY, "epochs=1", "log_every=100"]
@@ -18,8 +18,13 @@ def test_a_sweep_of_submitit_jobs(tmp_path):
     done = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
-    table = subprocess.run([sys.executable, "-m", "contrastive.report", "outputs"], cwd=tmp_path, capture_output=True,
-                           text=True, timeout=100)
+    table = subprocess.run(
+        [sys.executable, "-m", "contrastive.report", "outputs"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert table.returncode == 0, table.stderr
     assert "NTXent" in table.stdout
     assert "DebiasedNeg" in table.stdout
@@ -43,8 +48,9 @@ def test_the_slurm_configuration_composes(tmp_path):
 
 def test_a_search_raises_the_validation_metric(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    done = program("-m", "hydra/sweeper=search", "hydra.sweeper.n_trials=3", "temperature=interval(0.1,1)", *QUICK,
-                   cwd=tmp_path)
+    done = program(
+        "-m", "hydra/sweeper=search", "hydra.sweeper.n_trials=3", "temperature=interval(0.1,1)", *QUICK, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     results = [json.loads(path.read_text()) for path in tmp_path.glob("outputs/digits/nt_xent/*/seed=0/result.json")]
     assert len(results) == 3
@@ -56,8 +62,15 @@ def test_a_search_raises_the_validation_metric(tmp_path):
 
 def test_a_sweep_on_ray(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_ray_launcher")
-    done = program("-m", "hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0", "loss=nt_xent,debiased_neg",
-                   *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)})
+    done = program(
+        "-m",
+        "hydra/launcher=gpus",
+        "hydra.launcher.ray.remote.num_gpus=0",
+        "loss=nt_xent,debiased_neg",
+        *QUICK,
+        cwd=tmp_path,
+        env={**ONE_THREAD, "PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
 

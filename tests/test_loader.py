@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from contrastive.image import blur_uint8
-from contrastive.loader import Loader, balance
-from contrastive.refusal import Refusal
+from contrastive.augmentation._functional import blur_uint8
+from contrastive.errors import ConfigError
+from contrastive.training.loader import Loader, balance
 from contrastive.types import Split
 
 
@@ -63,10 +63,12 @@ def test_blurred_mates():
 def test_refusals():
     unbiased = Split(split().image, split().label)
     unlabeled = Split(split().image, torch.full((100,), -1))
-    for data, arguments, said in ((unbiased, {"batch_size": 101}, "batch_size=100"),
-                                  (unbiased, {"sampler": "bias_balanced"}, "bias labels"),
-                                  (unbiased, {"sampler": "other"}, "sampler=uniform"),
-                                  (unbiased, {"noise_frac": 2}, "noise_frac=0.3"),
-                                  (unlabeled, {"noise_frac": 0.1}, "noise_frac=0")):
-        with pytest.raises(Refusal, match=said):
+    for data, arguments, said in (
+        (unbiased, {"batch_size": 101}, "batch_size=100"),
+        (unbiased, {"sampler": "bias_balanced"}, "bias labels"),
+        (unbiased, {"sampler": "other"}, "sampler=uniform"),
+        (unbiased, {"noise_frac": 2}, "noise_frac=0.3"),
+        (unlabeled, {"noise_frac": 0.1}, "noise_frac=0"),
+    ):
+        with pytest.raises(ConfigError, match=said):
             Loader(data, **{"batch_size": 10, "seed": 0, **arguments})

@@ -34,8 +34,14 @@ def heed_ctrl_c() -> None:
 def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     done = program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for said in ("kNN", "linear probe", "untrained", "few-shot", "tensorboard --logdir",
-                 "python train.py dataset=cifar10 loss=debiased_pos tau_plus=0.1"):
+    for said in (
+        "kNN",
+        "linear probe",
+        "untrained",
+        "few-shot",
+        "tensorboard --logdir",
+        "python train.py dataset=cifar10 loss=debiased_pos tau_plus=0.1",
+    ):
         assert said in done.stdout
     assert "epoch" in done.stderr
     assert "views_per_s" in done.stderr
@@ -44,13 +50,20 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     assert not list(tmp_path.rglob("*.log"))
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["epocs=3"], "there is no setting epocs"), (["loss=unknown"], "debiased_neg"),
-    (["loss.tau_pluss=3", "loss=debiased_neg"], "loss.tau_pluss"), (["temperature=0"], "try temperature=0.5"),
-    (["los=nt_xent"], "there is no setting los"), (["epochs="], "epochs"),
-    (["loss=null"], "a group needs one of its options"),
-    (["dataset=image_folder", "dataset.root=/no/such/folder", "dataset.size=32"], "/no/such/folder"),
-    (["dataset=image_folder"], "dataset.root=PATH")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["epocs=3"], "there is no setting epocs"),
+        (["loss=unknown"], "debiased_neg"),
+        (["loss.tau_pluss=3", "loss=debiased_neg"], "loss.tau_pluss"),
+        (["temperature=0"], "try temperature=0.5"),
+        (["los=nt_xent"], "there is no setting los"),
+        (["epochs="], "epochs"),
+        (["loss=null"], "a group needs one of its options"),
+        (["dataset=image_folder", "dataset.root=/no/such/folder", "dataset.size=32"], "/no/such/folder"),
+        (["dataset=image_folder"], "dataset.root=PATH"),
+    ],
+)
 def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, words, said):
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
@@ -76,8 +89,14 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path, how):
     whole = program(*words, f"hydra.run.dir={tmp_path}/whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
     path = tmp_path / "stopped"
-    process = subprocess.Popen([sys.executable, str(ROOT / "train.py"), *words, f"hydra.run.dir={path}"], cwd=tmp_path,
-                               stderr=subprocess.PIPE, text=True, env=ONE_THREAD, preexec_fn=heed_ctrl_c)
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), *words, f"hydra.run.dir={path}"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ONE_THREAD,
+        preexec_fn=heed_ctrl_c,
+    )
     wait_for(path / "checkpoints/last.pt", process)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
@@ -117,16 +136,19 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
     (tmp_path / "my_loss.py").write_text(
         "from torch.nn.functional import softplus\n"
-        "from contrastive.relation import other_image\n"
-        "from contrastive.term import TwoViewLoss\n"
-        "class MyLoss(TwoViewLoss):\n"
+        "from contrastive.pairs.relations import other_image\n"
+        "from contrastive.loss.base import SelfSupervisedLoss\n"
+        "class MyLoss(SelfSupervisedLoss):\n"
         "    def per_anchor(self, pairs):\n"
-        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positives[:, 0])\n")
+        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positives[:, 0])\n"
+    )
     (tmp_path / "mine/loss/my_loss.yaml").write_text(
         "_target_: my_loss.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
-        "drop_false_negatives: false\n")
-    done = program("--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path,
-                   env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)})
+        "drop_false_negatives: false\n"
+    )
+    done = program(
+        "--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
+    )
     assert done.returncode == 0, done.stderr
     theirs = program("loss=nt_xent", *QUICK, cwd=tmp_path)
     assert theirs.returncode == 0
@@ -134,6 +156,7 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     assert first == second
     path = tmp_path / "my_loss.py"
     path.write_text(path.read_text().replace("pairs.positives", "2 * pairs.positives"))
-    changed = program("--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path,
-                      env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)})
+    changed = program(
+        "--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
+    )
     assert "made by other code" in changed.stdout

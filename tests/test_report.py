@@ -26,8 +26,11 @@ def test_spread():
 
 
 def test_a_sweep_is_grouped_by_everything_but_the_seed():
-    jobs = [Job([f"loss={loss}", "epochs=1", f"seed={seed}"], Path("x"), result(base + seed))
-            for loss, base in (("a", 10.0), ("b", 20.0)) for seed in (0, 2)]
+    jobs = [
+        Job([f"loss={loss}", "epochs=1", f"seed={seed}"], Path("x"), result(base + seed))
+        for loss, base in (("a", 10.0), ("b", 20.0))
+        for seed in (0, 2)
+    ]
     jobs.append(Job(["loss=c", "epochs=1", "seed=0"], Path("x"), None, "too hot"))
     text = sweep_table(jobs)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
@@ -40,9 +43,16 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
 
 
 def test_a_table_shows_ours_beside_the_published(tmp_path):
-    spec = {"title": "T", "note": "N", "seeds": [0, 1], "metrics": ["knn_top1"],
-            "rows": [{"name": "A, b", "overrides": [], "published": {"knn_top1": 74.3}, "source": "Table 1"},
-                     {"name": "C", "overrides": []}]}
+    spec = {
+        "title": "T",
+        "note": "N",
+        "seeds": [0, 1],
+        "metrics": ["knn_top1"],
+        "rows": [
+            {"name": "A, b", "overrides": [], "published": {"knn_top1": 74.3}, "source": "Table 1"},
+            {"name": "C", "overrides": []},
+        ],
+    }
     for seed, value in ((0, 70.0), (1, 72.0)):
         path = folder(spec["rows"][0], tmp_path) / f"seed={seed}"
         path.mkdir(parents=True)
@@ -63,16 +73,18 @@ def test_every_row_of_every_table_composes(composed, path):
 
 
 def test_an_unknown_table_is_refused():
-    done = subprocess.run([sys.executable, "scripts/reproduce_table.py", "none"], cwd=ROOT, capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "scripts/reproduce_table.py", "none"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "known are biased_digits, biased_mnist, debiased_positive, digits" in done.stderr
 
 
 def test_a_figure(tmp_path):
     pytest.importorskip("matplotlib")
-    (tmp_path / "metrics.jsonl").write_text('{"step": 0, "epoch": 0, "a": 1.0}\n{"step": 1, "epoch": 1, "b": 2}\n'
-                                            '{"step": 2, "epoch": 2, "a": 3.0}\n')
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"step": 0, "epoch": 0, "a": 1.0}\n{"step": 1, "epoch": 1, "b": 2}\n{"step": 2, "epoch": 2, "a": 3.0}\n'
+    )
     assert curve(tmp_path, "a") == ([0, 2], [1.0, 3.0])
     draw({"run": tmp_path}, "a", "title", tmp_path / "out.png")
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
@@ -81,10 +93,22 @@ def test_a_figure(tmp_path):
 
 
 def test_a_table_is_run_with_words_of_ones_own(tmp_path):
-    words = ["epochs=1", "dataset.size=8", "encoder.width=2", "probe.max_iter=5", "knn.every=0", "batch_size=256",
-             "device=cpu"]
-    done = subprocess.run([sys.executable, str(ROOT / "scripts/reproduce_table.py"), "digits", *words], cwd=tmp_path,
-                          capture_output=True, text=True, env=ONE_THREAD)
+    words = [
+        "epochs=1",
+        "dataset.size=8",
+        "encoder.width=2",
+        "probe.max_iter=5",
+        "knn.every=0",
+        "batch_size=256",
+        "device=cpu",
+    ]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/reproduce_table.py"), "digits", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=ONE_THREAD,
+    )
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("outputs/table/digits-*/*/seed=*/result.json"))) == 6
     (written,) = tmp_path.glob("outputs/table/digits-*.md")

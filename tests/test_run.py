@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from contrastive import program
 from contrastive.atomic import write_atomically, write_text
-from contrastive.refusal import Refusal
-from contrastive.run import differing
-from contrastive.trainer import Trainer
+from contrastive.errors import ConfigError
+from contrastive.program import experiment as program
+from contrastive.run.directory import differing
+from contrastive.training.step import Trainer
 from tests.conftest import TINY
 
 
 def lines(path: Path) -> list[dict]:
     """metrics.jsonl without the keys that measure time."""
-    return [{k: v for k, v in json.loads(line).items() if not k.startswith("time/")}
-            for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [
+        {k: v for k, v in json.loads(line).items() if not k.startswith("time/")}
+        for line in (path / "metrics.jsonl").read_text().splitlines()
+    ]
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -51,8 +53,9 @@ def stop_after(monkeypatch):
     return arm
 
 
-@pytest.mark.parametrize("extra", [["loss=debiased_pos"],
-                                   ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]])
+@pytest.mark.parametrize(
+    "extra", [["loss=debiased_pos"], ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]]
+)
 def test_resume_is_the_same_run_bit_for_bit(composed, tmp_path, stop_after, extra):
     cfg = composed(*TINY, "log_every=2", *extra)
     whole = program.run(cfg, tmp_path / "whole")
@@ -79,8 +82,17 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     assert set(result["test"]) == {"knn_top1", "knn_top5", "linear_top1", "linear_top5", "few_shot_top1"}
     logged = lines(tmp_path)
     keys = set().union(*logged)
-    assert {"train/loss", "train/lr", "train/grad_norm", "pairs/positive_similarity", "pairs/negative_similarity",
-            "pairs/alignment", "pairs/uniformity", "test/knn_top1", "test/linear_top1"} <= keys
+    assert {
+        "train/loss",
+        "train/lr",
+        "train/grad_norm",
+        "pairs/positive_similarity",
+        "pairs/negative_similarity",
+        "pairs/alignment",
+        "pairs/uniformity",
+        "test/knn_top1",
+        "test/linear_top1",
+    } <= keys
     assert [line["step"] for line in logged] == sorted(line["step"] for line in logged)
     assert logged[-1]["test/knn_top1"] == result["test"]["knn_top1"]
     assert logged[0]["test/knn_top1"] == result["untrained"]["knn_top1"]
@@ -89,6 +101,7 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
 
     from safetensors.torch import load_file
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     saved = load_file(tmp_path / "encoder.safetensors")
     assert all(torch.equal(saved[k], v) for k, v in weights(tmp_path).items() if not k.startswith("head."))
     curves = EventAccumulator(str(tmp_path / "tb")).Reload()
@@ -109,7 +122,7 @@ def test_done_is_shown_and_not_run_again(composed, tmp_path, stop_after, capsys)
 
 def test_other_settings_are_refused_with_the_keys_that_differ(composed, tmp_path):
     program.run(composed(*TINY, "epochs=1"), tmp_path)
-    with pytest.raises(Refusal, match=r"epochs: 1 -> 2; loss.temperature: 0.5 -> 0.2; temperature: 0.5 -> 0.2"):
+    with pytest.raises(ConfigError, match=r"epochs: 1 -> 2; loss.temperature: 0.5 -> 0.2; temperature: 0.5 -> 0.2"):
         program.run(composed(*TINY, "epochs=2", "temperature=0.2"), tmp_path)
 
 
@@ -120,10 +133,10 @@ def test_other_code_is_shown_and_never_resumed(composed, tmp_path, stop_after, m
     with pytest.raises(KeyboardInterrupt):
         program.run(cfg, tmp_path / "stopped")
     stop_after(None)
-    monkeypatch.setattr("contrastive.environment.code_hash", lambda _: "other")
+    monkeypatch.setattr("contrastive.run.environment.code_hash", lambda _: "other")
     program.run(cfg, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
-    with pytest.raises(Refusal, match="rerun=true"):
+    with pytest.raises(ConfigError, match="rerun=true"):
         program.run(cfg, tmp_path / "stopped")
 
 
@@ -131,7 +144,7 @@ def test_two_processes_never_share_a_directory(composed, tmp_path, monkeypatch):
     cfg = composed(*TINY, "epochs=1")
 
     def second(self, *_):
-        with pytest.raises(Refusal, match="another process"):
+        with pytest.raises(ConfigError, match="another process"):
             program.run(cfg, tmp_path)
         raise KeyboardInterrupt
 
@@ -150,15 +163,18 @@ def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_checkpoint(
         return (loss * float("nan") if len(calls) > 5 else loss, *rest)
 
     monkeypatch.setattr(Trainer, "step", broken)
-    with pytest.raises(Refusal, match="the loss became nan in epoch 2"):
+    with pytest.raises(ConfigError, match="the loss became nan in epoch 2"):
         program.run(composed(*TINY), tmp_path)
     assert torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)["epoch"] == 1
 
 
 def test_differing_ignores_what_changes_no_result():
     assert differing({"device": "cpu", "knn": {"every": 1}}, {"device": "cuda", "knn": {"every": 5}}) == []
-    assert differing({"a": {"b": 1}}, {"a": {}, "c": 2}) == ["a: (absent) -> {}", "a.b: 1 -> (absent)",
-                                                            "c: (absent) -> 2"]
+    assert differing({"a": {"b": 1}}, {"a": {}, "c": 2}) == [
+        "a: (absent) -> {}",
+        "a.b: 1 -> (absent)",
+        "c: (absent) -> 2",
+    ]
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):

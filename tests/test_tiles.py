@@ -3,20 +3,23 @@
 import pytest
 import torch
 
-from contrastive import pairs, tiles
-from contrastive.pairs import Pairs
-from contrastive.relation import other_image
-from contrastive.term import SupervisedLoss, Term, TwoViewLoss
+from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
+from contrastive.pairs import pairs, tiles
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import other_image
 from contrastive.testing import build
 from contrastive.testing.conformance import inputs, prepared
-from contrastive.types import Share
+from contrastive.types import Shard
 from tests.test_conformance import TERMS
 
-PER_ANCHOR = [name for group, name in TERMS if group == "loss"
-              and isinstance(build(group, name), TwoViewLoss | SupervisedLoss)]
+PER_ANCHOR = [
+    name
+    for group, name in TERMS
+    if group == "loss" and isinstance(build(group, name), SelfSupervisedLoss | SupervisedContrastiveLoss)
+]
 
 
-def value_and_gradient(loss: Term, *batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def value_and_gradient(loss: Loss, *batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     z, label, bias = batch
     z = z.clone().requires_grad_()
     value = loss(z, label, bias)
@@ -70,6 +73,6 @@ def test_shares_sum_to_the_whole(group, name, views, tiled):
         if in_tiles:
             tiled()
         free = z.clone().requires_grad_()
-        shares = [loss(free, label, bias, Share(rank, 3)) for rank in range(3)]
+        shares = [loss(free, label, bias, Shard(rank, 3)) for rank in range(3)]
         value = torch.stack(shares).sum()
         torch.testing.assert_close((value.detach(), torch.autograd.grad(value, free)[0]), whole, rtol=1e-10, atol=1e-12)

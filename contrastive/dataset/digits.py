@@ -1,7 +1,7 @@
 """The embedded default: scikit-learn's bundled digits, so that the program always has something real to run on."""
 
-from contrastive.embedded import load_digits
-from contrastive.split import channel_stats, name_splits, stratified
+from contrastive.dataset._sklearn import load_digits
+from contrastive.dataset._splits import channel_stats, name_splits, stratified
 from contrastive.types import Data, Split
 
 TEST_SHARE = 0.2
@@ -14,10 +14,15 @@ def digits(*, size: int, hold_out: bool) -> Data:
     three channels; hold_out leaves the validation tenth out of `pretrain`.
 
     Raises:
-        Refusal: size below 8, or scikit-learn is not installed.
+        ConfigError: size below 8, or scikit-learn is not installed.
     """
     image, label = load_digits(size)
     everything = Split(image[:, None].repeat(1, 3, 1, 1), label)
     train, test = stratified(label, TEST_SHARE, 0, "digits test")
-    return name_splits(everything[train], everything[test], classes=tuple("0123456789"), hold_out=hold_out,
-                       stats=channel_stats(everything.image[train]))
+    return name_splits(
+        everything[train],
+        everything[test],
+        classes=tuple("0123456789"),
+        hold_out=hold_out,
+        stats=channel_stats(everything.image[train]),
+    )

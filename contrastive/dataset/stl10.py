@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.datasets import STL10
 
-from contrastive.download import fetch
-from contrastive.refusal import require
-from contrastive.split import name_splits
+from contrastive.dataset._download import fetch
+from contrastive.dataset._splits import name_splits
+from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 
 MEAN, STD = (0.4408, 0.4279, 0.3867), (0.2682, 0.2610, 0.2686)
@@ -22,9 +22,10 @@ def stl10(*, root: str, size: int, hold_out: bool) -> Data:
     hold_out leaves the validation tenth of the labeled images out of `pretrain`.
 
     Raises:
-        Refusal: it is not there and cannot be downloaded, or size is out of range.
+        ConfigError: it is not there and cannot be downloaded, or size is out of range.
     """
-    require(8 <= size <= 96, f"dataset.size must lie in [8, 96], got {size}: try dataset.size=96")
+    if not 8 <= size <= 96:
+        raise ConfigError(f"dataset.size must lie in [8, 96], got {size}: try dataset.size=96")
     splits = []
     for name in ("train+unlabeled", "test"):
         raw = fetch(STL10, "stl10_binary.tar.gz", root, split=name)
@@ -36,6 +37,8 @@ def _shrink(image: Tensor, size: int) -> Tensor:
     """uint8 (N, 3, 96, 96) → uint8 (N, 3, size, size)."""
     if size == image.shape[-1]:
         return image
-    parts = [F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True).round().to(torch.uint8)
-             for part in image.split(CHUNK)]
+    parts = [
+        F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True).round().to(torch.uint8)
+        for part in image.split(CHUNK)
+    ]
     return torch.cat(parts)

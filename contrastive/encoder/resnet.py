@@ -3,10 +3,13 @@
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
-from contrastive.refusal import require
+from contrastive.errors import ConfigError
 
 DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
-    18: (BasicBlock, (2, 2, 2, 2)), 34: (BasicBlock, (3, 4, 6, 3)), 50: (Bottleneck, (3, 4, 6, 3))}
+    18: (BasicBlock, (2, 2, 2, 2)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+}
 STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
 
 
@@ -25,9 +28,12 @@ class ResNet(nn.Module):
 
     def __init__(self, *, depth: int, width: int, stem: str) -> None:
         super().__init__()
-        require(depth in DEPTHS, f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
-        require(width >= 1, f"encoder.width must be at least 1, got {width}: try encoder.width=64")
-        require(stem in STEMS, f"encoder.stem must be one of {', '.join(STEMS)}, got {stem}: try encoder.stem=small")
+        if depth not in DEPTHS:
+            raise ConfigError(f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
+        if not width >= 1:
+            raise ConfigError(f"encoder.width must be at least 1, got {width}: try encoder.width=64")
+        if stem not in STEMS:
+            raise ConfigError(f"encoder.stem must be one of {', '.join(STEMS)}, got {stem}: try encoder.stem=small")
         block, counts = DEPTHS[depth]
         kernel, stride = STEMS[stem]
         self.conv1 = nn.Conv2d(3, width, kernel, stride, padding=kernel // 2, bias=False)
@@ -41,8 +47,10 @@ class ResNet(nn.Module):
                 stride = 2 if i > 0 and j == 0 else 1
                 shortcut = None
                 if stride > 1 or channels != planes * block.expansion:
-                    shortcut = nn.Sequential(nn.Conv2d(channels, planes * block.expansion, 1, stride, bias=False),
-                                             nn.BatchNorm2d(planes * block.expansion))
+                    shortcut = nn.Sequential(
+                        nn.Conv2d(channels, planes * block.expansion, 1, stride, bias=False),
+                        nn.BatchNorm2d(planes * block.expansion),
+                    )
                 stage.append(block(channels, planes, stride, shortcut))
                 channels = planes * block.expansion
             stages.append(nn.Sequential(*stage))

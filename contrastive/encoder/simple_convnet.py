@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from contrastive.refusal import require
+from contrastive.errors import ConfigError
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -20,15 +20,22 @@ class SimpleConvNet(nn.Module):
 
     def __init__(self, *, width: int, kernel_size: int, last: str) -> None:
         super().__init__()
-        require(width >= 1, f"encoder.width must be at least 1, got {width}: try encoder.width=16")
-        require(kernel_size % 2 == 1, f"encoder.kernel_size must be odd, got {kernel_size}: try encoder.kernel_size=7")
-        require(last in ACTIVATIONS, f"encoder.last must be one of {', '.join(ACTIVATIONS)}, got {last}: "
-                                     "try encoder.last=tanh")
+        if not width >= 1:
+            raise ConfigError(f"encoder.width must be at least 1, got {width}: try encoder.width=16")
+        if kernel_size % 2 != 1:
+            raise ConfigError(f"encoder.kernel_size must be odd, got {kernel_size}: try encoder.kernel_size=7")
+        if last not in ACTIVATIONS:
+            raise ConfigError(
+                f"encoder.last must be one of {', '.join(ACTIVATIONS)}, got {last}: try encoder.last=tanh"
+            )
         layers: list[nn.Module] = []
         channels = 3
         for i in range(4):
-            layers += [nn.Conv2d(channels, width * 2**i, kernel_size, padding=kernel_size // 2),
-                       nn.BatchNorm2d(width * 2**i), ACTIVATIONS["relu" if i < 3 else last]()]
+            layers += [
+                nn.Conv2d(channels, width * 2**i, kernel_size, padding=kernel_size // 2),
+                nn.BatchNorm2d(width * 2**i),
+                ACTIVATIONS["relu" if i < 3 else last](),
+            ]
             channels = width * 2**i
         self.layers = nn.Sequential(*layers)
         self.dim = channels

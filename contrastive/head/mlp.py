@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from contrastive.refusal import require
+from contrastive.errors import ConfigError
 
 
 class MLP(nn.Sequential):
@@ -15,9 +15,15 @@ class MLP(nn.Sequential):
     """
 
     def __init__(self, *, in_dim: int, hidden_dim: int | None, out_dim: int) -> None:
-        require(out_dim >= 1 and (hidden_dim is None or hidden_dim >= 1),
-                f"head dimensions must be at least 1, got {hidden_dim} and {out_dim}: try head.out_dim=128")
+        if not out_dim >= 1 or (hidden_dim is not None and not hidden_dim >= 1):
+            raise ConfigError(
+                f"head dimensions must be at least 1, got {hidden_dim} and {out_dim}: try head.out_dim=128"
+            )
         hidden_dim = hidden_dim or in_dim
-        super().__init__(nn.Linear(in_dim, hidden_dim, bias=False), nn.BatchNorm1d(hidden_dim), nn.ReLU(inplace=True),
-                         nn.Linear(hidden_dim, out_dim))
+        super().__init__(
+            nn.Linear(in_dim, hidden_dim, bias=False),
+            nn.BatchNorm1d(hidden_dim),
+            nn.ReLU(inplace=True),
+            nn.Linear(hidden_dim, out_dim),
+        )
         self.dim = out_dim

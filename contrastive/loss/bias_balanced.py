@@ -4,23 +4,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.term import Term
+from contrastive.loss.base import Loss
 from contrastive.types import Split
 
 TINY = 1e-9
 
 
-class BiasBalanced(Term):
+class BiasBalanced(Loss):
     """Cross-entropy of logits + log(p(y|b) + 1e-9) (Hong & Yang 2021, eq. 8): the prior of each bias is taken out.
 
     p(y|b) are the training counts by bias; at test time the plain logits are used. Until `prepare` has counted, the
     prior is uniform, which is cross-entropy.
     """
 
-    reads = "logits"
+    input = "logits"
     needs_label = True
     needs_bias = True
-    not_invariant_to = {"scale": "logits are not normalised"}
+    exempt_from = {"scale": "logits are not normalized"}
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,14 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs
-from contrastive.relation import any_other, conflicting_positive
-from contrastive.term import SupervisedLoss
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import any_other, conflicting_positive
 
 TINY = 1e-9
 
 
-class BiasContrastive(SupervisedLoss):
+class BiasContrastive(SupervisedContrastiveLoss):
     """SupCon whose positives share the class but not the bias (Hong & Yang 2021, eq. 4).
 
         L_i = log( Σ_{a≠i} e^{s_a} + 1e-9 e^{1/t} ) - mean_{p: y_p = y_i, b_p ≠ b_i} s_p
@@ -23,7 +23,7 @@ class BiasContrastive(SupervisedLoss):
         temperature: t > 0 (0.07 in the paper).
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
     needs_bias = True

@@ -2,20 +2,20 @@
 
 from torch import Tensor
 
-from contrastive.estimators import (
+from contrastive.errors import ConfigError
+from contrastive.loss._debiased import (
     Estimate,
     NegativeMass,
     check_debiased_positive,
     debiased_negatives,
     debiased_positive,
 )
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
-from contrastive.refusal import require
-from contrastive.relation import other_class, other_image
-from contrastive.term import TwoViewLoss
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs, check_tau_plus, log_mean_exp
+from contrastive.pairs.relations import other_class, other_image
 
 
-class Combination(TwoViewLoss):
+class Combination(SelfSupervisedLoss):
     """α L_neg + (1 - α) L_pos: DebiasedNeg and DebiasedPos on the same pairs.
 
     In the code of Troeshestova & Isachenko 2023, though their command line cannot reach it; not in the paper.
@@ -25,14 +25,16 @@ class Combination(TwoViewLoss):
         aggregation, drop_false_negatives: as in both losses.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, temperature: float, tau_plus: float, alpha: float, aggregation: str,
-                 drop_false_negatives: bool) -> None:
+    def __init__(
+        self, *, temperature: float, tau_plus: float, alpha: float, aggregation: str, drop_false_negatives: bool
+    ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, zero=False)
-        require(0 <= alpha <= 1, f"alpha must lie in [0, 1], got {alpha}: try loss.alpha=0.5")
+        if not 0 <= alpha <= 1:
+            raise ConfigError(f"alpha must lie in [0, 1], got {alpha}: try loss.alpha=0.5")
         self.tau_plus = tau_plus
         self.alpha = alpha
 
@@ -50,9 +52,12 @@ class Combination(TwoViewLoss):
         n, oracle = 2 * pairs.n_images - 2, self.drop_false_negatives
         mass = pairs.log_sum_exp(other_class if oracle else other_image)
         positive = log_mean_exp(pairs.positives)
-        return (debiased_negatives(mass, positive, n=n, tau_plus=self.tau_plus, temperature=self.temperature),
-                debiased_positive(mass, positive, own=not oracle, n=n, tau_plus=self.tau_plus,
-                                  temperature=self.temperature))
+        return (
+            debiased_negatives(mass, positive, n=n, tau_plus=self.tau_plus, temperature=self.temperature),
+            debiased_positive(
+                mass, positive, own=not oracle, n=n, tau_plus=self.tau_plus, temperature=self.temperature
+            ),
+        )
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         mass, floor = self.estimates(pairs)[0]

@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 
 
-class ContrastiveMargin(Term):
+class ContrastiveMargin(Loss):
     """Pull a class together, push others beyond a margin (Hadsell et al. 2006, eq. 4, without its halves).
 
         L = mean_{i<j} [ d² if y_i = y_j else relu(margin - d)² ],   d = |z_i - z_j| on the unit sphere
@@ -19,14 +19,15 @@ class ContrastiveMargin(Term):
         margin: above 0, in distances.
 
     Raises:
-        Refusal: a margin of 0 or below.
+        ConfigError: a margin of 0 or below.
     """
 
     needs_label = True
 
     def __init__(self, *, margin: float) -> None:
         super().__init__()
-        require(margin > 0, f"margin must be above 0, got {margin}: try loss.margin=0.2")
+        if not margin > 0:
+            raise ConfigError(f"margin must be above 0, got {margin}: try loss.margin=0.2")
         self.margin = margin
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -3,15 +3,15 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.term import Term
+from contrastive.loss.base import Loss
 
 
-class CrossEntropy(Term):
+class CrossEntropy(Loss):
     """Softmax cross-entropy of the logits (B, V, C), mean over images and views: the supervised baseline."""
 
-    reads = "logits"
+    input = "logits"
     needs_label = True
-    not_invariant_to = {"scale": "logits are not normalised"}
+    exempt_from = {"scale": "logits are not normalized"}
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
         assert label is not None

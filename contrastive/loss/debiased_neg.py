@@ -2,13 +2,13 @@
 
 from torch import Tensor
 
-from contrastive.estimators import NegativeMass, debiased_negatives
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
-from contrastive.relation import other_class, other_image
-from contrastive.term import TwoViewLoss
+from contrastive.loss._debiased import NegativeMass, debiased_negatives
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs, check_tau_plus, log_mean_exp
+from contrastive.pairs.relations import other_class, other_image
 
 
-class DebiasedNeg(TwoViewLoss):
+class DebiasedNeg(SelfSupervisedLoss):
     """NT-Xent with an estimate of the true negatives' mass (Chuang et al. 2020, eqs. 7 and 8).
 
         g   = max( (mean_j e^{s_j} - τ⁺ mean_m e^{v_m}) / (1 - τ⁺),  e^{-1/t} )
@@ -24,7 +24,7 @@ class DebiasedNeg(TwoViewLoss):
         drop_false_negatives: the oracle; N is not reduced, as in the authors' code. Needs labels.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
 
     The authors' code forms e^{s} directly and overflows in float32 below t = 1/88.
     """
@@ -40,8 +40,13 @@ class DebiasedNeg(TwoViewLoss):
 
     def estimate(self, pairs: Pairs) -> NegativeMass:
         mass = pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
-        return debiased_negatives(mass, log_mean_exp(pairs.positives), n=2 * pairs.n_images - 2,
-                                  tau_plus=self.tau_plus, temperature=self.temperature)
+        return debiased_negatives(
+            mass,
+            log_mean_exp(pairs.positives),
+            n=2 * pairs.n_images - 2,
+            tau_plus=self.tau_plus,
+            temperature=self.temperature,
+        )
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         mass, floor = self.estimate(pairs)

@@ -5,16 +5,16 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.estimators import Estimate, check_debiased_positive, debiased_positive
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
-from contrastive.refusal import require
-from contrastive.relation import other_class, other_image, same_class
-from contrastive.term import TwoViewLoss
+from contrastive.errors import ConfigError
+from contrastive.loss._debiased import Estimate, check_debiased_positive, debiased_positive
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs, check_tau_plus, log_mean_exp
+from contrastive.pairs.relations import other_class, other_image, same_class
 
 SEMANTICS = ("paper", "released")
 
 
-class DebiasedPos(TwoViewLoss):
+class DebiasedPos(SelfSupervisedLoss):
     """NT-Xent whose positives are debiased (Troeshestova & Isachenko 2023, eqs. 12, 15 and 16).
 
     With S = Σ_j e^{s_j} over the N = 2B - 2 negatives, p = log mean_m e^{v_m} over the M positives, c = 1/t the
@@ -38,22 +38,25 @@ class DebiasedPos(TwoViewLoss):
             the anchor itself out of P; `released` keeps both there and only thins S in P⁻.
 
     Raises:
-        Refusal: an argument out of range, or V > 2 with released pos_grouping.
+        ConfigError: an argument out of range, or V > 2 with released pos_grouping.
     """
 
-    def __init__(self, *, temperature: float, tau_plus: float, aggregation: str, semantics: str,
-                 drop_false_negatives: bool) -> None:
+    def __init__(
+        self, *, temperature: float, tau_plus: float, aggregation: str, semantics: str, drop_false_negatives: bool
+    ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, zero=False)
-        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
-                                        "try loss.semantics=paper")
+        if semantics not in SEMANTICS:
+            raise ConfigError(
+                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try loss.semantics=paper"
+            )
         self.tau_plus = tau_plus
         self.semantics = semantics
 
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
-        require(n_views == 2 or self.aggregation == "loss_combination" or self.semantics == "paper",
-                "DebiasedPos released code groups no positives: try loss.semantics=paper")
+        if n_views != 2 and self.aggregation != "loss_combination" and self.semantics != "paper":
+            raise ConfigError("DebiasedPos released code groups no positives: try loss.semantics=paper")
 
     def check_config(self, *, batch_size: int) -> None:
         if self.semantics == "paper":
@@ -67,8 +70,14 @@ class DebiasedPos(TwoViewLoss):
         n, oracle = 2 * pairs.n_images - 2, self.drop_false_negatives
         mass = pairs.log_sum_exp(other_class if oracle else other_image)
         if self.semantics == "paper":
-            return debiased_positive(mass, log_mean_exp(pairs.positives), own=not oracle, n=n, tau_plus=self.tau_plus,
-                                     temperature=self.temperature)
+            return debiased_positive(
+                mass,
+                log_mean_exp(pairs.positives),
+                own=not oracle,
+                n=n,
+                tau_plus=self.tau_plus,
+                temperature=self.temperature,
+            )
         mate = pairs.positives[:, 0]
         numerator = torch.logaddexp(mate, torch.full_like(mate, 1 / self.temperature))
         numerator = torch.logaddexp(numerator, math.log(self.tau_plus) + mass)

@@ -5,16 +5,16 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs
-from contrastive.refusal import require
-from contrastive.relation import different_class, positive
-from contrastive.term import SupervisedLoss
+from contrastive.errors import ConfigError
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import different_class, positive
 
 SEMANTICS = ("paper", "released")
 BASE_TEMPERATURE, TINY = 0.07, 1e-6  # both hidden in the released code
 
 
-class EpsSupCon(SupervisedLoss):
+class EpsSupCon(SupervisedContrastiveLoss):
     """All positives in one denominator, beaten by a margin (Barbano et al. 2023, eq. 13).
 
         L_i = log( Σ_p e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - mean_p s_p
@@ -26,14 +26,17 @@ class EpsSupCon(SupervisedLoss):
         semantics: `paper`, as above; `released` multiplies by t / 0.07 and adds 1e-6 e^{1/t} to the denominator.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
     def __init__(self, *, temperature: float, epsilon: float, semantics: str) -> None:
         super().__init__(temperature=temperature)
-        require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
-        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
-                                        "try loss.semantics=paper")
+        if not epsilon >= 0:
+            raise ConfigError(f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
+        if semantics not in SEMANTICS:
+            raise ConfigError(
+                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try loss.semantics=paper"
+            )
         self.epsilon = epsilon
         self.semantics = semantics
 

@@ -6,16 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import Pairs
-from contrastive.refusal import require
-from contrastive.relation import different_class, positive
-from contrastive.term import SupervisedLoss
+from contrastive.errors import ConfigError
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import different_class, positive
 
 FORMS, SEMANTICS = ("out", "in"), ("paper", "released")
 BASE_TEMPERATURE, TINY = 0.07, 1e-6  # both hidden in the released code
 
 
-class EpsSupInfoNCE(SupervisedLoss):
+class EpsSupInfoNCE(SupervisedContrastiveLoss):
     """Each positive against the negatives alone, beaten by a margin (Barbano et al. 2023, eq. 11).
 
         L_i = mean_p [ log( e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - s_p ] = mean_p softplus(A - s_p + ε) - ε
@@ -31,17 +31,21 @@ class EpsSupInfoNCE(SupervisedLoss):
             denominator.
 
     Raises:
-        Refusal: an argument out of range, or form `in` with semantics `paper`.
+        ConfigError: an argument out of range, or form `in` with semantics `paper`.
     """
 
     def __init__(self, *, temperature: float, epsilon: float, form: str, semantics: str) -> None:
         super().__init__(temperature=temperature)
-        require(epsilon >= 0, f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
-        require(form in FORMS, f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
-        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
-                                        "try loss.semantics=paper")
-        require(form == "out" or semantics == "released",
-                "eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
+        if not epsilon >= 0:
+            raise ConfigError(f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
+        if form not in FORMS:
+            raise ConfigError(f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
+        if semantics not in SEMANTICS:
+            raise ConfigError(
+                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try loss.semantics=paper"
+            )
+        if form != "out" and semantics != "released":
+            raise ConfigError("eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
         self.epsilon = epsilon
         self.form = form
         self.semantics = semantics

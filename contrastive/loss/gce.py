@@ -1,13 +1,13 @@
-"""Generalised cross-entropy, which trusts what it already knows."""
+"""Generalized cross-entropy, which trusts what it already knows."""
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 
 
-class GCE(Term):
+class GCE(Loss):
     """Cross-entropy weighted by q p_y^q, the weight held constant (Zhang & Sabuncu 2018, as used by Nam et al. 2020).
 
     Its gradient is that of (1 - p_y^q) / q, times q.
@@ -16,17 +16,21 @@ class GCE(Term):
         q: in (0, 1] (0.7 in the paper).
 
     Raises:
-        Refusal: q out of range.
+        ConfigError: q out of range.
     """
 
-    reads = "logits"
+    input = "logits"
     needs_label = True
-    not_invariant_to = {"scale": "logits are not normalised", "gradient": "the weight is held constant",
-                        "descent": "its gradient is that of another function, see above"}
+    exempt_from = {
+        "scale": "logits are not normalized",
+        "gradient": "the weight is held constant",
+        "descent": "its gradient is that of another function, see above",
+    }
 
     def __init__(self, *, q: float) -> None:
         super().__init__()
-        require(0 < q <= 1, f"q must lie in (0, 1], got {q}: try loss.q=0.7")
+        if not 0 < q <= 1:
+            raise ConfigError(f"q must lie in (0, 1], got {q}: try loss.q=0.7")
         self.q = q
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:

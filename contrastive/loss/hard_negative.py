@@ -4,14 +4,14 @@ import math
 
 from torch import Tensor
 
-from contrastive.estimators import NegativeMass, debiased_negatives
-from contrastive.pairs import Pairs, check_tau_plus, log_mean_exp
-from contrastive.refusal import require
-from contrastive.relation import other_class, other_image
-from contrastive.term import TwoViewLoss
+from contrastive.errors import ConfigError
+from contrastive.loss._debiased import NegativeMass, debiased_negatives
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs, check_tau_plus, log_mean_exp
+from contrastive.pairs.relations import other_class, other_image
 
 
-class HardNegative(TwoViewLoss):
+class HardNegative(SelfSupervisedLoss):
     """Debiased negatives reweighted by their hardness (Robinson et al. 2021, eq. 4).
 
         S_β = N Σ_j e^{(1+β) s_j} / Σ_j e^{β s_j}   in place of   S = Σ_j e^{s_j}
@@ -24,14 +24,16 @@ class HardNegative(TwoViewLoss):
         aggregation, drop_false_negatives: as in DebiasedNeg.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, temperature: float, tau_plus: float, beta: float, aggregation: str,
-                 drop_false_negatives: bool) -> None:
+    def __init__(
+        self, *, temperature: float, tau_plus: float, beta: float, aggregation: str, drop_false_negatives: bool
+    ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, zero=True)
-        require(beta >= 0, f"beta must be at least 0, got {beta}: try loss.beta=1.0")
+        if not beta >= 0:
+            raise ConfigError(f"beta must be at least 0, got {beta}: try loss.beta=1.0")
         self.tau_plus = tau_plus
         self.beta = beta
 
@@ -46,8 +48,9 @@ class HardNegative(TwoViewLoss):
         if self.beta > 0:
             weights = pairs.log_sum_exp(relation, self.beta)
             mass = mass - weights.masked_fill(weights == -math.inf, 0) + math.log(n)
-        return debiased_negatives(mass, log_mean_exp(pairs.positives), n=n, tau_plus=self.tau_plus,
-                                  temperature=self.temperature)
+        return debiased_negatives(
+            mass, log_mean_exp(pairs.positives), n=n, tau_plus=self.tau_plus, temperature=self.temperature
+        )
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         mass, floor = self.estimate(pairs)

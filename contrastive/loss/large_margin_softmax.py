@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 from contrastive.types import Split
 
 
-class LargeMarginSoftmax(Term):
+class LargeMarginSoftmax(Loss):
     """Cross-entropy whose target angle counts m times (Liu et al. 2016, eqs. 5 and 6).
 
         target logit |W_y| |x| ψ(θ_y),  ψ(θ) = (-1)^k cos(m θ) - 2k  on [kπ/m, (k+1)π/m]
@@ -22,16 +22,17 @@ class LargeMarginSoftmax(Term):
         m: a whole number of at least 1 (4 in the paper).
 
     Raises:
-        Refusal: m out of range.
+        ConfigError: m out of range.
     """
 
-    reads = "features"
+    input = "features"
     needs_label = True
-    not_invariant_to = {"scale": "the norm of the features counts"}
+    exempt_from = {"scale": "the norm of the features counts"}
 
     def __init__(self, *, m: int) -> None:
         super().__init__()
-        require(isinstance(m, int) and m >= 1, f"m must be a whole number of at least 1, got {m}: try loss.m=4")
+        if not isinstance(m, int) or not m >= 1:
+            raise ConfigError(f"m must be a whole number of at least 1, got {m}: try loss.m=4")
         self.m = m
         self.weight: nn.Parameter | None = None  # (C, F), made by prepare
 

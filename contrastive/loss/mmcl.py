@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 
 
-class MMCL(Term):
+class MMCL(Loss):
     """Each image against the others as a kernel support-vector machine, solved in closed form (Shah et al. 2022).
 
     With K(x, y) = e^{-(2 - 2 x·y) / σ}, negatives a_1..a_B (view 0) and k_i = K(a, a_i):
@@ -20,20 +20,25 @@ class MMCL(Term):
         sigma: σ > 0, the kernel's width. C: upper bound of α, -1 = none. reg: added to the diagonal, above 0.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
 
     As the authors' CIFAR code (its closed-form solver). Memory grows with B³, time with B⁴: for batches of hundreds.
     """
 
     min_views = 2
-    not_invariant_to = {"view order": "the machines are trained on view 0",
-                        "gradient": "the machines' weights are held constant"}
+    exempt_from = {
+        "view order": "the machines are trained on view 0",
+        "gradient": "the machines' weights are held constant",
+    }
 
     def __init__(self, *, sigma: float, C: float, reg: float) -> None:
         super().__init__()
-        require(sigma > 0, f"sigma must be above 0, got {sigma}: try loss.sigma=2.0")
-        require(C > 0 or C == -1, f"C must be above 0, or -1 for no bound, got {C}: try loss.C=-1")
-        require(reg > 0, f"reg must be above 0, got {reg}: try loss.reg=0.1")
+        if not sigma > 0:
+            raise ConfigError(f"sigma must be above 0, got {sigma}: try loss.sigma=2.0")
+        if not C > 0 and C != -1:
+            raise ConfigError(f"C must be above 0, or -1 for no bound, got {C}: try loss.C=-1")
+        if not reg > 0:
+            raise ConfigError(f"reg must be above 0, got {reg}: try loss.reg=0.1")
         self.sigma, self.C, self.reg = sigma, C, reg
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:

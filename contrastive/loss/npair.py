@@ -4,20 +4,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.term import Term
+from contrastive.loss.base import Loss
 
 
-class NPair(Term):
+class NPair(Loss):
     """Pick each image's positive out of those of all images, without a temperature (Sohn 2016, eq. 7).
 
         L = mean_i log( 1 + Σ_{j≠i} e^{a_i·p_j - a_i·p_i} )
 
-    with anchors a (view 0) and positives p (view 1), normalised here as in SimCLR's comparison; the paper penalises
+    with anchors a (view 0) and positives p (view 1), normalized here as in SimCLR's comparison; the paper penalizes
     their norm instead. Further views are not used.
     """
 
     min_views = 2
-    not_invariant_to = {"view order": "only view 0 holds anchors"}
+    exempt_from = {"view order": "only view 0 holds anchors"}
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
         z = F.normalize(z, dim=-1)

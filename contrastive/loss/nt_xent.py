@@ -3,13 +3,13 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs import Pairs
-from contrastive.refusal import require
-from contrastive.relation import other_class, other_image
-from contrastive.term import TwoViewLoss
+from contrastive.errors import ConfigError
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import other_class, other_image
 
 
-class NTXent(TwoViewLoss):
+class NTXent(SelfSupervisedLoss):
     """Pick the anchor's mate out of all views of the batch (Chen et al. 2020, eq. 1).
 
         L_i = -log( e^{s+} / (e^{s+} + Σ_j e^{s_j}) ) = softplus(log Σ_j e^{s_j} - s+)
@@ -23,7 +23,7 @@ class NTXent(TwoViewLoss):
         drop_false_negatives: needs labels.
 
     Raises:
-        Refusal: an argument out of range, or V > 2 with pos_grouping.
+        ConfigError: an argument out of range, or V > 2 with pos_grouping.
 
     The authors' TensorFlow code sums its two halves (2 × this); SupContrast multiplies by t / 0.07. Ours does neither.
     """
@@ -34,5 +34,5 @@ class NTXent(TwoViewLoss):
 
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
-        require(n_views == 2 or self.aggregation == "loss_combination",
-                "NTXent has no positive term to group: try loss.aggregation=loss_combination")
+        if n_views != 2 and self.aggregation != "loss_combination":
+            raise ConfigError("NTXent has no positive term to group: try loss.aggregation=loss_combination")

@@ -5,15 +5,15 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.pairs import Pairs
-from contrastive.refusal import require
-from contrastive.relation import any_other, positive
-from contrastive.term import SupervisedLoss
+from contrastive.errors import ConfigError
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import any_other, positive
 
 FORMS = ("out", "in")
 
 
-class SupCon(SupervisedLoss):
+class SupCon(SupervisedContrastiveLoss):
     """Every image of the anchor's class is a positive (Khosla et al. 2020, eqs. 2 and 3).
 
         out: L_i = lse_{a≠i} s_a - mean_p s_p        in: L_i = lse_{a≠i} s_a - (lse_p s_p - log |P|)
@@ -24,14 +24,15 @@ class SupCon(SupervisedLoss):
         temperature: t > 0. form: `out` (the paper's choice) or `in`.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
 
     The authors' code has only `out` and multiplies by t / 0.07.
     """
 
     def __init__(self, *, temperature: float, form: str) -> None:
         super().__init__(temperature=temperature)
-        require(form in FORMS, f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
+        if form not in FORMS:
+            raise ConfigError(f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
         self.form = form
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

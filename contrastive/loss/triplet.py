@@ -3,11 +3,11 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 
 
-class Triplet(Term):
+class Triplet(Loss):
     """The mate must be nearer than another image, by a margin (Schroff et al. 2015, eq. 3).
 
         L = mean_i relu( |a_i - p_i|² - |a_i - n_i|² + margin )
@@ -18,15 +18,16 @@ class Triplet(Term):
         margin: at least 0, in squared distances (0.2 in the paper).
 
     Raises:
-        Refusal: a negative margin.
+        ConfigError: a negative margin.
     """
 
     min_views = 2
-    not_invariant_to = {"image order": "the negative is the next image", "view order": "only view 0 holds anchors"}
+    exempt_from = {"image order": "the negative is the next image", "view order": "only view 0 holds anchors"}
 
     def __init__(self, *, margin: float) -> None:
         super().__init__()
-        require(margin >= 0, f"margin must be at least 0, got {margin}: try loss.margin=0.2")
+        if not margin >= 0:
+            raise ConfigError(f"margin must be at least 0, got {margin}: try loss.margin=0.2")
         self.margin = margin
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from contrastive.refusal import require
+from contrastive.errors import ConfigError
 
 
 class LARS(Optimizer):
@@ -23,18 +23,25 @@ class LARS(Optimizer):
         trust: the coefficient η (0.001).
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, params: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, trust: float,
-                 nesterov: bool) -> None:
-        require(lr >= 0, f"optimizer.lr must be at least 0, got {lr}: try optimizer.lr=1.0")
-        require(0 <= momentum < 1, f"optimizer.momentum must lie in [0, 1), got {momentum}: try optimizer.momentum=0.9")
-        require(weight_decay >= 0, f"optimizer.weight_decay must be at least 0, got {weight_decay}: "
-                                   "try optimizer.weight_decay=1e-4")
-        require(trust > 0, f"optimizer.trust must be above 0, got {trust}: try optimizer.trust=0.001")
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust,
-                                  "nesterov": nesterov})
+    def __init__(
+        self, params: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, trust: float, nesterov: bool
+    ) -> None:
+        if not lr >= 0:
+            raise ConfigError(f"optimizer.lr must be at least 0, got {lr}: try optimizer.lr=1.0")
+        if not 0 <= momentum < 1:
+            raise ConfigError(f"optimizer.momentum must lie in [0, 1), got {momentum}: try optimizer.momentum=0.9")
+        if not weight_decay >= 0:
+            raise ConfigError(
+                f"optimizer.weight_decay must be at least 0, got {weight_decay}: try optimizer.weight_decay=1e-4"
+            )
+        if not trust > 0:
+            raise ConfigError(f"optimizer.trust must be above 0, got {trust}: try optimizer.trust=0.001")
+        super().__init__(
+            params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "nesterov": nesterov}
+        )
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:  # type: ignore[override]

@@ -4,14 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 from contrastive.types import Split
 
 SEMANTICS = ("paper", "released")
 
 
-class EnD(Term):
+class EnD(Loss):
     """alpha · R_perp + beta · R_par on unit features (Tartaglione et al. 2021, eqs. 5 and 7).
 
         R_perp = Σ_b |Σ_{i>j: b_i=b_j=b} z_i·z_j| / (number of pairs of equal bias)
@@ -24,23 +24,28 @@ class EnD(Term):
         semantics: `paper` takes all pairs of R_par; `released` only those with b_i < b_j, about half of them.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
-    reads = "features"
+    input = "features"
     needs_label = True
     needs_bias = True
 
     def __init__(self, *, alpha: float, beta: float, semantics: str) -> None:
         super().__init__()
-        require(alpha >= 0 and beta >= 0, f"alpha and beta must be at least 0, got {alpha} and {beta}: "
-                                          "try regularizer.alpha=1.0 regularizer.beta=1.0")
-        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
-                                        "try regularizer.semantics=paper")
+        if not alpha >= 0 or not beta >= 0:
+            raise ConfigError(
+                f"alpha and beta must be at least 0, got {alpha} and {beta}: "
+                "try regularizer.alpha=1.0 regularizer.beta=1.0"
+            )
+        if semantics not in SEMANTICS:
+            raise ConfigError(
+                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try regularizer.semantics=paper"
+            )
         self.alpha, self.beta, self.semantics = alpha, beta, semantics
         self.n_biases = 0  # known from `prepare` on, so that no step has to ask the device
         if semantics == "released":
-            self.not_invariant_to = {"image order": "which half of the pairs is kept depends on it"}
+            self.exempt_from = {"image order": "which half of the pairs is kept depends on it"}
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         assert train.bias is not None

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 
 SEMANTICS = ("paper", "released")
 VARIANCE_FLOOR = 1e-6
@@ -46,7 +46,7 @@ def gaussian_kl(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return torch.where((first.sum() > 1) & (second.sum() > 1), value, 0)
 
 
-class FairKL(Term):
+class FairKL(Loss):
     """weight · R with R = KL( aligned positives ‖ conflicting positives ) (Barbano et al. 2023, eq. 17).
 
     Similarities are cosines of the features, pooled over the batch; every view is a sample. A batch with fewer than
@@ -60,18 +60,21 @@ class FairKL(Term):
         kld: weight of the deviations in `released`; unused in `paper`.
 
     Raises:
-        Refusal: an argument out of range.
+        ConfigError: an argument out of range.
     """
 
-    reads = "features"
+    input = "features"
     needs_label = True
     needs_bias = True
 
     def __init__(self, *, weight: float, semantics: str, kld: float) -> None:
         super().__init__()
-        require(weight >= 0, f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
-        require(semantics in SEMANTICS, f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: "
-                                        "try regularizer.semantics=paper")
+        if not weight >= 0:
+            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
+        if semantics not in SEMANTICS:
+            raise ConfigError(
+                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try regularizer.semantics=paper"
+            )
         self.weight, self.semantics, self.kld = weight, semantics, kld
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.refusal import require
-from contrastive.term import Term
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
 from contrastive.types import Split
 
 REVERSAL = 0.1  # the authors' factor on the reversed gradient
@@ -32,7 +32,7 @@ def negative_entropy(logits: Tensor) -> Tensor:
     return (log_q.exp() * log_q).sum(1).mean()
 
 
-class LNL(Term):
+class LNL(Loss):
     """weight · Σ q log q + cross-entropy of a bias classifier behind a reversed gradient (Kim et al. 2019, eqs. 4-6).
 
     q is the classifier's guess of the bias from the features. The encoder is asked to make q uniform and, through the
@@ -43,17 +43,21 @@ class LNL(Term):
         weight: of the entropy, at least 0 (0.01 in the paper, 1 in Hong & Yang 2021).
 
     Raises:
-        Refusal: a negative weight.
+        ConfigError: a negative weight.
     """
 
-    reads = "features"
+    input = "features"
     needs_bias = True
-    not_invariant_to = {"scale": "the adversary reads plain features", "gradient": "it is reversed on purpose",
-                        "descent": "the adversary's loss is to rise"}
+    exempt_from = {
+        "scale": "the adversary reads plain features",
+        "gradient": "it is reversed on purpose",
+        "descent": "the adversary's loss is to rise",
+    }
 
     def __init__(self, *, weight: float) -> None:
         super().__init__()
-        require(weight >= 0, f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
+        if not weight >= 0:
+            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
         self.weight = weight
         self.adversary: nn.Linear | None = None  # made by prepare
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from contrastive.program.settings import FREE, flatten
 from contrastive.report.sweep import Job, table
-from contrastive.settings import FREE, flatten
 
 
 def jobs(folders: list[Path]) -> list[Job]:
@@ -19,9 +19,14 @@ def jobs(folders: list[Path]) -> list[Job]:
     configs = [flatten(yaml.safe_load((path / "config.yaml").read_text())) for path in paths]
     keys = sorted({key for config in configs for key in config if key not in FREE})
     told = [key for key in keys if len({str(config[key]) for config in configs if key in config}) > 1]
-    return [Job([word(key, config[key]) for key in told if key in config], path,
-                json.loads((path / "result.json").read_text()))
-            for path, config in zip(paths, configs, strict=True)]
+    return [
+        Job(
+            [word(key, config[key]) for key in told if key in config],
+            path,
+            json.loads((path / "result.json").read_text()),
+        )
+        for path, config in zip(paths, configs, strict=True)
+    ]
 
 
 def word(key: str, value: object) -> str:
@@ -34,8 +39,10 @@ def word(key: str, value: object) -> str:
 def main(words: list[str]) -> int:
     found = jobs([Path(word) for word in words])
     if not found:
-        print(f"no finished run under {', '.join(words) or 'no folder'}: try python -m contrastive.report outputs",
-              file=sys.stderr)
+        print(
+            f"no finished run under {', '.join(words) or 'no folder'}: try python -m contrastive.report outputs",
+            file=sys.stderr,
+        )
         return 2
     print(table(found))
     return 0

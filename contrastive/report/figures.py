@@ -18,6 +18,7 @@ def draw(runs: dict[str, Path], key: str, title: str, out: Path) -> None:
         ValueError: a run never logged the metric.
     """
     import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 

@@ -46,7 +46,13 @@ def table(jobs: list[Job]) -> str:
     for group, members in groups.items():
         done = [job.result for job in members if job.result]
         cells = [spread([result["test"][key] for result in done if key in result["test"]]) for key in COLUMNS]
-        rows.append([*group, *cells, spread([result["untrained"]["knn_top1"] for result in done]),
-                     str(sum(job.failure is not None for job in members) or "")])
+        rows.append(
+            [
+                *group,
+                *cells,
+                spread([result["untrained"]["knn_top1"] for result in done]),
+                str(sum(job.failure is not None for job in members) or ""),
+            ]
+        )
     failures = [f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure]
     return "\n".join(["", "Test accuracy in percent, mean ± std over seeds (n):", grid(rows), *failures])

@@ -2,7 +2,7 @@
 
 import math
 
-from contrastive.refusal import require
+from contrastive.errors import ConfigError
 
 
 class Cosine:
@@ -15,9 +15,12 @@ class Cosine:
     """
 
     def __init__(self, *, warmup_epochs: float, final: float) -> None:
-        require(warmup_epochs >= 0, f"schedule.warmup_epochs must be at least 0, got {warmup_epochs}: "
-                                    "try schedule.warmup_epochs=10")
-        require(0 <= final <= 1, f"schedule.final must lie in [0, 1], got {final}: try schedule.final=0")
+        if not warmup_epochs >= 0:
+            raise ConfigError(
+                f"schedule.warmup_epochs must be at least 0, got {warmup_epochs}: try schedule.warmup_epochs=10"
+            )
+        if not 0 <= final <= 1:
+            raise ConfigError(f"schedule.final must lie in [0, 1], got {final}: try schedule.final=0")
         self.warmup_epochs = warmup_epochs
         self.final = final
 

@@ -1,6 +1,6 @@
 """A learning rate that falls in steps."""
 
-from contrastive.refusal import require
+from contrastive.errors import ConfigError
 
 
 class Step:
@@ -11,9 +11,12 @@ class Step:
     """
 
     def __init__(self, *, milestones: list[float], gamma: float) -> None:
-        require(sorted(milestones) == list(milestones) and all(m >= 0 for m in milestones),
-                f"schedule.milestones are rising epochs, got {milestones}: try schedule.milestones=[26,53]")
-        require(0 < gamma <= 1, f"schedule.gamma must lie in (0, 1], got {gamma}: try schedule.gamma=0.1")
+        if sorted(milestones) != list(milestones) or not all(m >= 0 for m in milestones):
+            raise ConfigError(
+                f"schedule.milestones are rising epochs, got {milestones}: try schedule.milestones=[26,53]"
+            )
+        if not 0 < gamma <= 1:
+            raise ConfigError(f"schedule.gamma must lie in (0, 1], got {gamma}: try schedule.gamma=0.1")
         self.milestones, self.gamma = milestones, gamma
 
     def __call__(self, epoch: float, epochs: int) -> float:

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from contrastive import pairs, tiles
-from contrastive.term import Term
+from contrastive.loss.base import Loss
+from contrastive.pairs import pairs, tiles
 from contrastive.types import Split
 
 CLASSES, BIASES, DIM = 3, 4, 6
 
 
-def check_loss(loss: Term) -> None:
+def check_loss(loss: Loss) -> None:
     """Check that a loss keeps what every loss keeps.
 
-    Order of images, order of views and scale of z do not matter, except where `loss.not_invariant_to` says so and
+    Order of images, order of views and scale of z do not matter, except where `loss.exempt_from` says so and
     why; its gradient is right; float32 agrees with float64; value and gradient are finite at every temperature, in
     float32 and under bfloat16 autocast, for two images, one class only and classes all different; it is the same in
     tiles; and descending it on free embeddings lowers it.
@@ -36,17 +36,22 @@ def check_loss(loss: Term) -> None:
     _invariant(loss, "view order", value, loss(z.flip(1), label, bias))
     _invariant(loss, "scale", value, loss(3 * z, label, bias))
 
-    if "gradient" not in loss.not_invariant_to:
+    if "gradient" not in loss.exempt_from:
         free = z[:6].clone().requires_grad_()
         assert torch.autograd.gradcheck(lambda x: loss(x, label[:6], bias[:6]), (free,)), "the gradient is wrong"
     narrow = copy.deepcopy(loss).float()(z.float(), label, bias)
     torch.testing.assert_close(narrow.double(), value, rtol=1e-4, atol=1e-5, msg="float32 differs from float64")
 
     with in_tiles():
-        torch.testing.assert_close(loss(z, label, bias), value, rtol=1e-9, atol=1e-12,
-                                   msg="a large batch, in tiles, differs: is a relation not symmetric?")
+        torch.testing.assert_close(
+            loss(z, label, bias),
+            value,
+            rtol=1e-9,
+            atol=1e-12,
+            msg="a large batch, in tiles, differs: is a relation not symmetric?",
+        )
     _finite_everywhere(loss)
-    if "descent" not in loss.not_invariant_to:
+    if "descent" not in loss.exempt_from:
         _descends(loss, z, label, bias)
 
 
@@ -67,7 +72,7 @@ def inputs(n: int, views: int) -> tuple[Tensor, Tensor, Tensor]:
     return z, torch.arange(n) % CLASSES, torch.arange(n) // 2 % BIASES
 
 
-def prepared(loss: Term, label: Tensor, bias: Tensor) -> Term:
+def prepared(loss: Loss, label: Tensor, bias: Tensor) -> Loss:
     """The loss in float64 with what it takes from training data; z stands for the logits where it reads those."""
     torch.manual_seed(0)
     loss = copy.deepcopy(loss)
@@ -75,14 +80,14 @@ def prepared(loss: Term, label: Tensor, bias: Tensor) -> Term:
     return loss.double()
 
 
-def _invariant(loss: Term, to: str, value: Tensor, other: Tensor) -> None:
-    if to in loss.not_invariant_to:
-        assert loss.not_invariant_to[to], f"the loss gives no reason for depending on the {to}"
+def _invariant(loss: Loss, to: str, value: Tensor, other: Tensor) -> None:
+    if to in loss.exempt_from:
+        assert loss.exempt_from[to], f"the loss gives no reason for depending on the {to}"
         return
     torch.testing.assert_close(other, value, rtol=1e-9, atol=1e-12, msg=f"the loss depends on the {to}")
 
 
-def _finite_everywhere(loss: Term) -> None:
+def _finite_everywhere(loss: Loss) -> None:
     temperatures = (0.005, 0.01, 0.07, 0.5) if hasattr(loss, "temperature") else (None,)
     views = max(2, loss.min_views)
     for temperature in temperatures:
@@ -104,7 +109,7 @@ def _finite_everywhere(loss: Term) -> None:
                         assert gradient is None or gradient.isfinite().all(), f"the gradient is not finite at {where}"
 
 
-def _descends(loss: Term, z: Tensor, label: Tensor, bias: Tensor) -> None:
+def _descends(loss: Loss, z: Tensor, label: Tensor, bias: Tensor) -> None:
     free = z.clone().requires_grad_()
     optimizer = torch.optim.Adam([free], lr=0.01)
     first = loss(free, label, bias)

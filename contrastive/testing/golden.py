@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.metric.geometry import alignment, uniformity
+from contrastive.evaluator.alignment_uniformity import alignment, uniformity
+from contrastive.program.make import build
 from contrastive.regularizer.fairkl import gaussian_kl, masks
 from contrastive.regularizer.lnl import negative_entropy
-from contrastive.testing.build import build
 from contrastive.testing.inputs import integers, raw_inputs, u
 
 Case = dict[str, Any]
@@ -147,7 +147,7 @@ def run_case(case: Case) -> tuple[float, float]:
     """Evaluate one golden case in float64.
 
     Returns:
-        value: the loss; grad_raw: the Euclidean norm of its gradient with respect to the un-normalised inputs (for
+        value: the loss; grad_raw: the Euclidean norm of its gradient with respect to the un-normalized inputs (for
         kind `logits`, to the logits).
 
     Raises:
@@ -179,10 +179,16 @@ def check(case: Case) -> tuple[str, str]:
     seen = {"value": value.item(), "grad_raw_l2": gradient.norm().item()}
     if case["inputs"]["kind"] == "logits":
         i, c = torch.meshgrid(torch.arange(gradient.shape[0]), torch.arange(gradient.shape[2]), indexing="ij")
-        seen = {"value": value.item(), "grad_l2": gradient.norm().item(),
-                "grad_probe": (gradient[:, 0] * torch.cos((i + 2 * c).double())).sum().item()}
-    wrong = [f"{key} {x!r} instead of {case[key]!r}" for key, x in seen.items()
-             if case.get(key) is not None and not abs(x - case[key]) <= 1e-9 * abs(case[key]) + 1e-14]
+        seen = {
+            "value": value.item(),
+            "grad_l2": gradient.norm().item(),
+            "grad_probe": (gradient[:, 0] * torch.cos((i + 2 * c).double())).sum().item(),
+        }
+    wrong = [
+        f"{key} {x!r} instead of {case[key]!r}"
+        for key, x in seen.items()
+        if case.get(key) is not None and not abs(x - case[key]) <= 1e-9 * abs(case[key]) + 1e-14
+    ]
     if case.get("value") is None:  # the authors' code is not finite there; ours has to be
         wrong += [f"{key} is {x}" for key, x in seen.items() if not math.isfinite(x)]
     return ("failed", "; ".join(wrong)) if wrong else ("passed", "")
@@ -190,5 +196,8 @@ def check(case: Case) -> tuple[str, str]:
 
 def out_of_domain(case: Case) -> bool:
     """The adversarial inputs of kind flip, at a prior so small that a run is refused before it starts."""
-    return (case["loss"] == "debiased_pos" and case["inputs"]["kind"] == "flip"
-            and case["params"]["tau_plus"] * case["inputs"]["B"] < 0.5)
+    return (
+        case["loss"] == "debiased_pos"
+        and case["inputs"]["kind"] == "flip"
+        and case["params"]["tau_plus"] * case["inputs"]["B"] < 0.5
+    )

@@ -14,7 +14,7 @@ def u(a: Tensor, k: Tensor) -> Tensor:
 
 
 def raw_inputs(inputs: dict[str, Any]) -> Tensor:
-    """(B, V, D) float64: embeddings before normalisation (kind hash, sinplane, flip) or logits (V = 1, D = C).
+    """(B, V, D) float64: embeddings before normalization (kind hash, sinplane, flip) or logits (V = 1, D = C).
 
     Raises:
         NotImplementedError: an unknown kind.

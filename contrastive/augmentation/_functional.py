@@ -1,0 +1,109 @@
+"""Batched image operations: every image of the batch has its own parameters.
+
+Images are float (B, 3, H, W) in [0, 1]. Given the same parameters each equals torchvision's functional on one image.
+Resizing and blurring are separable linear maps, so an image is A X Bᵀ with two small matrices of its own: that is
+exact, needs no gather, and runs as batched matrix products on the CPU and the GPU alike.
+"""
+
+import torch
+from torch import Tensor
+
+GRAY = (0.2989, 0.587, 0.114)  # ITU-R 601-2 luma, as torchvision
+
+
+def resize_matrix(start: Tensor, length: Tensor, n_in: int, n_out: int, *, antialias: bool) -> Tensor:
+    """Rows that crop [start, start + length) out of n_in pixels and resize it bilinearly to n_out.
+
+    Args:
+        start, length: (B,) float, whole pixels.
+        antialias: widen the triangle to the scale when shrinking, as PIL does; without it shrinking skips pixels.
+
+    Returns:
+        (B, n_out, n_in); each row sums to 1.
+    """
+    scale = (length / n_out)[:, None, None]
+    pixel = torch.arange(n_in, device=start.device, dtype=torch.float32)[None, None] - start[:, None, None]
+    center = scale * (torch.arange(n_out, device=start.device, dtype=torch.float32)[None, :, None] + 0.5)
+    last = length[:, None, None] - 1
+    if antialias:
+        weight = (1 - (pixel + 0.5 - center).abs() / scale.clamp(min=1)).clamp(min=0)
+    else:
+        weight = (1 - (pixel - torch.minimum((center - 0.5).clamp(min=0), last)).abs()).clamp(min=0)
+    weight = weight * ((pixel >= 0) & (pixel <= last))
+    return weight / weight.sum(-1, keepdim=True)
+
+
+def blur_matrix(sigma: Tensor, n: int, kernel_size: int) -> Tensor:
+    """(B, n, n): Gaussian blur of n pixels with reflected borders; sigma (B,), 0 leaves the image as it is."""
+    radius = kernel_size // 2
+    tap = torch.arange(-radius, radius + 1, device=sigma.device)
+    weight = torch.exp(-0.5 * (tap / sigma.clamp(min=1e-3)[:, None]) ** 2)
+    weight = weight / weight.sum(-1, keepdim=True)
+    source = (torch.arange(n, device=sigma.device) + tap[:, None]).abs()  # reflected at the left border ...
+    source = (n - 1) - ((n - 1) - source).abs()  # ... and at the right one
+    shift = torch.nn.functional.one_hot(source, n).to(weight.dtype)  # (kernel_size, n, n)
+    return torch.einsum("bt,tij->bij", weight, shift)
+
+
+def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """rows · x · columnsᵀ for every channel: x (B, C, H, W), rows (B, h, H), columns (B, w, W) → (B, C, h, w)."""
+    b, c, height, width = x.shape
+    x = torch.bmm(x.reshape(b, c * height, width), columns.mT).view(b, c, height, -1)
+    return torch.matmul(rows[:, None], x)
+
+
+def blur_uint8(x: Tensor) -> Tensor:
+    """uint8 (B, 3, H, W) blurred by a Gaussian of sigma 2 pixels over a tenth of the side (3 pixels at 32)."""
+    height, width = x.shape[-2:]
+    sigma = torch.full((len(x),), 2.0, device=x.device)
+    rows, columns = (blur_matrix(sigma, n, 2 * max(1, n // 20) + 1) for n in (height, width))
+    return separable(x.float(), rows, columns).round().to(torch.uint8)
+
+
+def grayscale(x: Tensor) -> Tensor:
+    """(B, 1, H, W) luma."""
+    return (GRAY[0] * x[:, :1]).add_(x[:, 1:2], alpha=GRAY[1]).add_(x[:, 2:3], alpha=GRAY[2])
+
+
+def shift_hue(x: Tensor, hue: Tensor) -> Tensor:
+    """Turn the hue of RGB images by hue (B,) full circles."""
+    red, green, blue = x.unbind(1)
+    value = x.amax(1)
+    chroma = value - x.amin(1)
+    safe = torch.where(chroma > 0, chroma, 1)
+    sector = torch.where(
+        value == red,
+        (green - blue) / safe,
+        torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
+    )
+    sector = sector + 6 * hue[:, None, None]
+    k = torch.stack([sector + 3, sector + 1, sector - 1], 1)
+    k = k.sub_(torch.round(k / 6), alpha=6).abs_()  # distance on the circle of six sectors, at most 3
+    return k.neg_().add_(2).clamp_(0, 1).mul_(-chroma[:, None]).add_(value[:, None])
+
+
+def color_jitter(
+    x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor, order: Tensor
+) -> Tensor:
+    """Brightness (0), contrast (1), saturation (2) and hue (3) in each image's own order.
+
+    Args:
+        brightness, contrast, saturation: (B,) factors, 1 = unchanged; hue: (B,) circles, 0 = unchanged.
+        order: (B, 4) int64, a permutation of 0..3 for each image: what is done first, second, ...
+
+    The first three are factor · x + (1 - factor) · base, clamped, with black, the mean gray or the gray image as base:
+    each of the four places in the order is one such blend for the whole batch, and hue is turned only where it is due.
+    """
+    factor = torch.stack([brightness, contrast, saturation, torch.ones_like(hue)], 1).gather(1, order)
+    for place, kind in enumerate(order.unbind(1)):
+        ratio, gray = factor[:, place], grayscale(x)
+        to_mean, to_grey = ((1 - ratio) * (kind == 1), (1 - ratio) * (kind == 2))
+        base = (to_mean[:, None] * gray.mean((2, 3)))[:, :, None, None] + to_grey[:, None, None, None] * gray
+        x = (ratio[:, None, None, None] * x).add_(base).clamp_(0, 1)
+        due = (kind == 3) & (hue != 0)
+        if x.is_cuda or torch.compiler.is_compiling():  # no data-dependent shapes there: they would wait for the host
+            x = torch.where(due[:, None, None, None], shift_hue(x, hue), x)
+        else:
+            index = due.nonzero().squeeze(1)
+            x.index_copy_(0, index, shift_hue(x[index], hue[index]))
+    return x

@@ -1,0 +1,38 @@
+"""Which numbers the encoder computes in. Losses and metrics are float32 whatever is chosen here."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+from contrastive.errors import ConfigError
+
+CHOICES = ("auto", "fp32", "bf16", "fp16")
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Whether the device has bfloat16 instructions."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def choose(precision: str, device: torch.device) -> str:
+    """Resolve `auto`: bf16 where the device is fast at it, else fp32.
+
+    Raises:
+        ConfigError: an unknown name, or fp16 without a GPU.
+    """
+    if precision not in CHOICES:
+        raise ConfigError(f"precision must be one of {', '.join(CHOICES)}, got {precision}: try precision=auto")
+    if precision == "fp16" and device.type != "cuda":
+        raise ConfigError("fp16 needs a GPU: try precision=auto")
+    if precision == "auto":
+        return "bf16" if fast_bf16(device) else "fp32"
+    return precision
+
+
+def autocast(precision: str, device: torch.device) -> Callable[[], torch.autocast]:
+    """Opens a resolved precision: `with autocast(...)(): ...`."""
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    return functools.partial(torch.autocast, device.type, dtype=dtype, enabled=precision != "fp32")

@@ -1,0 +1,97 @@
+"""512 images of 32 pixels into views: augmenting.py (ours|compiled|pil|exactness)."""
+
+import sys
+import time
+
+import numpy as np
+import torch
+import torchvision.transforms.v2.functional as tv
+from measure import Clock, report
+from torch.utils.data import DataLoader
+from torchvision import transforms
+from training import Views, pictures
+
+from contrastive.seeding import generator
+from contrastive.testing import build
+
+N, SECONDS = 512, 4.0
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def images() -> torch.Tensor:
+    return torch.from_numpy(np.stack([np.asarray(p) for p in pictures(N)])).permute(0, 3, 1, 2).contiguous().to(DEVICE)
+
+
+def ours(compiled: bool) -> None:
+    augmentation, x, rng = build("augmentation", "simclr"), images(), generator(DEVICE, 0)
+    apply = torch.compile(augmentation.apply, dynamic=False) if compiled else augmentation.apply
+    for _ in range(3):
+        apply(x, augmentation.draw(N, 32, 32, rng))
+    clock, n = Clock(), 0
+    clock.start()
+    since = time.perf_counter()
+    while time.perf_counter() - since < SECONDS:
+        apply(x, augmentation.draw(N, 32, 32, rng))
+        n += N
+    report(views=n, **clock.stop())
+
+
+def pil() -> None:
+    """The pipeline of the debiased papers' code, an image at a time, in two DataLoader workers."""
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+    blur = transforms.RandomApply([transforms.GaussianBlur(3, (0.1, 2.0))], p=0.5)
+    transform = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(32),
+            transforms.RandomHorizontalFlip(),
+            jitter,
+            transforms.RandomGrayscale(0.2),
+            blur,
+            transforms.ToTensor(),
+        ]
+    )
+    loader = DataLoader(Views(pictures(N) * 100, transform), batch_size=N, num_workers=2)
+    clock, n = Clock(), 0
+    batches = iter(loader)
+    clock.pids = [worker.pid for worker in batches._workers]  # type: ignore[attr-defined]
+    for i, batch in enumerate(batches):
+        if i == 4:  # what was prepared before the clock started is gone
+            clock.start()
+            since = time.perf_counter()
+        elif i > 4:
+            n += len(batch)
+            if time.perf_counter() - since > SECONDS:
+                break
+    report(views=n, **clock.stop())
+
+
+def exactness() -> None:
+    """The largest difference from torchvision's functionals on the same images with the same parameters."""
+    augmentation, x = build("augmentation", "simclr"), images().cpu()
+    p = augmentation.draw(N, 32, 32, generator("cpu", 0))
+    found = augmentation.apply(x, p)
+    adjust = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
+    worst = 0.0
+    for i in range(N):
+        y = tv.resized_crop(
+            x[i].float() / 255,
+            int(p.top[i]),
+            int(p.left[i]),
+            int(p.height[i]),
+            int(p.width[i]),
+            [32, 32],
+            antialias=True,
+        )
+        y = tv.horizontal_flip(y) if p.flip[i] else y
+        amounts = [float(p[5 + kind][i]) for kind in range(4)]
+        for kind in p.order[i].tolist():
+            y = adjust[kind](y, amounts[kind])
+        y = tv.rgb_to_grayscale(y, 3) if p.gray[i] else y
+        if p.sigma[i] > 0:
+            y = tv.gaussian_blur(y, [3, 3], [float(p.sigma[i])] * 2)
+        worst = max(worst, (found[i] - y).abs().max().item())
+    report(worst=worst)
+
+
+if __name__ == "__main__":
+    {"ours": lambda: ours(False), "compiled": lambda: ours(True), "pil": pil, "exactness": exactness}[sys.argv[1]]()

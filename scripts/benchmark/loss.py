@@ -1,0 +1,39 @@
+"""NT-Xent of 128 dimensions, forward and backward: loss.py (ours|lightly) ANCHORS."""
+
+import sys
+from collections.abc import Callable
+
+import torch
+from measure import Clock, peak_mib, report
+
+from contrastive.testing import build
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def main(who: str, anchors: int) -> None:
+    z = torch.randn(anchors // 2, 2, 128, generator=torch.Generator().manual_seed(0)).to(DEVICE).requires_grad_()
+    if who == "ours":
+        ours = build("loss", "nt_xent", temperature=0.5)
+        loss: Callable[[], torch.Tensor] = lambda: ours(z)  # noqa: E731
+    else:
+        from lightly.loss import NTXentLoss
+
+        theirs = NTXentLoss(temperature=0.5)
+        loss = lambda: theirs(z[:, 0], z[:, 1])  # noqa: E731
+
+    def once() -> None:
+        z.grad = None
+        loss().backward()
+
+    peak = peak_mib(once)  # also the warm-up
+    clock, n = Clock(), max(1, 8192 // anchors) ** 2 if anchors < 8192 else 2
+    clock.start()
+    for _ in range(n):
+        once()
+    time = {key: value / n for key, value in clock.stop().items()}
+    report(value=loss().item(), peak_mib=peak, **time)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,63 @@
+"""What one contestant's process measures of itself, printed as one line of JSON."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pids: Iterable[int] = ()) -> float:
+    """Of this process and of the ones named."""
+    total = 0.0
+    for pid in (os.getpid(), *pids):
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += (int(fields[11]) + int(fields[12])) / TICK
+    return total
+
+
+def synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def peak_mib(task: Callable[[], object]) -> float:
+    """How far the process's (or the device's) memory rises above where it stands, while the task runs."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        task()
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts at what is resident now
+    before = _status("VmRSS")
+    task()
+    return (_status("VmHWM") - before) / 1024
+
+
+def _status(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
+
+
+class Clock:
+    """Seconds and processor seconds between `start` and `stop`; `pids` are helpers whose time counts too."""
+
+    def __init__(self) -> None:
+        self.pids: list[int] = []
+
+    def start(self) -> None:
+        synchronize()
+        self.wall, self.cpu = time.perf_counter(), cpu_seconds(self.pids)
+
+    def stop(self) -> dict[str, float]:
+        synchronize()
+        return {"seconds": time.perf_counter() - self.wall, "cpu_seconds": cpu_seconds(self.pids) - self.cpu}
+
+
+def report(**found: Any) -> None:
+    print(json.dumps(found), flush=True)

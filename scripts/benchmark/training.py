@@ -1,0 +1,158 @@
+"""SimCLR training end to end: training.py (ours|compiled|lightly) DEPTH WIDTH BATCH PRECISION STEPS."""
+
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from hydra import compose, initialize_config_dir
+from measure import Clock, report
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.flop_counter import FlopCounterMode
+
+import contrastive.program.command_line  # noqa: F401  (registers the resolvers)
+from contrastive.encoder.resnet import ResNet
+from contrastive.program.build import build
+from contrastive.program.settings import settings
+from contrastive.seeding import generator
+from contrastive.training.precision import autocast
+
+WARM_UP = 3
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def pictures(n: int) -> list[Image.Image]:
+    """Smooth colored noise of 32 pixels."""
+    small = np.random.default_rng(0).integers(0, 256, (n, 8, 8, 3), dtype=np.uint8)
+    return [Image.fromarray(x).resize((32, 32), Image.Resampling.BICUBIC) for x in small]
+
+
+@contextmanager
+def host_syncs() -> Iterator[list]:
+    """A list that grows whenever the host waits for the GPU."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if DEVICE.type == "cuda":
+            torch.cuda.set_sync_debug_mode("warn")
+        yield caught
+        if DEVICE.type == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        for i, picture in enumerate(pictures((WARM_UP + 1 + steps) * batch)):
+            path = Path(folder) / ("train" if i else "test") / str(i % 2)
+            path.mkdir(parents=True, exist_ok=True)
+            picture.save(path / f"{i}.png")
+        for i in range(2):  # two classes, as image_folder wants them
+            (Path(folder) / "test" / str(i)).mkdir(parents=True, exist_ok=True)
+            pictures(1)[0].save(Path(folder) / "test" / str(i) / "x.png")
+            pictures(1)[0].save(Path(folder) / "train" / str(i) / "x.png")
+        cfg = settings(
+            compose(
+                "train",
+                [
+                    "dataset=image_folder",
+                    f"dataset.root={folder}",
+                    f"dataset.cache={folder}/cache",
+                    "dataset.size=32",
+                    f"encoder.depth={depth}",
+                    f"encoder.width={width}",
+                    f"batch_size={batch}",
+                    f"precision={precision}",
+                    "augmentation.jitter=[0.8,0.8,0.8,0.2]",
+                    "augmentation.blur=0",
+                    "optimizer=sgd",
+                    *words,
+                ],
+            )
+        )
+        built = build(cfg)
+    trainer, rng = built.trainer, generator(built.device, "bench")
+    batches = built.loader.epoch(0)
+    first = next(batches)
+    trainer.encoder.train()
+    with FlopCounterMode(display=False) as counter:
+        trainer.encode(trainer.views(first, rng))[1].float().sum().backward()
+    for images in islice(batches, WARM_UP):
+        trainer.step(images, rng)
+    clock, done = Clock(), 0
+    clock.start()
+    with host_syncs() as waits:
+        for images in islice(batches, steps):
+            loss = trainer.step(images, rng)[0]
+            done += 1
+    loss.item()
+    time = clock.stop()
+    share = {"host_syncs": len(waits) / done} if DEVICE.type == "cuda" else {}
+    if "compile=true" not in words:
+        clock.start()
+        for _ in range(5):
+            trainer.views(first, rng)
+        share |= {"augmentation_share": clock.stop()["seconds"] / 5 / (time["seconds"] / done)}
+    report(views=2 * batch * done, flops=counter.get_total_flops() * done, **share, **time)
+
+
+class Views(Dataset):
+    """Pictures in memory, as torchvision's CIFAR10 holds them."""
+
+    def __init__(self, images: list[Image.Image], transform) -> None:
+        self.images, self.transform = images, transform
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int):
+        return self.transform(self.images[index])
+
+
+def lightly(depth: int, width: int, batch: int, precision: str, steps: int) -> None:
+    """Its documented PyTorch SimCLR loop, with this encoder, and under autocast for bf16."""
+    from lightly.loss import NTXentLoss
+    from lightly.models.modules import SimCLRProjectionHead
+    from lightly.transforms import SimCLRTransform
+
+    encoder = ResNet(depth=depth, width=width, stem="small")
+    model = torch.nn.Sequential(encoder, SimCLRProjectionHead(encoder.dim, encoder.dim, 128)).to(DEVICE)
+    workers = 2 if DEVICE.type == "cpu" else 16
+    loader = DataLoader(
+        Views(pictures((WARM_UP + 2 + steps) * batch), SimCLRTransform(input_size=32, gaussian_blur=0.0)),
+        batch_size=batch,
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+    )
+    criterion, optimizer = NTXentLoss(), torch.optim.SGD(model.parameters(), lr=0.06)
+    clock, total, done = Clock(), torch.zeros((), device=DEVICE), 0
+    batches = iter(loader)
+    clock.pids = [worker.pid for worker in batches._workers]  # type: ignore[attr-defined]
+    for i, (x0, x1) in enumerate(islice(batches, WARM_UP + steps)):
+        if i == WARM_UP:
+            clock.start()
+        with autocast(precision, DEVICE)():
+            z0, z1 = model(x0.to(DEVICE)), model(x1.to(DEVICE))
+        loss = criterion(z0.float(), z1.float())
+        total += loss.detach()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        done += i >= WARM_UP
+    total.item()
+    report(views=2 * batch * done, **clock.stop())
+
+
+if __name__ == "__main__":
+    who, depth, width, batch, precision, steps = sys.argv[1:7]
+    numbers = int(depth), int(width), int(batch), precision, int(steps)
+    if who == "lightly":
+        lightly(*numbers)
+    else:
+        ours(*numbers, *(["compile=true"] if who == "compiled" else []))
