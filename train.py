@@ -13,21 +13,22 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from contrastive.program import command_line
-from contrastive.program.settings import settings, unread
+import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.program.command_line import CommandLine
+from contrastive.program.settings import Settings, unused_overrides
+
+command_line = CommandLine()
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
 @command_line.job
 def main(cfg: DictConfig) -> dict[str, Any]:
-    plain = settings(cfg)
-    for knob in unread(cfg, HydraConfig.get().overrides.task):
-        print(f"warning: nothing reads {knob} here, so {knob}={plain[knob]} changes nothing")
-    from contrastive.program.experiment import (
-        run,
-    )  # only here: importing torch takes seconds, and a mistake is answered at once
+    settings = Settings.from_config(cfg)
+    for key in unused_overrides(cfg, HydraConfig.get().overrides.task):
+        print(f"warning: nothing reads {key} here, so {key} changes nothing")
+    from contrastive.program.experiment import run_experiment  # late: importing torch takes seconds, mistakes do not
 
-    return run(plain, Path(HydraConfig.get().runtime.output_dir))
+    return run_experiment(settings, Path(HydraConfig.get().runtime.output_dir))
 
 
 if __name__ == "__main__":

@@ -2,4 +2,4 @@
 
 
 class ConfigError(Exception):
-    """Invalid configuration. The message is one sentence that ends with what to type instead; the program exits with 2."""
+    """Invalid configuration: one sentence that ends with what to type instead. The program exits with 2."""

@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 class Shard(NamedTuple):
-    """The part of a batch that process `rank` of `world` answers for; equal parts, in order."""
+    """The part of a batch that process `rank` of `world_size` answers for; equal parts, in order."""
 
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
 
     def of(self, n: int) -> slice:
-        """Which of n images these are; n is a multiple of `world`."""
-        each = n // self.world
+        """Which of n images these are; n is a multiple of `world_size`."""
+        each = n // self.world_size
         return slice(self.rank * each, (self.rank + 1) * each)
 
 
@@ -46,26 +46,27 @@ class Split:
 
 @dataclass(frozen=True)
 class Batch:
-    """B images for one step; `mate`, when given, is what view 1 is taken of instead of `image`."""
+    """B images for one step."""
 
     image: Tensor  # (B, 3, H, W) uint8
     label: Tensor  # (B,) int64
     bias: Tensor | None = None  # (B,) int64
-    mate: Tensor | None = None  # (B, 3, H, W) uint8
+    view1_source: Tensor | None = None  # (B, 3, H, W) uint8, images to draw view 1 from; None = the same images
 
     def to(self, device: torch.device) -> "Batch":
-        """Copied to the device, through pinned memory to a GPU."""
+        """Copy to the device, through pinned memory to a GPU."""
         return Batch(
-            *(
-                None
-                if value is None
-                # type: ignore[arg-type]
-                else (value.pin_memory() if device.type == "cuda" and not value.is_cuda else value).to(
-                    device, non_blocking=True
-                )
-                for value in (self.image, self.label, self.bias, self.mate)
-            )
+            _move(self.image, device),
+            _move(self.label, device),
+            bias=None if self.bias is None else _move(self.bias, device),
+            view1_source=None if self.view1_source is None else _move(self.view1_source, device),
         )
+
+
+def _move(value: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda" and not value.is_cuda:
+        value = value.pin_memory()
+    return value.to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Data:
     std: tuple[float, float, float]
     biases: tuple[str, ...] = ()  # names of the bias labels
     facts: dict[str, str] = field(default_factory=dict)  # what else a run should record of its data
+    probe_val_index: Tensor | None = None  # where probe_val lies in pretrain; None: held out or shown recolored
 
     def to(self, device: torch.device) -> "Data":
         return replace(

@@ -20,7 +20,7 @@ import torch
 
 from contrastive.atomic import write_text
 from contrastive.program import malloc
-from contrastive.report.sweep import grid
+from contrastive.report.sweep import format_grid
 from contrastive.run.environment import device_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -220,7 +220,7 @@ def main(options: dict[str, str]) -> int:
             f"Ceilings: {', '.join(f'{k} {v:,.0f}' for k, v in ceiling.items())}. Largest difference between augmentation "
             f"and torchvision with the same parameters: {exact}",
             "",
-            grid(table),
+            format_grid(table),
         ]
     )
     print(f"\n{text}\n\nwritten to {out.relative_to(ROOT)}")

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import yaml
 
-from contrastive.program.settings import FREE
-from contrastive.report.table import folder, table
+from contrastive.report.table import paper_table, row_folder
+from contrastive.run.identity import is_identity
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def home(name: str, extra: list[str]) -> Path:
     """Where the table's runs lie: settings that change no result have no part in the name."""
-    kept = sorted(word for word in extra if word.lstrip("+").split("=", 1)[0] not in FREE)
+    kept = sorted(word for word in extra if is_identity(word.lstrip("+").split("=", 1)[0]))
     digest = hashlib.sha256(repr(kept).encode()).hexdigest()[:8]
     return Path("outputs") / "table" / (f"{name}-{digest}" if kept else name)
 
@@ -42,12 +42,12 @@ def main(name: str, extra: list[str]) -> int:
                 str(ROOT / "train.py"),
                 "-m",
                 *words,
-                f"hydra.sweep.dir='{folder(row, base)}'",
+                f"hydra.sweep.dir='{row_folder(row, base)}'",
                 "hydra.sweep.subdir='seed=${seed}'",
             ]
         )
         failed += done.returncode != 0
-    text = table(spec, base)
+    text = paper_table(spec, base, extra)
     base.parent.mkdir(parents=True, exist_ok=True)
     base.with_name(f"{base.name}.md").write_text(text + "\n")
     print(f"\n{text}\n\nwritten to {base}.md")

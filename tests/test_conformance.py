@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.testing import build, check_loss
-from tests.conftest import ROOT
+from tests.helpers import ROOT
 
 TERMS = [
     (group, path.stem)

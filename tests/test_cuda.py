@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from contrastive.program.build import build
-from contrastive.program.experiment import run
+from contrastive.program.experiment import run_experiment
 from contrastive.seeding import generator
-from tests.conftest import TINY
+from tests.helpers import TINY
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 ON_GPU = [*TINY[:-1], "device=cuda", "epochs=2", "batch_size=128", "noise_frac=0.3"]
@@ -24,7 +24,7 @@ ON_GPU = [*TINY[:-1], "device=cuda", "epochs=2", "batch_size=128", "noise_frac=0
     ],
 )
 def test_a_whole_run(composed, tmp_path, words):
-    result = run(composed(*ON_GPU, *words), tmp_path)
+    result = run_experiment(composed(*ON_GPU, *words), tmp_path)
     assert result["test"]["knn_top1"] > 20
 
 
@@ -34,11 +34,11 @@ def test_a_step_never_waits_for_the_device(composed, loss):
     rng = generator(built.device, 0)
     batches = built.loader.epoch(0)
     for _ in range(2):
-        built.trainer.step(next(batches), rng)
+        built.step.step(next(batches), rng)
     batch = next(batches)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        built.trainer.step(batch, rng)
+        built.step.step(batch, rng)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

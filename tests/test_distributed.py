@@ -20,10 +20,8 @@ from contrastive.seeding import generator
 from contrastive.testing import build
 from contrastive.training.objective import Objective
 from contrastive.types import Split
-from tests.conftest import ONE_THREAD, ROOT, TINY, program
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, restore_sigint, wait_for
 from tests.test_conformance import TERMS
-from tests.test_program import heed_ctrl_c, wait_for
-from tests.test_run import lines
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="forked processes inherit no GPU: try again with CUDA_VISIBLE_DEVICES= in front"
@@ -88,7 +86,7 @@ def gradients(group, name, norm):
     views = torch.stack([data.image, data.image.flip(3)]).double() / 255
     x = views[:, own].flatten(0, 1)
     h = encoder(x)
-    h, z = (value.unflatten(0, (2, N // shard().world)).transpose(0, 1) for value in (h, head(h)))
+    h, z = (value.unflatten(0, (2, N // shard().world_size)).transpose(0, 1) for value in (h, head(h)))
     value = objective(h, z, data.label[own], data.bias[own])
     value.backward()
     parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
@@ -168,12 +166,12 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
 
     def steps():
         built = build_all(cfg)
-        trainer, rng, normalize = built.trainer, generator("cpu", 0), built.trainer.normalize
+        trainer, rng, normalize = built.step, generator("cpu", 0), built.step.normalize
         for module in (trainer.encoder, trainer.head, trainer.objective):
             module.double()
         trainer.normalize = lambda x: normalize(x).double()
         for _, images in zip(range(3), built.loader.epoch(0), strict=False):
-            trainer.step(images, rng)
+            step(images, rng)
         return trainer.encoder.state_dict()
 
     alone = steps()
@@ -190,7 +188,7 @@ def test_devices_2_is_one_run_in_one_directory(tmp_path):
     assert two.stdout.count("Test accuracy") == 1
     assert {p.name for p in (tmp_path / "one").rglob("*")} - {"events"} >= {"result.json", "last.pt"}
     assert sorted(p.name for p in (tmp_path / "two").iterdir()) == sorted(p.name for p in (tmp_path / "one").iterdir())
-    mine, theirs = lines(tmp_path / "two"), lines(tmp_path / "one")
+    mine, theirs = logged_lines(tmp_path / "two"), logged_lines(tmp_path / "one")
     assert [line.keys() for line in mine] == [line.keys() for line in theirs]
     assert mine[0] == theirs[0]  # the untrained encoder
     for i in (1, 2):  # later, rounding has grown: as it does between memory formats
@@ -212,12 +210,14 @@ def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
     done = subprocess.run([*torchrun, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("resuming after epoch") == 1
-    logged = lines(tmp_path / "run")
+    logged = logged_lines(tmp_path / "run")
     assert [line["step"] for line in logged] == sorted(line["step"] for line in logged)
     assert sum("train/loss" in line for line in logged) == 12 * (1438 // 256)
     one = program(*words, "hydra.run.dir=one", "epochs=13", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
-    mine, theirs = (next(line for line in some if "train/loss" in line) for some in (logged, lines(tmp_path / "one")))
+    mine, theirs = (
+        next(line for line in some if "train/loss" in line) for some in (logged, logged_lines(tmp_path / "one"))
+    )
     assert mine["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
 
 
@@ -245,7 +245,7 @@ def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_ctrl_c,
+        preexec_fn=restore_sigint,
     )
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
     (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)

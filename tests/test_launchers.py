@@ -7,12 +7,13 @@ import sys
 import pytest
 from hydra.errors import MissingConfigException
 
-from contrastive.program.command_line import sentence
-from tests.conftest import ONE_THREAD, ROOT, TINY, program
+from contrastive.program.messages import user_message
+from tests.helpers import ONE_THREAD, ROOT, TINY, program
 
 QUICK = [*TINY, "epochs=1", "log_every=100"]
 
 
+@pytest.mark.slow
 def test_a_sweep_of_submitit_jobs(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     done = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
@@ -32,6 +33,7 @@ def test_a_sweep_of_submitit_jobs(tmp_path):
     assert again.returncode == 0  # done already
 
 
+@pytest.mark.slow
 def test_a_submitit_job_of_two_processes(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     done = program("-m", "hydra/launcher=submitit_local", "devices=2", *QUICK, cwd=tmp_path)
@@ -39,6 +41,7 @@ def test_a_submitit_job_of_two_processes(tmp_path):
     assert len(list(tmp_path.glob("outputs/digits/nt_xent/*/seed=0/result.json"))) == 1
 
 
+@pytest.mark.slow
 def test_the_slurm_configuration_composes(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     shown = program("hydra/launcher=slurm", "--cfg", "hydra", cwd=tmp_path)
@@ -46,6 +49,7 @@ def test_the_slurm_configuration_composes(tmp_path):
     assert "gpus_per_node: 1" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_search_raises_the_validation_metric(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     done = program(
@@ -60,6 +64,7 @@ def test_a_search_raises_the_validation_metric(tmp_path):
     assert all("hold_out: true" in config for config in configs)
 
 
+@pytest.mark.slow
 def test_a_sweep_on_ray(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_ray_launcher")
     done = program(
@@ -77,4 +82,4 @@ def test_a_sweep_on_ray(tmp_path):
 
 def test_a_missing_plugin_is_named_with_what_to_install():
     error = MissingConfigException("In 'hydra/launcher/slurm': Could not find 'hydra/launcher/submitit_slurm'")
-    assert "pip install -e '.[slurm]'" in sentence(error)
+    assert "pip install -e '.[slurm]'" in user_message(error)

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from contrastive.augmentation._functional import blur_uint8
 from contrastive.errors import ConfigError
-from contrastive.training.loader import Loader, balance
+from contrastive.program.build import build
+from contrastive.training.loader import Loader
+from contrastive.training.sampler import bias_balanced_weights
 from contrastive.types import Split
+from tests.helpers import TINY
 
 
 def split(n: int = 100) -> Split:
@@ -30,7 +32,7 @@ def test_every_epoch_is_another_order_and_can_be_drawn_again():
 
 def test_the_balanced_sampler_draws_rare_biases_as_often_clipped():
     data = split(1000)
-    weight = balance(data)
+    weight = bias_balanced_weights(data)
     assert weight.max() <= 10 * weight.min() + 1e-9
     loader = Loader(data, batch_size=100, seed=0, sampler="bias_balanced")
     share = torch.cat([batch.bias for epoch in range(20) for batch in loader.epoch(epoch)]).float().mean()
@@ -44,20 +46,20 @@ def test_noise_shows_another_class_in_view_1():
     hits = 0
     for epoch in range(20):
         for batch in loader.epoch(epoch):
-            changed = (batch.mate != batch.image).any(3).any(2).any(1)
-            other = data.label[batch.mate[:, 0, 0, 0].long()]
+            changed = (batch.view1_source != batch.image).any(3).any(2).any(1)
+            other = data.label[batch.view1_source[:, 0, 0, 0].long()]
             assert (other[changed] != batch.label[changed]).all()
             hits += int(changed.sum())
     assert hits / 2000 == pytest.approx(0.3, abs=0.04)
-    assert next(Loader(data, batch_size=100, seed=0).epoch(0)).mate is None
+    assert next(Loader(data, batch_size=100, seed=0).epoch(0)).view1_source is None
 
 
 def test_blurred_mates():
     noise = torch.randint(0, 256, (50, 3, 32, 32), dtype=torch.uint8)
-    loader = Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0, blur=blur_uint8)
+    loader = Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0)
     batch = next(loader.epoch(0))
-    assert batch.mate.float().std() < 0.6 * batch.image.float().std()
-    assert batch.mate.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
+    assert batch.view1_source.float().std() < 0.6 * batch.image.float().std()
+    assert batch.view1_source.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
 
 
 def test_refusals():
@@ -66,9 +68,20 @@ def test_refusals():
     for data, arguments, said in (
         (unbiased, {"batch_size": 101}, "batch_size=100"),
         (unbiased, {"sampler": "bias_balanced"}, "bias labels"),
-        (unbiased, {"sampler": "other"}, "sampler=uniform"),
-        (unbiased, {"noise_frac": 2}, "noise_frac=0.3"),
         (unlabeled, {"noise_frac": 0.1}, "noise_frac=0"),
     ):
         with pytest.raises(ConfigError, match=said):
             Loader(data, **{"batch_size": 10, "seed": 0, **arguments})
+
+
+def test_streamed_batches_are_the_resident_ones(composed):
+    resident, streamed = (
+        build(composed(*TINY, "noise_frac=0.3", f"resident={word}")).loader for word in ("true", "false")
+    )
+    assert streamed.streaming
+    assert not resident.streaming
+    for mine, theirs in zip(streamed.epoch(1), resident.epoch(1), strict=True):
+        assert torch.equal(mine.image, theirs.image)
+        assert torch.equal(mine.view1_source, theirs.view1_source)
+        assert torch.equal(mine.label, theirs.label)
+    next(streamed.epoch(2))  # an epoch left early leaves no thread waiting

@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from contrastive.report.figures import curve, draw
-from contrastive.report.sweep import Job, spread
-from contrastive.report.sweep import table as sweep_table
-from contrastive.report.table import folder, table
-from tests.conftest import ONE_THREAD, ROOT
+from contrastive.report.sweep import Job, spread, sweep_table
+from contrastive.report.table import paper_table, row_folder
+from tests.helpers import ONE_THREAD, ROOT
 
 
 def result(knn: float) -> dict:
@@ -38,7 +36,8 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
     assert "epochs" not in rows[0]
     assert rows[2][:2] == ["a", "11.00 ± 1.41 (2)"]
     assert rows[3][:3] == ["b", "21.00 ± 1.41 (2)", "22.00 ± 1.41 (2)"]
-    assert rows[4][-1] == "1"
+    assert rows[4] == ["c", "-", "-", "1"]
+    assert rows[5][:2] == ["untrained", "10.00 ± 0.00 (4)"]
     assert "failed: loss=c epochs=1 seed=0: too hot" in text
 
 
@@ -54,22 +53,17 @@ def test_a_table_shows_ours_beside_the_published(tmp_path):
         ],
     }
     for seed, value in ((0, 70.0), (1, 72.0)):
-        path = folder(spec["rows"][0], tmp_path) / f"seed={seed}"
+        path = row_folder(spec["rows"][0], tmp_path) / f"seed={seed}"
         path.mkdir(parents=True)
         (path / "result.json").write_text(json.dumps(result(value)))
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table(spec, tmp_path).splitlines()[2:]]
-    assert rows[0] == ["method", "kNN top-1", "published kNN top-1", "source"]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in paper_table(spec, tmp_path).splitlines()
+        if line.startswith("|")
+    ]
+    assert rows[0] == ["method", "knn_top1", "published knn_top1", "source"]
     assert rows[2] == ["A, b", "71.00 ± 1.41 (2)", "74.3", "Table 1"]
     assert rows[3] == ["C", "-", "", ""]
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_row_of_every_table_composes(composed, path):
-    spec = yaml.safe_load(path.read_text())
-    names = [folder(row, Path()) for row in spec["rows"]]
-    assert len(set(names)) == len(names)
-    for row in spec["rows"]:
-        composed(*row["overrides"])
 
 
 def test_an_unknown_table_is_refused():
@@ -97,8 +91,8 @@ def test_a_table_is_run_with_words_of_ones_own(tmp_path):
         "epochs=1",
         "dataset.size=8",
         "encoder.width=2",
-        "probe.max_iter=5",
-        "knn.every=0",
+        "evaluator.linear.max_iter=5",
+        "evaluator.knn.every=0",
         "batch_size=256",
         "device=cpu",
     ]

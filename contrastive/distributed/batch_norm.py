@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from contrastive.distributed.process import all_reduce_sum, shard
 
+BatchNorm = nn.modules.batchnorm._BatchNorm
+
 
 class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
     """Batch normalization whose mean and variance are those of all processes' samples, on any device.
@@ -22,7 +24,7 @@ class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
         wide = x if x.dtype == torch.float64 else x.float()
         axes = [0, *range(2, x.dim())]
         shape = [1, -1] + [1] * (x.dim() - 2)
-        n = shard().world * x.numel() / x.shape[1]
+        n = shard().world_size * x.numel() / x.shape[1]
         mean = all_reduce_sum(wide.sum(axes)) / n
         centered = wide - mean.view(shape)
         variance = all_reduce_sum(centered.square().sum(axes)) / n
@@ -39,7 +41,7 @@ class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
 
 def convert_sync_batchnorm(module: nn.Module, device: torch.device) -> nn.Module:
     """The module with every BatchNorm normalizing over the samples of all processes; same parameters and names."""
-    if shard().world == 1:
+    if shard().world_size == 1:
         return module
     if device.type == "cuda":
         return nn.SyncBatchNorm.convert_sync_batchnorm(module)

@@ -9,6 +9,7 @@ import datetime
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -33,7 +34,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
         x = x.contiguous()
-        parts = [torch.empty_like(x) for _ in range(shard().world)]
+        parts = [torch.empty_like(x) for _ in range(shard().world_size)]
         dist.all_gather(parts, x)
         return torch.cat(parts)
 
@@ -62,18 +63,18 @@ class _Sum(torch.autograd.Function):
 
 def gather(x: Tensor) -> Tensor:
     """(B / world, ...) of each process → (B, ...) of all, differentiable."""
-    return _Gather.apply(x) if shard().world > 1 else x
+    return _Gather.apply(x) if shard().world_size > 1 else x
 
 
 def all_reduce_sum(x: Tensor) -> Tensor:
     """The sum of a tensor over processes, differentiable."""
-    return _Sum.apply(x) if shard().world > 1 else x
+    return _Sum.apply(x) if shard().world_size > 1 else x
 
 
 @torch.no_grad()
-def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
+def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Replace every gradient by its sum over processes, in one exchange for each kind of number."""
-    if shard().world == 1:
+    if shard().world_size == 1:
         return
     gradients = [p.grad for p in parameters if p.grad is not None]
     for dtype in dict.fromkeys(g.dtype for g in gradients):  # in the same order everywhere
@@ -90,7 +91,7 @@ def broadcast_from_main(task: Callable[[], T]) -> T:
     Raises:
         ConfigError: in every process, when the first one's task raised it.
     """
-    if shard().world == 1:
+    if shard().world_size == 1:
         return task()
     said: list[Any] = [None, None]
     if shard().rank == 0:
@@ -144,3 +145,20 @@ def shutdown() -> None:
 def is_launched() -> bool:
     """Whether this process is one of several already."""
     return "RANK" in os.environ
+
+
+def rank() -> int:
+    return shard().rank
+
+
+def world_size() -> int:
+    return shard().world_size
+
+
+def is_main() -> bool:
+    return rank() == 0
+
+
+@contextmanager
+def main_process_first():
+    yield

@@ -1,28 +1,53 @@
-"""How the embeddings lie on the sphere (Wang & Isola 2020)."""
+"""Alignment and uniformity on the unit sphere (Wang & Isola 2020)."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.pairs.pairs import Pairs
-from contrastive.pairs.relations import other_image
+from contrastive.evaluator.base import Evaluator, FeatureSets
+from contrastive.seeding import generator
+
+MAX_IMAGES = 2000  # two million pairs
 
 
 def alignment(x: Tensor, y: Tensor, alpha: float = 2) -> Tensor:
-    """mean |x - y|^α over matching rows of two sets of unit vectors, both (B, D)."""
-    return (x - y).norm(dim=1).pow(alpha).mean()
+    """mean |x - y|^α over matching rows of two sets of unit vectors (B, D) (Wang & Isola 2020, §4.1)."""
+    distance: Tensor = (x - y).norm(dim=1)
+    return distance.pow(alpha).mean()
 
 
 def uniformity(x: Tensor, t: float = 2) -> Tensor:
-    """log mean over i < j of e^{-t |x_i - x_j|²} for unit vectors x (B, D); undefined for B = 1."""
+    """log mean over i < j of e^{-t |x_i - x_j|²} for unit vectors x (B, D) (Wang & Isola 2020, §4.1); NaN for B = 1."""
     return torch.pdist(x).pow(2).mul(-t).exp().mean().log()
 
 
-@torch.no_grad()
-def geometry(pairs: Pairs) -> dict[str, Tensor]:
-    """Mean cosine of positives and of negatives, alignment of views 0 and 1 and uniformity of view 0."""
-    out = {"uniformity": uniformity(pairs.z[:, 0])}
-    if pairs.n_views > 1:
-        out["positive_similarity"] = pairs.positives.mean() * pairs.temperature
-        out["alignment"] = alignment(pairs.z[:, 0], pairs.z[:, 1])
-    out["negative_similarity"] = pairs.mean_logit(other_image).mean() * pairs.temperature
-    return out
+class AlignmentUniformity(Evaluator):
+    """alignment: mean squared distance of test images of the same class; uniformity: over all pairs (t = 2).
+
+    Both on L2-normalized features of at most 2,000 test images, drawn once and for all. The paper's alignment is over
+    two views of an image; frozen features hold one view, so the class stands in for the image. Lower is better.
+
+    Args:
+        every: epochs between points of a curve; 0 = only before and after training.
+    """
+
+    protocol = (
+        "L2-normalized features of at most 2,000 test images: mean |x - y|² over pairs of the same class, and log mean "
+        "e^{-2 |x - y|²} over all pairs (Wang & Isola 2020); last epoch"
+    )
+
+    def __init__(self, *, every: int = 0) -> None:
+        self.every = every
+
+    def __call__(self, features: FeatureSets) -> dict[str, float]:
+        n = len(features.test.h)
+        chosen = torch.randperm(n, generator=generator("cpu", "alignment and uniformity"))[:MAX_IMAGES]
+        test = features.test[chosen.to(features.test.h.device)]
+        x = F.normalize(test.h, dim=1)
+        i, j = torch.triu_indices(len(x), len(x), 1, device=x.device)
+        squared = torch.pdist(x).square()
+        same = test.label[i] == test.label[j]
+        values = {"uniformity": squared.mul(-2).exp().mean().log().item()}
+        if same.any():
+            values["alignment"] = squared[same].mean().item()
+        return values

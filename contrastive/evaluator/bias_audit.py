@@ -1,59 +1,117 @@
-"""Audit of biased data: where an encoder is right, and whether it still knows the bias."""
+"""Audit on biased data: on which images the read-outs are right, and how well the features give the bias away."""
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.types import Split
+from contrastive.errors import ConfigError
+from contrastive.evaluator._accuracy import topk_accuracy
+from contrastive.evaluator._logistic import Standardizer, fit_logistic, logits
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+from contrastive.seeding import generator
+from contrastive.types import Features
+
+MAX_IMAGES = 2000  # test images whose pairs are compared: two million cosines
 
 
-def own_bias(train: Split, n_classes: int, n_biases: int) -> Tensor:
+class BiasAudit(Evaluator):
+    """Accuracy by bias group of every read-out that ran before, bias read-out, cosines by kind of pair.
+
+    The audit holds, for each read-out before it in the list, `group_accuracy` of its predictions; `reported`, that of
+    the classifier trained along when there is one (as the papers report) and of the linear probe otherwise;
+    `bias_top1`, the accuracy in percent of a logistic regression from features to bias; `similarity`, the mean cosine
+    of each kind of pair. The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the
+    classes: fitted on the training images it would learn to read the class instead. Nothing on data without bias.
+
+    Args:
+        l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.
+        every: epochs between points of a curve; 0 = only before and after training.
+
+    Raises:
+        ConfigError: an argument out of range.
+    """
+
+    protocol = (
+        "predictions of the read-outs by (class, bias) group; bias read by a logistic regression fitted on the "
+        "features of probe_val; both on test, last epoch"
+    )
+
+    def __init__(self, *, l2: float = 1e-2, max_iter: int = 100, every: int = 0) -> None:
+        if not l2 >= 0:
+            raise ConfigError(f"evaluator.bias_audit.l2 must be at least 0, got {l2}: try evaluator.bias_audit.l2=1e-2")
+        if not max_iter >= 1:
+            raise ConfigError(
+                f"evaluator.bias_audit.max_iter must be at least 1, got {max_iter}: "
+                "try evaluator.bias_audit.max_iter=100"
+            )
+        self.l2, self.max_iter, self.every = l2, max_iter, every
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        test = features.test
+        if test.bias is None:
+            return Scores()
+        majority = majority_bias(features.bank, features.n_classes, features.n_biases)
+        audit: dict[str, Any] = {
+            name: group_accuracy(guess, test.label, test.bias, majority) for name, guess in features.predictions.items()
+        }
+        for name in ("classifier", "linear"):
+            if name in audit:
+                audit["reported"] = audit[name]
+                break
+        audit["bias_top1"] = self._bias_top1(features.val, test, features.n_biases)
+        chosen = torch.randperm(len(test.h), generator=generator("cpu", "audited"))[:MAX_IMAGES].to(test.h.device)
+        cosines = pairwise_cosines(test.h[chosen], test.label[chosen], test.bias[chosen])
+        audit["similarity"] = {kind: value.mean().item() for kind, value in cosines.items() if len(value)}
+        return Scores(audit=audit, histograms={f"similarity/{kind}": value for kind, value in cosines.items()})
+
+    def _bias_top1(self, val: Features, test: Features, n_biases: int) -> float:
+        assert val.bias is not None and test.bias is not None
+        standardize = Standardizer(val.h)
+        weight = fit_logistic(standardize(val.h), val.bias, n_classes=n_biases, l2=self.l2, max_iter=self.max_iter)
+        return topk_accuracy(logits(weight, standardize(test.h)), test.bias, 1)
+
+
+def majority_bias(train: Features, n_classes: int, n_biases: int) -> Tensor:
     """(C,): the most frequent bias of each class in training; images that show it are bias-aligned."""
     assert train.bias is not None
     count = torch.zeros(n_classes, n_biases, device=train.label.device)
-    labeled = train.label >= 0
-    ones = torch.ones((), device=count.device)
-    return count.index_put_((train.label[labeled], train.bias[labeled]), ones, accumulate=True).argmax(1)
+    return count.index_put_((train.label, train.bias), torch.ones((), device=count.device), accumulate=True).argmax(1)
 
 
-def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, own: Tensor) -> dict[str, float]:
-    """Percent right of all, of bias-aligned and of bias-conflicting images, over (class, bias) cells: their mean
-    (every cell counts alike: the unbiased accuracy of Hong & Yang 2021) and the worst.
+def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, majority: Tensor) -> dict[str, float]:
+    """Percent right of all images, of bias-aligned and bias-conflicting ones, and over (class, bias) cells.
 
-    A group without images is left out.
+    `cell_mean_top1` counts every cell alike (the unbiased accuracy of Hong & Yang 2021), `worst_cell_top1` is the
+    lowest cell. A group without images is left out.
 
     Args:
-        guess, label, bias: (N,) of the test split. own: (C,) from `own_bias`.
+        guess, label, bias: (N,) of the test split. majority: (C,) from `majority_bias`.
     """
     right = (guess == label).double()
-    aligned = bias == own[label]
-    cells = (label * (int(bias.max()) + 1) + bias).unique(return_inverse=True)[1]
-    total = torch.zeros(int(cells.max()) + 1, dtype=torch.float64, device=right.device)
-    mean = total.index_add(0, cells, right) / total.index_add(0, cells, torch.ones_like(right))
-    found = {"top1": right.mean(), "cell_mean_top1": mean.mean(), "worst_cell_top1": mean.min()}
+    aligned = bias == majority[label]
+    cell = (label * (int(bias.max()) + 1) + bias).unique(return_inverse=True)[1]
+    zeros = torch.zeros(int(cell.max()) + 1, dtype=torch.float64, device=right.device)
+    cell_mean = zeros.index_add(0, cell, right) / zeros.index_add(0, cell, torch.ones_like(right))
+    values = {"top1": right.mean(), "cell_mean_top1": cell_mean.mean(), "worst_cell_top1": cell_mean.min()}
     for name, group in (("aligned_top1", right[aligned]), ("conflicting_top1", right[~aligned])):
         if len(group):
-            found[name] = group.mean()
-    return {key: 100 * value.item() for key, value in found.items()}
+            values[name] = group.mean()
+    return {key: 100 * value.item() for key, value in values.items()}
 
 
-def similarity_kinds(h: Tensor, label: Tensor, bias: Tensor) -> dict[str, Tensor]:
+def pairwise_cosines(h: Tensor, label: Tensor, bias: Tensor) -> dict[str, Tensor]:
     """Cosines of all pairs i < j of features (N, F), by {positive, negative} × {aligned, conflicting}.
 
     Positive: same class; aligned: same bias.
     """
     h = F.normalize(h.float(), dim=1)
     i, j = torch.triu_indices(len(h), len(h), 1, device=h.device)
-    cosine, same, alike = (h @ h.T)[i, j], label[i] == label[j], bias[i] == bias[j]
+    cosine, same_class, same_bias = (h @ h.T)[i, j], label[i] == label[j], bias[i] == bias[j]
     return {
-        "positive_aligned": cosine[same & alike],
-        "positive_conflicting": cosine[same & ~alike],
-        "negative_aligned": cosine[~same & alike],
-        "negative_conflicting": cosine[~same & ~alike],
+        "positive_aligned": cosine[same_class & same_bias],
+        "positive_conflicting": cosine[same_class & ~same_bias],
+        "negative_aligned": cosine[~same_class & same_bias],
+        "negative_conflicting": cosine[~same_class & ~same_bias],
     }
-
-
-def conflicting_pairs(label: Tensor, bias: Tensor) -> Tensor:
-    """How many pairs i < j of a batch share the class but not the bias: what the debiasing terms live on."""
-    same = (label[:, None] == label) & (bias[:, None] != bias)
-    return same.sum() / 2

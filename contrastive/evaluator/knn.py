@@ -1,37 +1,65 @@
-"""Weighted k-nearest-neighbor classification, the label-free monitor of the field."""
+"""Weighted k-nearest-neighbor classification, the field's monitor that trains nothing."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.evaluator._accuracy import top
-from contrastive.types import Features
+from contrastive.errors import ConfigError
+from contrastive.evaluator._accuracy import topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 CHUNK = 1000  # queries at a time: 1,000 × 50,000 similarities are 200 MB
 
 
-def vote(bank: Tensor, bank_label: Tensor, query: Tensor, *, n_classes: int, k: int, temperature: float) -> Tensor:
-    """Class scores of each query (Wu et al. 2018, §3.4): Σ over its k nearest of e^{cos / temperature}, by class.
+def knn_scores(
+    bank: Tensor, bank_label: Tensor, query: Tensor, *, n_classes: int, k: int, temperature: float
+) -> Tensor:
+    """(Q, C) class scores (Wu et al. 2018, §3.4): Σ over the k nearest of e^{cos / temperature}, by class.
+
+    Scores of a query are divided by its largest weight, so that no temperature overflows.
 
     Args:
         bank (N, F), bank_label (N,), query (Q, F): features, normalized here; similarities are float32.
-
-    Returns:
-        (Q, n_classes).
+        k: at most N. temperature: above 0.
     """
     bank, query = F.normalize(bank.float(), dim=1), F.normalize(query.float(), dim=1)
     scores = []
     for chunk in query.split(CHUNK):
         similarity, index = (chunk @ bank.T).topk(k, dim=1)
-        weight = (similarity / temperature).exp()
+        weight = ((similarity - similarity[:, :1]) / temperature).exp()
         score = torch.zeros(len(chunk), n_classes, device=bank.device)
         scores.append(score.scatter_add_(1, bank_label[index], weight))
     return torch.cat(scores)
 
 
-def knn(bank: Features, query: Features, *, n_classes: int, k: int, temperature: float) -> dict[str, float]:
-    """knn_top1 and knn_top5 in percent; k is lowered to a tenth of the labeled bank."""
-    labeled = bank.label >= 0
-    h, label = bank.h[labeled], bank.label[labeled]
-    scores = vote(h, label, query.h, n_classes=n_classes, k=max(1, min(k, len(h) // 10)), temperature=temperature)
-    return {"knn_top1": top(scores, query.label, 1), "knn_top5": top(scores, query.label, 5)}
+class KNN(Evaluator):
+    """Test accuracy of weighted nearest neighbors among the labeled training images.
+
+    The curve is drawn on the test split, as the papers draw theirs; nothing is ever selected by it.
+
+    Args:
+        k: neighbors, at least 1; lowered to a tenth of the bank. temperature: of the weights e^{cos / t}, above 0.
+        every: epochs between points of the curve; 0 = only before and after training.
+
+    Raises:
+        ConfigError: an argument out of range.
+    """
+
+    def __init__(self, *, k: int = 200, temperature: float = 0.5, every: int = 1) -> None:
+        if not k >= 1:
+            raise ConfigError(f"evaluator.knn.k must be at least 1, got {k}: try evaluator.knn.k=20")
+        if not 0 < temperature < float("inf"):
+            raise ConfigError(
+                f"evaluator.knn.temperature must be above 0, got {temperature}: try evaluator.knn.temperature=0.5"
+            )
+        self.k, self.temperature, self.every = k, temperature, every
+        self.protocol = (
+            f"cosine, k={k} (at most a tenth of the bank), weights exp(cos/{temperature:g}), "
+            "bank = labeled training images; last epoch"
+        )
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        bank, test = features.bank, features.test
+        k = max(1, min(self.k, len(bank.h) // 10))
+        scores = knn_scores(bank.h, bank.label, test.h, n_classes=features.n_classes, k=k, temperature=self.temperature)
+        return Scores(test={f"top{k}": topk_accuracy(scores, test.label, k) for k in (1, 5)})

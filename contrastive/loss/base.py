@@ -51,7 +51,7 @@ class Loss(nn.Module, ABC):
 
     def compute_share(self, z: Tensor, label: Tensor | None, bias: Tensor | None, share: Shard) -> Tensor:
         """What `share` contributes to the value of a batch that was checked."""
-        return self.compute(z, label, bias) / share.world
+        return self.compute(z, label, bias) / share.world_size
 
     @abstractmethod
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -116,7 +116,7 @@ class SelfSupervisedLoss(Loss):
 
     def compute_share(self, z: Tensor, label: Tensor | None, bias: Tensor | None, share: Shard) -> Tensor:
         means = [self.per_anchor(pairs).mean() for pairs in self.pairs(z, label, bias, share)]
-        return torch.stack(means).mean() / share.world
+        return torch.stack(means).mean() / share.world_size
 
     def pairs(
         self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, share: Shard = WHOLE
@@ -171,4 +171,4 @@ class SupervisedContrastiveLoss(Loss):
         pairs = Pairs(
             z, temperature=self.temperature, anchor_views=z.shape[1], label=label, bias=bias, images=share.of(len(z))
         )
-        return self.per_anchor(pairs).mean() / share.world
+        return self.per_anchor(pairs).mean() / share.world_size

@@ -1,4 +1,4 @@
-"""What a run would cost, from a few of its steps: measured before hours are spent."""
+"""Estimate the time and memory of a run from a few of its steps, before hours are spent."""
 
 import resource
 import time
@@ -9,76 +9,94 @@ from statistics import median
 
 import torch
 
-from contrastive.evaluator.knn import CHUNK, vote
-from contrastive.program.build import Built
+from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
+from contrastive.program.build import Experiment
+from contrastive.program.settings import Settings
 from contrastive.seeding import generator
 from contrastive.training.features import extract
-from contrastive.types import Split
+from contrastive.types import Features
 
-WARM_UP, STEPS, IMAGES, ITERATIONS = 2, 5, 1000, 4
+WARM_UP, STEPS, IMAGES = 2, 5, 1000
+SHARE = 10  # evaluators are timed on this fraction of the training features, when those are many
+MANY = 10_000
 
 
-def project(built: Built, *, knn_every: int) -> str:
+def estimate(experiment: Experiment, settings: Settings) -> str:
     """Seconds for training and evaluation and the peak of memory, as lines to print. Trains a few steps on the way.
 
-    Reading the data, compiling, and whatever only happens in a long run (a slower, hotter machine) are not in it.
+    Not included: reading the data, compiling, and what only happens in a long run (a slower, hotter machine).
     """
-    trainer, loader, evaluator = built.trainer, built.loader, built.evaluator
-    if built.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(built.device)
-    step = step_seconds(built)
-    training = trainer.epochs * len(loader) * step
-    curves = (trainer.epochs - 1) // knn_every if knn_every else 0
-    knn, probe = evaluation_seconds(built)
-    evaluation = (curves + 2) * knn + 2 * probe
-    if built.device.type == "cuda":
-        peak, whose = torch.cuda.max_memory_allocated(built.device), "of the device"
+    loader, device = experiment.loader, experiment.device
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    step = step_seconds(experiment)
+    training = settings.epochs * len(loader) * step
+    extraction, evaluators = evaluation_seconds(experiment)
+    times = {name: 2 + _curve_points(experiment.evaluators[name], settings.epochs) for name in evaluators}
+    evaluation = sum(times[name] * seconds for name, seconds in evaluators.items())
+    evaluation += extraction * max([2, *times.values()])
+    if device.type == "cuda":
+        peak, owner = torch.cuda.max_memory_allocated(device), "of the device"
     else:
-        peak, whose = resident_peak(), "of each process"
-    rate = loader.batch_size * trainer.n_views / step
-    kinds = f"{curves + 2} kNN of {clock(knn)}, 2 linear probes of {clock(probe)}"
+        peak, owner = resident_peak(), "of each process"
+    rate = loader.batch_size * settings.n_views / step
+    parts = [f"{times[name]} {name} of {clock(seconds)}" for name, seconds in evaluators.items()]
     return "\n".join(
         [
-            f"dry run, nothing is written: {step:.3f} s a step, {rate:,.0f} views/s on {built.device} in {built.precision}",
-            f"  training     {clock(training):>12}   {trainer.epochs} epochs of {len(loader)} steps",
-            f"  evaluation   {clock(evaluation):>12}   {kinds}, at most ({len(evaluator.probe.l2) + 1} fits of "
-            f"{evaluator.probe.max_iter} iterations)",
+            f"dry run, nothing is written: {step:.3f} s a step, {rate:,.0f} views/s on {device} in "
+            f"{experiment.precision}",
+            f"  training     {clock(training):>12}   {settings.epochs} epochs of {len(loader)} steps",
+            f"  evaluation   {clock(evaluation):>12}   features in {clock(extraction)}; at most {', '.join(parts)}",
             f"  together     {clock(training + evaluation):>12}",
-            f"  peak memory  {peak / 2**30:>8.2f} GiB   {whose}",
+            f"  peak memory  {peak / 2**30:>8.2f} GiB   {owner}",
         ]
     )
 
 
-def step_seconds(built: Built) -> float:
-    """The median step of a few, the first ones left out."""
-    trainer, seconds = built.trainer, []
-    rng = generator(built.device, trainer.seed, "augmentation", 0)
-    trainer.encoder.train()
-    trainer.head.train()
-    batches = chain.from_iterable(map(built.loader.epoch, count()))
-    for _ in range(WARM_UP + STEPS):
-        seconds.append(timed(lambda: trainer.step(next(batches), rng), built.device))
+def step_seconds(experiment: Experiment) -> float:
+    """The median of a few steps, the first ones left out."""
+    step, loader = experiment.step, experiment.loader
+    rng = generator(experiment.device, loader.seed, "augmentation", 0)
+    step.encoder.train()
+    step.head.train()
+    batches = chain.from_iterable(map(loader.epoch, count()))
+    seconds = [timed(lambda: step(next(batches), rng), experiment.device) for _ in range(WARM_UP + STEPS)]
     return median(seconds[WARM_UP:])
 
 
-def evaluation_seconds(built: Built) -> tuple[float, float]:
-    """Of one kNN evaluation and one linear probe, scaled up from parts of them."""
-    data, evaluator, encoder = built.evaluator.data, built.evaluator, built.trainer.encoder
-    some = Split(data.pretrain.image[:IMAGES], data.pretrain.label[:IMAGES])
-    extract(encoder, some, evaluator.normalize, evaluator.autocast)
-    per_image = timed(lambda: extract(encoder, some, evaluator.normalize, evaluator.autocast), built.device) / len(some)
-    n, n_test, n_classes = len(data.pretrain), len(data.test), len(data.classes)
-    dim = extract(encoder, Split(some.image[:1], some.label[:1]), evaluator.normalize, evaluator.autocast).h.shape[1]
-    bank = torch.randn(n, dim, device=built.device)
-    label = torch.randint(n_classes, (n,), device=built.device)
-    k, queries = max(1, min(evaluator.k, n // 10)), bank[:CHUNK]
-    voting = timed(lambda: vote(bank, label, queries, n_classes=n_classes, k=k, temperature=1.0), built.device)
-    probe = evaluator.probe
-    full, probe.max_iter = probe.max_iter, ITERATIONS
-    fit = timed(lambda: probe.fit(bank, label, n_classes, probe.l2[-1]), built.device) / ITERATIONS * full
-    probe.max_iter = full
-    knn = (n + n_test) * per_image + voting * n_test / len(queries)
-    return knn, fit * (len(probe.l2) + 1) + len(data.probe_val) * per_image
+def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]:
+    """Seconds of one extraction of all features, and of each evaluator on random features of their shape."""
+    data, step = experiment.data, experiment.step
+    chosen = torch.arange(min(IMAGES, len(data.pretrain)))
+    features = extract(step.encoder, data.pretrain, step.normalize, chosen)
+    per_image = timed(lambda: extract(step.encoder, data.pretrain, step.normalize, chosen), experiment.device)
+    n_val = len(data.probe_val) if data.probe_val_index is None else 0
+    n_bank = int((data.pretrain.label >= 0).sum())
+    extraction = per_image / len(chosen) * (n_bank + n_val + len(data.test))
+    share = SHARE if n_bank > MANY else 1
+    n_classes, n_biases, dim = len(data.classes), len(data.biases), features.h.shape[1]
+
+    def random(n: int) -> Features:
+        label = torch.arange(n, device=experiment.device) % n_classes
+        bias = torch.arange(n, device=experiment.device) % n_biases if n_biases else None
+        return Features(torch.randn(n, dim, device=experiment.device), label, bias)
+
+    sets = FeatureSets(
+        bank=random(n_bank // share),
+        train=random(len(data.probe_train) // share),
+        val=random(len(data.probe_val)),
+        test=random(len(data.test)),
+        n_classes=n_classes,
+        n_biases=n_biases,
+    )
+    seconds = {}
+    for name, evaluator in experiment.evaluators.items():
+        seconds[name] = share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
+    return extraction, seconds
+
+
+def _curve_points(evaluator: Evaluator, epochs: int) -> int:
+    return (epochs - 1) // evaluator.every if evaluator.every else 0
 
 
 def timed(task: Callable[[], object], device: torch.device) -> float:
@@ -93,7 +111,7 @@ def timed(task: Callable[[], object], device: torch.device) -> float:
 
 
 def resident_peak() -> int:
-    """Bytes this process has held at most. (getrusage would count the one that started it, too.)"""
+    """The most bytes this process has held. (getrusage would count its parent, too.)"""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
@@ -105,5 +123,5 @@ def clock(seconds: float) -> str:
     """`2 h 05 min`, `3 min 07 s`, `4.1 s`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes} min {left:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,90 +1,135 @@
-"""The program: one run, from a resolved configuration to its result."""
+"""One run, from its settings to its result."""
 
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-from contrastive.distributed import process as distributed
+from tqdm import tqdm
+
 from contrastive.distributed.launch import launch
+from contrastive.distributed.process import init, is_launched, is_main
+from contrastive.evaluator.base import FeatureSets, evaluate
 from contrastive.program import summary
-from contrastive.program.build import build
-from contrastive.program.dry_run import project
-from contrastive.run.directory import Run, opened
-from contrastive.run.environment import describe
-from contrastive.training.loop import fit
+from contrastive.program.build import Experiment, build
+from contrastive.program.dry_run import estimate
+from contrastive.program.settings import Settings
+from contrastive.run.directory import RunDirectory, open_run
+from contrastive.run.environment import environment_record
+from contrastive.seeding import generator
+from contrastive.training.features import extract_feature_sets
+from contrastive.training.loop import train_epoch, view_grid
 
 
-def run(cfg: dict[str, Any], path: Path) -> dict[str, Any]:
-    """One run of a resolved configuration in the directory `path`, from wherever it stands there to its result.
+def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
+    """Start, resume or show the run in `path`.
 
-    Returns what result.json holds, or nothing from a dry run.
+    Returns:
+        The content of result.json; nothing from a dry run.
     """
-    since = time.perf_counter()
-    if cfg["devices"] > 1 and not distributed.is_launched():
-        launch(cfg["devices"], run, cfg, path)
-        return {} if cfg["dry_run"] else json.loads((path / "result.json").read_text())
-    distributed.init(cfg["device"])
-    built = build(cfg)
-    if cfg["dry_run"]:
-        print(project(built, knn_every=cfg["knn"]["every"]))
+    if settings.devices > 1 and not is_launched():
+        launch(settings.devices, run_experiment, settings, path)
+        return {} if settings.dry_run else json.loads((path / "result.json").read_text())
+    init(settings.device)
+    experiment = build(settings)
+    if settings.dry_run:
+        print(estimate(experiment, settings))
         return {}
-    trainer, encoder, evaluator = built.trainer, built.trainer.encoder, built.evaluator
-    environment = describe(
-        built.device, config=cfg, precision=built.precision, data=built.data_hash, facts=evaluator.data.facts
+    config = settings.to_dict()
+    environment = environment_record(
+        experiment.device,
+        config=config,
+        precision=experiment.precision,
+        data_hash=experiment.data_hash,
+        facts=experiment.data.facts,
     )
-    with opened(path, config=cfg, environment=environment, rerun=cfg["rerun"]) as directory:
-        if directory.result is not None:
-            if isinstance(directory, Run):
-                summary.already_done(directory, cfg["probe"]["shots"])
-            return directory.result
-        if isinstance(directory, Run):
-            summary.heading(built, directory)
-        state = directory.restore()
-        spent = 0.0 if state is None else state["seconds"]
-        if state is None:
-            untrained = distributed.broadcast_from_main(lambda: evaluator.everything(encoder).test)
-            directory.log(0, 0, summary.named("test", untrained))
-        else:
-            untrained = state["untrained"]
-            trainer.load(state)
-            print(f"resuming after epoch {state['epoch']} of {trainer.epochs}")
+    with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
+        if run.result is not None:
+            print(summary.already_done(run))
+            return run.result
+        print(summary.heading(experiment, settings, run))
+        result = train_and_evaluate(experiment, settings, run)
+        print(summary.finished(run, result))
+        return result
 
-        def monitor(epoch: int) -> dict[str, float]:
-            due = cfg["knn"]["every"] and epoch % cfg["knn"]["every"] == 0 and isinstance(directory, Run)
-            return summary.named("test", evaluator.nearest(encoder)) if due else {}
 
-        fit(
-            trainer,
-            built.loader,
-            directory,
-            state=state,
-            monitor=monitor,
-            keep=lambda: {"untrained": untrained, "seconds": spent + time.perf_counter() - since},
-            log_every=cfg["log_every"],
-            checkpoint_every=cfg["checkpoint_every"],
-        )
+def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirectory) -> dict[str, Any]:
+    """Train from the last checkpoint, or from the start, to the last epoch; evaluate; write the result.
 
-        def conclude() -> dict[str, Any]:
-            assert isinstance(directory, Run)
-            trained = evaluator.everything(encoder, trainer.objective.classifier)
-            step = trainer.epochs * len(built.loader)
-            directory.log(
-                step, trainer.epochs, {**summary.named("test", trained.test), **summary.flat("audit", trained.audit)}
-            )
-            for kind, cosines in trained.cosines.items():
-                directory.histogram(step, f"similarity/{kind}", cosines)
-            result = {
-                "status": "done",
-                "test": trained.test,
-                "val": trained.val,
-                "untrained": untrained,
-                "audit": trained.audit,
-                "protocol": evaluator.protocol(),
-                "time": {"seconds": spent + time.perf_counter() - since},
-            }
-            directory.finish(result, encoder)
-            summary.finished(directory, environment, cfg["probe"]["shots"])
-            return result
+    Several processes do the same in step; only the main one writes.
+    """
+    step, loader, evaluators = experiment.step, experiment.loader, experiment.evaluators
+    state, since, per_epoch = run.state, time.perf_counter(), len(loader)
+    if state is None:
+        untrained = evaluate(evaluators, features(experiment)).test
+        run.log(0, 0, grouped("test", untrained))
+        run.log_image(0, "views", first_views(experiment))
+        start, seconds_before = 0, 0.0
+    else:
+        step.load(state)
+        untrained, start, seconds_before = state["untrained"], state["epoch"], state["seconds"]
+        print(f"resuming after epoch {start} of {settings.epochs}")
 
-        return distributed.broadcast_from_main(conclude)
+    with progress_bar(start * per_epoch, settings.epochs * per_epoch) as bar:
+        for epoch in range(start, settings.epochs):
+            train_epoch(
+                step, loader, run, epoch=epoch, epochs=settings.epochs, schedule=experiment.schedule,
+                log_every=settings.log_every, bar=bar,
+            )  # fmt: skip
+            done = epoch + 1
+            due = {name: evaluator for name, evaluator in evaluators.items() if is_due(evaluator.every, done)}
+            if due and done < settings.epochs:
+                run.log(done * per_epoch, done, grouped("test", evaluate(due, features(experiment)).test))
+            if is_due(settings.checkpoint_every, done) or done == settings.epochs:
+                seconds = seconds_before + time.perf_counter() - since
+                run.save({
+                    "step": done * per_epoch, "epoch": done, "untrained": untrained, "seconds": seconds, **step.state(),
+                })  # fmt: skip
+
+    scores = evaluate(evaluators, features(experiment, with_classifier=True))
+    run.log(settings.epochs * per_epoch, settings.epochs, grouped("test", scores.test) | nested("audit", scores.audit))
+    for name, values in scores.histograms.items():
+        run.log_histogram(settings.epochs * per_epoch, name, values)
+    result = {
+        "status": "done", "test": scores.test, "val": scores.val, "untrained": untrained, "audit": scores.audit,
+        "protocol": scores.protocol, "time": {"seconds": seconds_before + time.perf_counter() - since},
+    }  # fmt: skip
+    run.finish(result, step.encoder)
+    return result
+
+
+def is_due(every: int, epoch: int) -> bool:
+    """Whether something that happens every so many epochs happens after this one; 0 = never."""
+    return every > 0 and epoch % every == 0
+
+
+def features(experiment: Experiment, *, with_classifier: bool = False) -> FeatureSets:
+    """Features of the encoder as it stands."""
+    step = experiment.step
+    classifier = step.objective.classifier if with_classifier else None
+    return extract_feature_sets(step.encoder, experiment.data, step.normalize, classifier)
+
+
+def first_views(experiment: Experiment) -> Any:
+    """A picture of eight images of the first batch, as the encoder sees them."""
+    step, loader = experiment.step, experiment.loader
+    rng = generator(loader.device, loader.seed, "augmentation", 0)
+    return view_grid(step.views(next(loader.epoch(0)), rng)[:, :8])
+
+
+def progress_bar(start: int, total: int) -> tqdm:
+    """A bar over all batches of the run, shown by the main process."""
+    return tqdm(total=total, initial=start, desc="pretraining", unit="batch", mininterval=1, disable=not is_main())
+
+
+def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:
+    """Metric names as curves are grouped: group/name."""
+    return {f"{group}/{key}": value for key, value in metrics.items()}
+
+
+def nested(group: str, record: dict[str, Any]) -> dict[str, float]:
+    """A nested record as curves: group/outer/inner."""
+    curves: dict[str, float] = {}
+    for key, value in record.items():
+        curves |= nested(f"{group}/{key}", value) if isinstance(value, dict) else {f"{group}/{key}": value}
+    return curves

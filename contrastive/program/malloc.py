@@ -13,12 +13,12 @@ VARIABLE = "GLIBC_TUNABLES"
 TUNED = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1"
 
 
-def tune() -> None:
+def reexec_with_tuned_malloc() -> None:
     """Replace this process by itself with glibc tuned, unless it is not glibc or the variable is already set."""
     if VARIABLE not in os.environ and platform.libc_ver()[0] == "glibc":
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, VARIABLE: TUNED})
 
 
-def tuned() -> bool:
+def is_tuned() -> bool:
     """Whether this process runs with these settings."""
     return os.environ.get(VARIABLE) == TUNED

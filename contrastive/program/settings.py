@@ -1,110 +1,149 @@
-"""The root settings: their ranges, and which of them belong to a run's identity. Imports no torch: answers at once."""
+"""Typed settings: the schema of the configuration and the ranges of its values. Imports no torch: answers at once.
+
+Types are checked by Hydra at the override, ranges in `Settings.__post_init__`, and what needs data or other components
+where they are built. Defaults stand in configs/train.yaml.
+"""
 
 import json
+import math
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.errors import ConfigError
 
-# Settings that change neither the weights nor the result: a run may be taken up again with others.
-FREE = (
-    "device",
-    "data_root",
-    "rerun",
-    "checkpoint_every",
-    "log_every",
-    "knn.every",
-    "dataset.root",
-    "dataset.cache",
-    "devices",
-    "resident",
-    "compile",
-    "dry_run",
-    "search_metric",
-)
-KNOBS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
+SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
-def settings(cfg: DictConfig) -> dict[str, Any]:
-    """The resolved configuration as plain containers, its root values checked.
+@dataclass(kw_only=True)
+class Settings:
+    """Every setting of a run, under the name that is typed; components are nodes with a `_target_`."""
 
-    Raises:
-        ConfigError: a value of the wrong kind or out of range.
-    """
-    plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
-    for key, least, whole in (
-        ("epochs", 1, 60),
-        ("batch_size", 2, 128),
-        ("n_views", 1, 2),
-        ("log_every", 1, 100),
-        ("checkpoint_every", 1, 1),
-        ("seed", 0, 0),
-        ("devices", 1, 2),
-        ("grad_cache_chunk", 0, 128),
-        ("knn.every", 0, 1),
-        ("knn.k", 1, 20),
-    ):
-        value = OmegaConf.select(cfg, key)
-        if not isinstance(value, int) or isinstance(value, bool) or not value >= least:
-            raise ConfigError(f"{key} must be a whole number of at least {least}, got {value}: try {key}={whole}")
-    for key, example in (("temperature", 0.5), ("tau_plus", 0.1), ("knn.temperature", 0.5)):
-        value = OmegaConf.select(cfg, key)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise ConfigError(f"{key} must be a number, got {value}: try {key}={example}")
-    if plain["resident"] not in ("auto", True, False):
-        raise ConfigError(f"resident must be auto, true or false, got {plain['resident']}: try resident=auto")
-    if plain["grad_cache_chunk"] == 1:
-        raise ConfigError("grad_cache_chunk=1 leaves BatchNorm a single image: try grad_cache_chunk=128")
-    if plain["devices"] != 1 and ":" in str(plain["device"]):
-        raise ConfigError(
-            f"device={plain['device']} names one GPU and there are {plain['devices']} processes: try device=cuda"
-        )
-    if plain["batch_size"] % plain["devices"] != 0:
-        raise ConfigError(
-            f"batch_size={plain['batch_size']} cannot be shared equally by devices={plain['devices']}: "
-            f"try batch_size={max(1, plain['batch_size'] // plain['devices']) * plain['devices']}"
-        )
-    for key in ("rerun", "dry_run", "channels_last", "compile"):
-        if not isinstance(plain[key], bool):
-            raise ConfigError(f"{key} must be true or false, got {plain[key]}: try {key}=true")
-    if plain["views_forward"] not in ("fused", "per_view"):
-        raise ConfigError(
-            f"views_forward must be fused or per_view, got {plain['views_forward']}: try views_forward=fused"
-        )
-    for key in ("temperature", "knn.temperature"):
-        if not OmegaConf.select(cfg, key) > 0:
-            raise ConfigError(f"{key} must be above 0, got {OmegaConf.select(cfg, key)}: try {key}=0.5")
-    if not 0 <= plain["tau_plus"] < 1:
-        raise ConfigError(f"tau_plus is a probability in [0, 1), got {plain['tau_plus']}: try tau_plus=0.1")
-    for key in ("noise_frac", "blur_frac"):
-        value = plain[key]
-        if not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise ConfigError(f"{key} is a probability, got {value}: try {key}=0.3")
-        if value != 0 and not plain["n_views"] >= 2:
+    dataset: dict[str, Any]
+    augmentation: dict[str, Any]
+    encoder: dict[str, Any]
+    head: dict[str, Any]
+    loss: dict[str, Any]
+    regularizer: dict[str, Any] | None
+    optimizer: dict[str, Any]
+    schedule: dict[str, Any]
+    evaluator: dict[str, Any]
+
+    seed: int
+    epochs: int
+    batch_size: int
+    n_views: int
+    temperature: float
+    tau_plus: float
+    sampler: str
+    noise_frac: float
+    blur_frac: float
+
+    views_forward: str
+    precision: str
+    channels_last: bool
+    compile: bool
+    device: str
+    devices: int
+    grad_cache_chunk: int
+    resident: bool | str
+    data_root: str
+
+    log_every: int
+    checkpoint_every: int
+    rerun: bool
+    search_metric: str
+    dry_run: bool
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a value out of range."""
+        self._at_least("epochs", 1, example=60)
+        self._at_least("batch_size", 2, example=128)
+        self._at_least("n_views", 1, example=2)
+        self._at_least("log_every", 1, example=100)
+        self._at_least("checkpoint_every", 1, example=1)
+        self._at_least("seed", 0, example=0)
+        self._at_least("devices", 1, example=2)
+        self._at_least("grad_cache_chunk", 0, example=128)
+        self._one_of("views_forward", "fused", "per_view")
+        self._one_of("sampler", "uniform", "bias_balanced")
+        self._one_of("precision", "auto", "fp32", "bf16", "fp16")
+        self._one_of("resident", "auto", True, False)
+        self._fraction("noise_frac", example=0.3)
+        self._fraction("blur_frac", example=0.3)
+        if not 0 < self.temperature < math.inf:
+            raise ConfigError(f"temperature must be above 0, got {self.temperature}: try temperature=0.5")
+        if not 0 <= self.tau_plus < 1:
+            raise ConfigError(f"tau_plus is a probability in [0, 1), got {self.tau_plus}: try tau_plus=0.1")
+        if self.grad_cache_chunk == 1:
+            raise ConfigError("grad_cache_chunk=1 leaves BatchNorm a single image: try grad_cache_chunk=128")
+        if self.devices > 1 and ":" in self.device:
+            raise ConfigError(
+                f"device={self.device} names one GPU and there are {self.devices} processes: try device=cuda"
+            )
+        if self.batch_size % self.devices:
+            raise ConfigError(
+                f"batch_size={self.batch_size} cannot be shared equally by devices={self.devices}: "
+                f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
+            )
+
+    def _at_least(self, key: str, least: int, *, example: int) -> None:
+        if not getattr(self, key) >= least:
+            raise ConfigError(f"{key} must be at least {least}, got {getattr(self, key)}: try {key}={example}")
+
+    def _one_of(self, key: str, *choices: str | bool) -> None:
+        value = getattr(self, key)
+        if not any(value == choice and type(value) is type(choice) for choice in choices):
+            words = ", ".join(str(choice).lower() for choice in choices)
+            raise ConfigError(f"{key} must be one of {words}, got {value}: try {key}={choices[0]}")
+
+    def _fraction(self, key: str, *, example: float) -> None:
+        value = getattr(self, key)
+        if not 0 <= value <= 1:
+            raise ConfigError(f"{key} is a probability, got {value}: try {key}={example}")
+        if value > 0 and self.n_views < 2:
             raise ConfigError(f"{key} is about view 1 and there is one view: try n_views=2")
-    if plain["sampler"] not in ("uniform", "bias_balanced"):
-        raise ConfigError(f"sampler must be uniform or bias_balanced, got {plain['sampler']}: try sampler=uniform")
-    if plain["search_metric"] not in ("linear_top1", "classifier_top1"):
-        raise ConfigError(
-            "search_metric must be linear_top1 or "
-            f"classifier_top1, got {plain['search_metric']}: try search_metric=linear_top1"
-        )
-    for key in ("device", "precision"):
-        if not isinstance(plain[key], str):
-            raise ConfigError(f"{key} must be a name, got {plain[key]}: try {key}=auto")
-    return plain
+
+    @classmethod
+    def from_config(cls, cfg: DictConfig) -> "Settings":
+        """The settings of a composed configuration, interpolations resolved.
+
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped.
+
+        Raises:
+            ConfigError: a key that is no setting, or a value out of range.
+        """
+        plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
+        plain.pop("hydra", None)
+        unknown = sorted(plain.keys() - cls.__dataclass_fields__.keys())
+        if unknown:
+            raise ConfigError(f"there is no setting {unknown[0]}: try python train.py --cfg job to see them all")
+        if "_target_" in plain["evaluator"]:
+            raise ConfigError(
+                f"the YAML of {plain['evaluator']['_target_']} does not say its name: "
+                "try '# @package evaluator.NAME' as its first line"
+            )
+        chosen = {name: node for name, node in plain["evaluator"].items() if "_target_" in (node or {})}
+        return cls(**{**plain, "evaluator": chosen})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain containers, as config.yaml holds them."""
+        return asdict(self)
 
 
-def unread(cfg: DictConfig, overrides: list[str]) -> list[str]:
-    """Root knobs that were given on the command line and that no component's YAML reads."""
-    given = {item.split("=", 1)[0].lstrip("+") for item in overrides}
+def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:
+    """Typed settings that nothing reads: shared keys no component refers to, evaluators that were not chosen."""
+    typed = {item.split("=", 1)[0].lstrip("+") for item in overrides}
     written = json.dumps(OmegaConf.to_container(cfg, resolve=False))
-    return [knob for knob in KNOBS if knob in given and f"${{{knob}}}" not in written]
+    unused = [key for key in SHARED_KEYS if key in typed and f"${{{key}}}" not in written]
+    for key in sorted(typed):
+        group, _, rest = key.partition(".")
+        name = rest.partition(".")[0]
+        if group == "evaluator" and name and "_target_" not in (cfg.evaluator[name] or {}):
+            unused.append(key)
+    return unused
 
 
-def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """A nested configuration as {dotted key: value}."""
-    if isinstance(node, dict) and node:
-        return {k: v for key, value in node.items() for k, v in flatten(value, f"{prefix}{key}.").items()}
-    return {prefix[:-1]: node}
+ConfigStore.instance().store(name="settings_schema", node=Settings)

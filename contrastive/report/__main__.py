@@ -3,33 +3,38 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from contrastive.program.settings import FREE, flatten
-from contrastive.report.sweep import Job, table
+from contrastive.report.sweep import Job, sweep_table
+from contrastive.run.identity import identity
 
 
-def jobs(folders: list[Path]) -> list[Job]:
+def find_jobs(folders: list[Path]) -> list[Job]:
     """Every finished run under the folders, each with the settings in which the runs differ.
 
-    A setting that only some runs have, such as another loss's, is left out where all that have it agree.
+    A setting that only some runs have, such as another loss's, is left out where all that have it agree. Runs on
+    different data never share a row, and a run that is there twice (equal settings, seed and data) counts once.
     """
-    paths = sorted({path.parent for folder in folders for path in folder.rglob("result.json")})
-    configs = [flatten(yaml.safe_load((path / "config.yaml").read_text())) for path in paths]
-    keys = sorted({key for config in configs for key in config if key not in FREE})
-    told = [key for key in keys if len({str(config[key]) for config in configs if key in config}) > 1]
+    runs: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted({path.parent for folder in folders for path in folder.rglob("result.json")}):
+        data = json.loads((path / "environment.json").read_text())["data"]
+        config = {**identity(yaml.safe_load((path / "config.yaml").read_text())), "data": data[:8]}
+        runs.setdefault(json.dumps(config, sort_keys=True), (path, config))
+    keys = sorted({key for _, config in runs.values() for key in config})
+    shown = [key for key in keys if len({str(config[key]) for _, config in runs.values() if key in config}) > 1]
     return [
         Job(
-            [word(key, config[key]) for key in told if key in config],
+            [as_word(key, config[key]) for key in shown if key in config],
             path,
             json.loads((path / "result.json").read_text()),
         )
-        for path, config in zip(paths, configs, strict=True)
+        for path, config in runs.values()
     ]
 
 
-def word(key: str, value: object) -> str:
+def as_word(key: str, value: object) -> str:
     """A setting as it would be typed: `loss._target_` and its class become loss=Class."""
     if key.endswith("._target_"):
         return f"{key.removesuffix('._target_')}={str(value).rpartition('.')[2]}"
@@ -37,14 +42,17 @@ def word(key: str, value: object) -> str:
 
 
 def main(words: list[str]) -> int:
-    found = jobs([Path(word) for word in words])
-    if not found:
+    if any(word.startswith("-") for word in words):
+        print(__doc__)
+        return 0 if words in (["-h"], ["--help"]) else 2
+    jobs = find_jobs([Path(word) for word in words])
+    if not jobs:
         print(
             f"no finished run under {', '.join(words) or 'no folder'}: try python -m contrastive.report outputs",
             file=sys.stderr,
         )
         return 2
-    print(table(found))
+    print(sweep_table(jobs))
     return 0
 
 

@@ -5,57 +5,55 @@ import re
 from pathlib import Path
 from typing import Any
 
-from contrastive.report.sweep import grid, spread
-
-TITLES = {
-    "knn_top1": "kNN top-1",
-    "knn_top5": "kNN top-5",
-    "linear_top1": "linear top-1",
-    "linear_top5": "linear top-5",
-    "few_shot_top1": "few-shot top-1",
-    "audit.reported.top1": "unbiased",
-    "audit.reported.aligned_top1": "aligned",
-    "audit.reported.conflicting_top1": "conflicting",
-    "audit.bias_top1": "bias read from features",
-}
+from contrastive.report.sweep import format_grid, spread
 
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:
-    """A dotted path into a result, or a name under its `test`; None where the run has no such figure."""
+    """A dotted path into a result, or a name under its `test`; None when the run has no such figure."""
     node: Any = result
     for key in (metric if "." in metric else f"test.{metric}").split("."):
         node = node.get(key) if isinstance(node, dict) else None
-    return node
+    return None if node is None else float(node)
 
 
-def folder(row: dict[str, Any], base: Path) -> Path:
-    """Where a row's runs lie: base/<its name>/seed=N."""
+def row_folder(row: dict[str, Any], base: Path) -> Path:
+    """Where a row's runs are: base/<its name>/seed=N."""
     return base / re.sub(r"[^\w.=-]+", "-", row["name"]).strip("-").lower()
 
 
-def table(spec: dict[str, Any], base: Path) -> str:
-    """Markdown: a row of `spec` (configs/table/*.yaml) each, from the result.json files under `base`.
+def paper_table(spec: dict[str, Any], base: Path, extra: list[str] | None = None) -> str:
+    """Markdown: a row for each of `spec` (configs/table/*.yaml), from the result.json files under `base`.
 
-    A row without results shows `-`; a figure nobody published is left empty.
+    Columns are the spec's metrics and, when other evaluators were chosen, every other test metric of the runs. A row
+    without results shows `-`; a figure that nobody published is left empty.
+
+    Args:
+        extra: words that were given to every row beyond the table's own; the heading states them.
     """
-    metrics = spec["metrics"]
+    results = {row["name"]: _results(row, base, spec["seeds"]) for row in spec["rows"]}
+    others = dict.fromkeys(key for runs in results.values() for run in runs for key in run["test"])
+    chosen = any(word.startswith("evaluator=") for word in extra or [])
+    metrics = [*spec["metrics"], *(key for key in others if chosen and key not in spec["metrics"])]
     published = [m for m in metrics if any(m in row.get("published", {}) for row in spec["rows"])]
-    head = [
-        "method",
-        *(TITLES.get(m, m) for m in metrics),
-        *(f"published {TITLES.get(m, m)}" for m in published),
-        "source",
-    ]
-    rows = [head]
+    sources = any(row.get("source") for row in spec["rows"])
+    rows = [["method", *metrics, *(f"published {m}" for m in published), *(["source"] if sources else [])]]
     for row in spec["rows"]:
-        results = [
-            json.loads((folder(row, base) / f"seed={seed}" / "result.json").read_text())
-            for seed in spec["seeds"]
-            if (folder(row, base) / f"seed={seed}" / "result.json").exists()
+        ours = [
+            spread([value for run in results[row["name"]] if (value := look_up(run, metric)) is not None])
+            for metric in metrics
         ]
-        ours = [spread([v for r in results if (v := look_up(r, m)) is not None]) for m in metrics]
-        theirs = [str(row.get("published", {}).get(m, "")) for m in published]
-        rows.append([row["name"], *ours, *theirs, row.get("source", "")])
-    return "\n".join(
-        [f"{spec['title']}: test accuracy in percent, last epoch, mean ± std (n seeds). {spec['note']}", "", grid(rows)]
+        theirs = [str(row.get("published", {}).get(metric, "")) for metric in published]
+        rows.append([row["name"], *ours, *theirs, *([row.get("source", "")] if sources else [])])
+    changed = f" Settings changed in every row: {' '.join(extra)}." if extra else ""
+    return "\n\n".join(
+        [
+            f"{spec['title']}: test split, last epoch, mean ± std (n seeds), accuracies in percent.{changed}",
+            spec["note"],
+            format_grid(rows),
+        ]
     )
+
+
+def _results(row: dict[str, Any], base: Path, seeds: list[int]) -> list[dict[str, Any]]:
+    paths = [row_folder(row, base) / f"seed={seed}" / "result.json" for seed in seeds]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]

@@ -1,4 +1,4 @@
-"""What a run was made by: command, code, versions, device."""
+"""Environment record of a run: command, code, data, versions, device."""
 
 import hashlib
 import importlib.metadata
@@ -10,15 +10,42 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGE = Path(__file__).resolve().parents[1]
+ROOT = PACKAGE.parent
+
+
+def environment_record(
+    device: torch.device, *, config: dict[str, Any], precision: str, data_hash: str, facts: dict[str, str]
+) -> dict[str, Any]:
+    """The content of environment.json.
+
+    Args:
+        config: the resolved configuration; code that its `_target_`s name is hashed too.
+        facts: what else the data says of itself.
+    """
+    status = _git("status", "--porcelain")
+    return {
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": None if status is None else bool(status),
+        "code": code_hash(targets(config)),
+        "data": data_hash,
+        **facts,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+        "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
+    }
 
 
 def code_hash(targets: set[str]) -> str:
     """sha256 over train.py, every Python file of the package and the files of `targets`, dotted names of other code."""
     digest = hashlib.sha256()
-    paths = [ROOT / "train.py", *sorted((ROOT / "contrastive").rglob("*.py"))]
-    for path in paths:
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    for path in (ROOT / "train.py", *sorted(PACKAGE.rglob("*.py"))):
+        if path.exists():  # an installed package has no train.py beside it
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     for target in sorted(targets):
         module = sys.modules.get(target.rpartition(".")[0])
         if not target.startswith(("contrastive.", "torch.")) and module is not None and module.__file__:
@@ -34,35 +61,6 @@ def targets(node: Any) -> set[str]:
     return set().union(*(targets(value) for value in node)) if isinstance(node, list) else set()
 
 
-def _git(*arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def describe(
-    device: torch.device, *, config: dict[str, Any], precision: str, data: str, facts: dict[str, str]
-) -> dict[str, Any]:
-    """The record of environment.json; `data` is the fingerprint of the data and `facts` what else it says of itself."""
-    status = _git("status", "--porcelain")
-    return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": None if status is None else bool(status),
-        "code": code_hash(targets(config)),
-        "data": data,
-        **facts,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "device": device_name(device),
-        "threads": torch.get_num_threads(),
-        "precision": precision,
-        "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
-    }
-
-
 def device_name(device: torch.device) -> str:
     """The GPU's name, or the processor's model."""
     if device.type == "cuda":
@@ -72,3 +70,11 @@ def device_name(device: torch.device) -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,44 +1,83 @@
-"""What a frozen encoder makes of images."""
+"""Extract the features of a frozen encoder, each process its part of the images."""
 
-import hashlib
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from contrastive.types import Features, Split
+from contrastive.distributed.process import gather, shard
+from contrastive.evaluator.base import FeatureSets
+from contrastive.types import Data, Features, Split
 
-CHUNK = 500  # images per forward pass: enough to fill a device, little enough to fit beside a training run
+CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
 
 
 @torch.no_grad()
 def extract(
-    encoder: nn.Module, split: Split, normalize: Callable[[Tensor], Tensor], autocast: Callable[[], torch.autocast]
+    encoder: nn.Module, split: Split, normalize: Callable[[Tensor], Tensor], index: Tensor | None = None
 ) -> Features:
-    """Encode every image, un-augmented, in eval mode and without gradient.
+    """Encode images without augmentation, in eval mode and in float32.
+
+    Several processes encode a contiguous part each and exchange the features, so that all of them hold all.
 
     Args:
-        normalize: uint8 (N, 3, H, W) → what the encoder was trained on.
-        autocast: opens the precision to compute in.
+        normalize: uint8 (N, 3, H, W) → the encoder's input.
+        index: (n,) int64, the images to encode; None = all.
 
     Returns:
-        Features with h (N, F) float32 on the encoder's device. The encoder's mode is put back.
+        Features with h (n, F) float32 on the encoder's device. The encoder's mode is restored.
+
+    Raises:
+        RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
-    was_training = encoder.training
+    index = torch.arange(len(split)) if index is None else index.cpu()
+    per_process = -(-len(index) // shard().world_size)  # rounded up: the last process may have fewer
+    padded = torch.cat([index, index[-1:].expand(per_process * shard().world_size - len(index))])
+    local = padded[shard().of(len(padded))].to(split.image.device)
+    was_training, before = encoder.training, _versions(encoder)
     encoder.eval()
-    parts = []
-    for start in range(0, len(split), CHUNK):
-        with autocast():
-            parts.append(encoder(normalize(split.image[start : start + CHUNK].to(device))).float())
+    with torch.autocast(device.type, enabled=False):
+        h = torch.cat([encoder(normalize(split.image[chunk].to(device))).float() for chunk in local.split(CHUNK)])
     encoder.train(was_training)
-    return Features(torch.cat(parts), split.label.to(device), None if split.bias is None else split.bias.to(device))
+    if _versions(encoder) != before:
+        raise RuntimeError("the frozen encoder changed while its features were extracted")
+    label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
+    index = index.to(device)
+    return Features(gather(h)[: len(index)], label[index], None if bias is None else bias[index])
 
 
-def state_hash(module: nn.Module) -> str:
-    """sha256 over every parameter and buffer: equal before and after means frozen."""
-    digest = hashlib.sha256()
-    for name, value in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()
+def extract_feature_sets(
+    encoder: nn.Module,
+    data: Data,
+    normalize: Callable[[Tensor], Tensor],
+    classifier: Callable[[Tensor], Tensor] | None = None,
+) -> FeatureSets:
+    """Features of every split that evaluators read; a validation image that is a training image is encoded once.
+
+    Unlabeled training images are left out: no evaluator reads them.
+    """
+    labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
+    bank = extract(encoder, data.pretrain, normalize, labeled)
+    position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
+    position = position.to(bank.h.device)
+    train = bank[position[data.probe_train.to(bank.h.device)]]
+    if data.probe_val_index is None:
+        val = extract(encoder, data.probe_val, normalize)
+    else:
+        val = bank[position[data.probe_val_index.to(bank.h.device)]]
+    test = extract(encoder, data.test, normalize)
+    return FeatureSets(
+        bank=bank,
+        train=train,
+        val=val,
+        test=test,
+        n_classes=len(data.classes),
+        n_biases=len(data.biases),
+        classifier=classifier,
+    )
+
+
+def _versions(module: nn.Module) -> list[tuple[int, int]]:
+    """Identity and version counter of every parameter and buffer: unchanged means that nothing was written to them."""
+    return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]

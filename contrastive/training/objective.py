@@ -49,7 +49,7 @@ class Objective(nn.Module):
     def forward(self, h: Tensor, z: Tensor, label: Tensor, bias: Tensor | None) -> Tensor:
         share, stations = shard(), self.stations(h, z)
         terms = [self.loss, *(cast(Loss, term) for term in self.regularizers)]
-        if share.world > 1:
+        if share.world_size > 1:
             stations = {reads: gather(widen(stations[reads])) for reads in sorted({term.input for term in terms})}
             label, bias = gather(label), None if bias is None else gather(bias)
         values = [term(stations[term.input], label, bias, share) for term in terms]

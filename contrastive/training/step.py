@@ -1,56 +1,102 @@
-"""One step of training: views, forward, loss, backward, update."""
+"""One training step: views, forward, loss, backward, update."""
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from contrastive.distributed import process as distributed
+from contrastive.augmentation.base import Augmentation
+from contrastive.distributed.batch_norm import BatchNorm
+from contrastive.distributed.process import average_gradients, shard
 from contrastive.training.objective import Objective
-from contrastive.types import WHOLE, Batch, Shard
+from contrastive.types import Batch
 
 STATEFUL = ("encoder", "head", "objective", "optimizer", "scaler")
 
 
-@dataclass
-class Trainer:
-    """Everything a step needs, built."""
+class StepOutput(NamedTuple):
+    """Tensors of one step, on the device and without gradient."""
+
+    loss: Tensor  # scalar; of several processes each has its own, their mean is the loss of the batch
+    grad_norm: Tensor  # scalar, of all parameters together
+    h: Tensor  # (B, V, F)
+    z: Tensor  # (B, V, D)
+
+
+@dataclass(kw_only=True)
+class TrainStep:
+    """`step(batch, generator)` updates the weights once.
+
+    Args:
+        views_forward: `fused` sends all views through the network together; `per_view` one after the other, so that
+            BatchNorm sees one view at a time.
+        chunk: images whose activations are held at once, 0 = all (gradient caching).
+        compile: run augmentation, network and objective through torch.compile: in pieces, because random draws, the
+            optimizer and the logging gain nothing, and because a sweep over losses then compiles the network once.
+    """
 
     encoder: nn.Module
     head: nn.Module
     objective: Objective
     optimizer: torch.optim.Optimizer
-    schedule: Callable[[float, int], float]
-    augmentation: Any  # .draw(n, height, width, generator) → tuple of (n, ...); .apply(uint8 images, those) → views
+    augmentation: Augmentation
     normalize: Callable[[Tensor], Tensor]
     autocast: Callable[[], torch.autocast]
     scaler: torch.amp.GradScaler
     n_views: int
-    views_forward: str  # fused: one forward over all views; per_view: BatchNorm sees one view at a time
-    epochs: int
-    seed: int
-    chunk: int = 0  # images whose activations are held at once, 0 = all: a large batch on a small device
-    share: Shard = WHOLE  # this process's part of every batch
+    views_forward: str = "fused"
+    chunk: int = 0
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        self._augment: Callable[..., Tensor] = self.augmentation.apply
+        self._encode: Callable[[Tensor], tuple[Tensor, Tensor]] = self.encode
+        if self.compile:
+            self._augment = torch.compile(self.augmentation.apply, dynamic=False)
+            self._encode = torch.compile(self.encode, dynamic=False)
+            self.objective.compile(dynamic=False)
+
+    def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
+        """Take one step. Nothing here waits for the device (SyncBatchNorm and the fp16 scaler do so by themselves)."""
+        h, z = self.forward(self.views(batch, generator))
+        loss = self.objective(h, z, batch.label, batch.bias)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        average_gradients(self.parameters())
+        self.scaler.unscale_(self.optimizer)
+        grad_norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return StepOutput(loss.detach(), grad_norm, h.detach(), z.detach())
 
     def parameters(self) -> list[nn.Parameter]:
         return [*self.encoder.parameters(), *self.head.parameters(), *self.objective.parameters()]
 
-    def views(self, batch: Batch, rng: torch.Generator) -> Tensor:
-        """(V, B, 3, h, w) in [0, 1], each view with parameters of its own."""
-        image = [batch.image] * self.n_views
-        if batch.mate is not None and self.n_views > 1:
-            image[1] = batch.mate
-        n, (height, width) = len(batch.image) * self.share.world, batch.image.shape[-2:]
-        drawn = self.augmentation.draw(self.n_views * n, height, width, rng)
-        if self.share.world > 1:  # drawn for the whole batch, so that it is augmented alike however it is shared
-            own = [value.unflatten(0, (self.n_views, n))[:, self.share.of(n)].flatten(0, 1) for value in drawn]
-            drawn = type(drawn)(*own)
-        return self.augmentation.apply(torch.cat(image), drawn).unflatten(0, (self.n_views, len(batch.image)))
+    def views(self, batch: Batch, generator: torch.Generator) -> Tensor:
+        """(V, B, 3, h, w) in [0, 1], each view with parameters of its own.
+
+        Parameters are drawn for the batch of all processes, so that it is augmented alike however it is sharded.
+        """
+        images = [batch.image] * self.n_views
+        if batch.view1_source is not None and self.n_views > 1:
+            images[1] = batch.view1_source
+        n, (height, width) = len(batch.image) * shard().world_size, batch.image.shape[-2:]
+        parameters = self.augmentation.draw(self.n_views * n, height, width, generator)
+        if shard().world_size > 1:
+            parameters = {
+                name: {key: self._local(value, n) for key, value in drawn.items()} for name, drawn in parameters.items()
+            }
+        views = self._augment(torch.cat(images), parameters)
+        return views.view(self.n_views, len(batch.image), *views.shape[1:])
+
+    def _local(self, value: Tensor, n: int) -> Tensor:
+        """(V · n, ...) → this process's part of each view's n rows."""
+        return value.view(self.n_views, n, *value.shape[1:])[:, shard().of(n)].flatten(0, 1)
 
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
         """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D).
@@ -59,24 +105,23 @@ class Trainer:
         caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
         """
         if self.chunk == 0:
-            return self.encode(views)
-        pieces = math.ceil(views.shape[1] / self.chunk)
-        h, z = zip(
-            *(
-                checkpoint(
-                    self.encode,
-                    some,
-                    use_reentrant=False,
-                    context_fn=lambda: (nullcontext(), freeze_running_stats(self.encoder, self.head)),
-                )
-                for some in views.tensor_split(pieces, dim=1)
-            ),
-            strict=True,
-        )
+            return self._encode(views)
+        chunks = views.tensor_split(math.ceil(views.shape[1] / self.chunk), dim=1)
+        h, z = zip(*(self._checkpointed(chunk) for chunk in chunks), strict=True)
         return torch.cat(h), torch.cat(z)
 
+    def _checkpointed(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        """`encode` without keeping its activations; the second forward leaves BatchNorm's running statistics alone."""
+        output: tuple[Tensor, Tensor] = checkpoint(
+            self._encode,
+            views,
+            use_reentrant=False,
+            context_fn=lambda: (nullcontext(), freeze_running_stats(self.encoder, self.head)),
+        )
+        return output
+
     def encode(self, views: Tensor) -> tuple[Tensor, Tensor]:
-        """What `forward` does with the whole batch or with a chunk."""
+        """`forward` of the whole batch, or of one chunk."""
         x = self.normalize(views.flatten(0, 1))
         with self.autocast():
             parts = [x] if self.views_forward == "fused" else x.chunk(self.n_views)
@@ -85,25 +130,12 @@ class Trainer:
         shape = (self.n_views, views.shape[1])
         return torch.cat(h).unflatten(0, shape).transpose(0, 1), torch.cat(z).unflatten(0, shape).transpose(0, 1)
 
-    def step(self, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One update. Returns this process's share of the loss, the gradient's norm, h and z as device tensors: nothing
-        here waits for the device (SyncBatchNorm, the scaler of fp16 and the solver of MMCL do so by themselves).
-        """
-        h, z = self.forward(self.views(batch, rng))
-        loss = self.objective(h, z, batch.label, batch.bias)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
-        distributed.sum_gradients(self.parameters())
-        self.scaler.unscale_(self.optimizer)
-        norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        return loss.detach(), norm, h.detach(), z.detach()
-
     def state(self) -> dict[str, Any]:
+        """Everything a resumed run needs of the step: weights, optimizer, scaler."""
         return {name: getattr(self, name).state_dict() for name in STATEFUL}
 
     def load(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
         for name in STATEFUL:
             getattr(self, name).load_state_dict(state[name])
 
@@ -112,10 +144,10 @@ class Trainer:
 def freeze_running_stats(*modules: nn.Module) -> Iterator[None]:
     """BatchNorm normalizes as before but leaves its running statistics alone."""
     norms = [
-        m
+        layer
         for module in modules
-        for m in module.modules()
-        if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats
+        for layer in module.modules()
+        if isinstance(layer, BatchNorm) and layer.track_running_stats
     ]
     momenta, counts = [norm.momentum for norm in norms], [norm.num_batches_tracked for norm in norms]
     for norm in norms:

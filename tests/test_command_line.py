@@ -4,45 +4,32 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from tests.conftest import ONE_THREAD, ROOT, TINY, program
-from tests.test_run import lines, weights
+from tests.helpers import (
+    ONE_THREAD,
+    ROOT,
+    TINY,
+    logged_lines,
+    program,
+    restore_sigint,
+    saved_weights,
+    wait_for,
+)
 
+pytestmark = pytest.mark.slow
 QUICK = [*TINY, "epochs=1"]
-
-
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    """Until the file is there."""
-    for _ in range(1200):
-        if path.exists():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError(f"{path} never came")
-
-
-def heed_ctrl_c() -> None:
-    """Undo what a shell does to programs it starts in the background."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     done = program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for said in (
-        "kNN",
-        "linear probe",
-        "untrained",
-        "few-shot",
-        "tensorboard --logdir",
-        "python train.py dataset=cifar10 loss=debiased_pos tau_plus=0.1",
-    ):
-        assert said in done.stdout
+    for text in ("knn_top1", "linear_top1", "few_shot_top1", "untrained", "tensorboard --logdir"):
+        assert text in done.stdout
     assert "epoch" in done.stderr
     assert "views_per_s" in done.stderr
     (result,) = tmp_path.glob("outputs/digits/debiased_pos/*/seed=0/result.json")
@@ -84,7 +71,7 @@ def test_help_and_the_composed_configuration(tmp_path):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path, how):
+def test_resume_after_a_signal_is_bit_exact(tmp_path, how):
     words = [*TINY, "epochs=12", "log_every=2"]
     whole = program(*words, f"hydra.run.dir={tmp_path}/whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
@@ -95,7 +82,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path, how):
         stderr=subprocess.PIPE,
         text=True,
         env=ONE_THREAD,
-        preexec_fn=heed_ctrl_c,
+        preexec_fn=restore_sigint,
     )
     wait_for(path / "checkpoints/last.pt", process)
     process.send_signal(how)
@@ -106,13 +93,13 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path, how):
     again = program(*words, f"hydra.run.dir={path}", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "resuming after epoch" in again.stdout
-    assert lines(path) == lines(tmp_path / "whole")
-    expected, got = weights(tmp_path / "whole"), weights(path)
+    assert logged_lines(path) == logged_lines(tmp_path / "whole")
+    expected, got = saved_weights(tmp_path / "whole"), saved_weights(path)
     assert all(torch.equal(got[key], expected[key]) for key in expected)
     assert not list(path.rglob("*.part"))
 
 
-def test_a_sweep_ends_with_a_table_and_tells_of_failures(tmp_path):
+def test_a_sweep_ends_with_a_table_and_names_failures(tmp_path):
     words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", *QUICK]
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -132,15 +119,14 @@ def test_a_sweep_ends_with_a_table_and_tells_of_failures(tmp_path):
     assert again.stdout.count("done already") == 4
 
 
-def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
+def test_an_own_loss_is_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
     (tmp_path / "my_loss.py").write_text(
         "from torch.nn.functional import softplus\n"
-        "from contrastive.pairs.relations import other_image\n"
-        "from contrastive.loss.base import SelfSupervisedLoss\n"
+        "from contrastive import SelfSupervisedLoss, other_image\n"
         "class MyLoss(SelfSupervisedLoss):\n"
         "    def per_anchor(self, pairs):\n"
-        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positives[:, 0])\n"
+        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])\n"
     )
     (tmp_path / "mine/loss/my_loss.yaml").write_text(
         "_target_: my_loss.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
@@ -152,11 +138,81 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     assert done.returncode == 0, done.stderr
     theirs = program("loss=nt_xent", *QUICK, cwd=tmp_path)
     assert theirs.returncode == 0
-    first, second = (lines(path.parent) for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json")))
+    first, second = (logged_lines(path.parent) for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json")))
     assert first == second
     path = tmp_path / "my_loss.py"
-    path.write_text(path.read_text().replace("pairs.positives", "2 * pairs.positives"))
+    path.write_text(path.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
     changed = program(
         "--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
     )
     assert "made by other code" in changed.stdout
+
+
+def test_plain_accumulation_is_refused_with_the_reason(tmp_path):
+    done = program("accumulate_grad_batches=4", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "another loss" in done.stderr
+    assert "grad_cache_chunk=128" in done.stderr
+
+
+def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 12), ("test", 3)):
+        for name in ("n01440764", "n02077923", "n03954731"):
+            folder = tmp_path / split / name
+            folder.mkdir(parents=True)
+            for i in range(n):
+                pixels = rng.integers(0, 256, (rng.integers(40, 70), rng.integers(40, 70), 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.JPEG")
+    words = [
+        "experiment=imagenet100",
+        f"dataset.root={tmp_path}",
+        f"data_root={tmp_path}",
+        "dataset.size=48",
+        "device=cpu",
+        "augmentation.ops.crop.size=32",
+        "augmentation.ops.blur.kernel_size=5",
+        "encoder.width=2",
+        "batch_size=12",
+        "epochs=2",
+        "resident=false",
+        "evaluator.linear.max_iter=5",
+    ]
+    done = program(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("cache/*.images"))) == 2
+    assert "epochs of 3 batches" in done.stdout
+    (config,) = tmp_path.glob("outputs/image_folder*/nt_xent/*/seed=0/config.yaml")
+    assert "stem: large" in config.read_text()
+
+
+def test_an_own_evaluator_is_one_file_and_one_yaml(tmp_path):
+    (tmp_path / "mine/evaluator").mkdir(parents=True)
+    (tmp_path / "my_rank.py").write_text(
+        "import torch\n"
+        "from contrastive import Evaluator\n"
+        "class Rank(Evaluator):\n"
+        "    protocol = 'rank of the test features'\n"
+        "    def __call__(self, features):\n"
+        "        return {'': float(torch.linalg.matrix_rank(features.test.h))}\n"
+    )
+    (tmp_path / "mine/evaluator/my_rank.yaml").write_text("# @package evaluator.my_rank\n_target_: my_rank.Rank\n")
+    env = {**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
+    words = ["--config-dir", "mine", "evaluator=[knn,my_rank]"]
+    small = [word for word in QUICK if not word.startswith("evaluator.")]
+    done = program(*words, *small, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("outputs/digits/nt_xent/*/seed=0")
+    result = json.loads((path / "result.json").read_text())
+    assert 1 <= result["test"]["my_rank"] <= 16
+    assert result["protocol"]["my_rank"] == "rank of the test features"
+    assert "my_rank" in done.stdout
+    assert any("test/my_rank" in line for line in logged_lines(path))
+    swept = program("-m", *words, *small, "seed=0,1", cwd=tmp_path, env=env)
+    assert "my_rank" in swept.stdout.split("mean ± std")[1]
+    table = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/reproduce_table.py"), "digits", *words, *small],
+        cwd=tmp_path, capture_output=True, text=True, env=env, timeout=300,
+    )  # fmt: skip
+    assert table.returncode == 0, table.stderr
+    assert "my_rank" in next(line for line in table.stdout.splitlines() if line.startswith("| method"))

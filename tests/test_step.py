@@ -1,4 +1,6 @@
-"""Gradient caching: the gradient of the whole batch from chunks of it."""
+"""A training step: chunked, compiled, with frozen statistics, it is the same step."""
+
+import shutil
 
 import pytest
 import torch
@@ -6,10 +8,10 @@ from torch import nn
 
 from contrastive.program.build import build
 from contrastive.seeding import generator
-from contrastive.training.step import Trainer, freeze_running_stats
-from tests.conftest import TINY, program
+from contrastive.training.step import TrainStep, freeze_running_stats
+from tests.helpers import TINY
 
-QUICK = [*TINY, "precision=fp32", "batch_size=64", "dataset.size=8"]
+QUICK = [*TINY, "epochs=1", "precision=fp32", "batch_size=64"]
 
 
 def without_norm(module: nn.Module) -> None:
@@ -22,19 +24,19 @@ def without_norm(module: nn.Module) -> None:
 def one_step(cfg, *, norm: bool, forward=None) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
     """Buffers and gradients after one step in float64."""
     built = build(cfg)
-    trainer, normalize = built.trainer, built.trainer.normalize
-    for module in (trainer.encoder, trainer.head, trainer.objective):
+    step, normalize = built.step, built.step.normalize
+    for module in (step.encoder, step.head, step.objective):
         if not norm:
             without_norm(module)
         module.double().train()
-    trainer.normalize = lambda x: normalize(x).double()
+    step.normalize = lambda x: normalize(x).double()
     if forward is not None:
-        trainer.forward = forward.__get__(trainer)
-    trainer.step(next(built.loader.epoch(0)), generator("cpu", 0))
-    return dict(trainer.encoder.named_buffers()), [p.grad for p in trainer.parameters() if p.grad is not None]
+        step.forward = forward.__get__(step)
+    step(next(built.loader.epoch(0)), generator("cpu", 0))
+    return dict(step.encoder.named_buffers()), [p.grad for p in step.parameters() if p.grad is not None]
 
 
-def whole_graph_in_chunks(self: Trainer, views: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def whole_graph_in_chunks(self: TrainStep, views: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What the chunks compute, with the activations of all of them held."""
     h, z = zip(*(self.encode(some) for some in views.tensor_split(3, dim=1)), strict=True)
     return torch.cat(h), torch.cat(z)
@@ -79,7 +81,7 @@ def test_statistics_are_left_alone():
 
 def test_fewer_activations_are_held(composed):
     def held(*words: str) -> int:
-        trainer = build(composed(*QUICK, *words)).trainer
+        step = build(composed(*QUICK, *words)).step
         count = 0
 
         def pack(x: torch.Tensor) -> torch.Tensor:
@@ -89,14 +91,35 @@ def test_fewer_activations_are_held(composed):
 
         views = torch.rand(2, 64, 3, 8, 8)
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-            trainer.forward(views)
+            step.forward(views)
         return count
 
     assert held("grad_cache_chunk=8") < 0.05 * held()
 
 
-def test_plain_accumulation_is_refused_with_the_reason(tmp_path):
-    done = program("accumulate_grad_batches=4", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "another loss" in done.stderr
-    assert "grad_cache_chunk=128" in done.stderr
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.parametrize("loss", ["debiased_pos", "eps_supinfonce"])
+def test_compiled_pieces_take_the_same_steps(composed, loss):
+    def steps(*words):
+        built = build(
+            composed(
+                *QUICK,
+                "encoder=simple_convnet",
+                "encoder.width=2",
+                f"loss={loss}",
+                "optimizer=sgd",
+                "optimizer.lr=0.01",
+                *words,
+            )
+        )
+        step, loader = built.step, built.loader
+        rng, losses, gradients = generator("cpu", 0), [], []
+        for _, batch in zip(range(4), loader.epoch(0), strict=False):
+            losses.append(step(batch, rng)[0])
+            gradients = gradients or [p.grad.clone() for p in step.encoder.parameters()]
+        return gradients, torch.stack(losses)
+
+    (gradients, losses), (compiled_gradients, compiled_losses) = steps(), steps("compile=true")
+    assert losses.std() > 0
+    torch.testing.assert_close(compiled_gradients, gradients, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(compiled_losses, losses, rtol=1e-4, atol=0)  # after four steps of rounding

@@ -1,0 +1,23 @@
+"""The classifier that a supervised loss trains along with the encoder."""
+
+import torch
+
+from contrastive.evaluator._accuracy import topk_accuracy
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+
+
+class Classifier(Evaluator):
+    """Accuracy of the linear classifier trained along; nothing where the loss trains none."""
+
+    protocol = "the linear classifier trained along with the encoder, plain logits; last epoch"
+
+    @torch.no_grad()
+    def __call__(self, features: FeatureSets) -> Scores:
+        if features.classifier is None:
+            return Scores()
+        scores, label = features.classifier(features.test.h), features.test.label
+        return Scores(
+            test={f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)},
+            val={"top1": topk_accuracy(features.classifier(features.val.h), features.val.label, 1)},
+            predictions=scores.argmax(1),
+        )

@@ -1,0 +1,106 @@
+"""Translate errors of Hydra and OmegaConf into one sentence that ends in what to type."""
+
+import re
+
+from hydra.errors import HydraException, InstantiationException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from contrastive.errors import ConfigError
+from contrastive.program.make import CONFIGS
+
+SEE_ALL = "try python train.py --cfg job"
+
+
+def user_message(error: BaseException) -> str | None:
+    """One sentence for the user; None for errors the user cannot fix, whose traceback says more."""
+    chain = _causes(error)
+    for link in chain:
+        if isinstance(link, ConfigError):
+            return str(link)
+    if isinstance(error, ValueError) and "Config group override must be" in str(error):
+        return "a group needs one of its options, not null: try python train.py --help"
+    if isinstance(error, InstantiationException):
+        return _instantiation(chain[-1])
+    if not isinstance(error, HydraException | OmegaConfBaseException):
+        return None
+    text = "\n".join(str(link) for link in chain)
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    for explain in (_wrong_type, _unknown_key, _missing_plugin, _unknown_option, _needs_multirun):
+        if message := explain(text):
+            return message
+    last = chain[-1]
+    return f"{first} {'' if last is error else ' '.join(str(last).split())}".strip() + f": {SEE_ALL}"
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error, what caused it, what caused that, ..."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return chain
+
+
+def _instantiation(root: BaseException) -> str | None:
+    """A missing or unknown argument, or a class that cannot be imported; None: a bug in what was being built."""
+    wrong_arguments = isinstance(root, TypeError) and re.search(r"unexpected keyword|missing \d+ req", str(root))
+    if not wrong_arguments and not isinstance(root, ImportError):
+        return None
+    return f"{' '.join(str(root).split())}: {SEE_ALL}"
+
+
+def _wrong_type(text: str) -> str | None:
+    """A value of another type than the schema's."""
+    key = re.search(r"full_key: (\S+)", text)
+    if key is None or "Key '" in text:
+        return None
+    kind = re.search(
+        r"could not be converted to (\w+)|not a valid (bool)|is incompatible with type hint '([^']+)'", text
+    )
+    value = re.search(r"Error merging override [^=]+=(.*)", text)
+    if kind is None and "is not Optional" not in text:
+        return None
+    names = {
+        "Integer": "a whole number",
+        "Float": "a number",
+        "bool": "true or false",
+        "Union[bool, str]": "auto, true or false",
+    }
+    expected = names.get(next((word for word in kind.groups() if word), ""), "another type") if kind else "set"
+    default = OmegaConf.select(OmegaConf.load(CONFIGS / "train.yaml"), key[1], default="...")
+    return f"{key[1]} must be {expected}, got {value[1] if value else '?'}: try {key[1]}={str(default).lower()}"
+
+
+def _unknown_key(text: str) -> str | None:
+    unknown = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", text)
+    if unknown is None:
+        return None
+    if "accumul" in unknown[1]:
+        return (
+            "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
+            "try grad_cache_chunk=128, which has the gradient of the whole batch"
+        )
+    return f"there is no setting {unknown[1]}: {SEE_ALL} to see them all"
+
+
+def _missing_plugin(text: str) -> str | None:
+    for plugin, extra in (("submitit", "slurm"), ("ray", "ray"), ("optuna", "search")):
+        if re.search(rf"Could not (find|load) 'hydra/\w+/{plugin}", text):
+            return f"{plugin} is not installed: try pip install -e '.[{extra}]'"
+    return None
+
+
+def _unknown_option(text: str) -> str | None:
+    choice = re.search(r"Could not (?:find|load) '([^/']+)/([^']+)'", text)
+    if choice is None:
+        return None
+    options = sorted(path.stem for path in (CONFIGS / choice[1]).glob("*.yaml"))
+    known = f", known are {', '.join(options)}" if options else ""
+    return f"there is no {choice[1]}={choice[2]}{known}: try python train.py --help"
+
+
+def _needs_multirun(text: str) -> str | None:
+    ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", text)
+    return f"{ambiguous[1]} lists several values: try python train.py -m {ambiguous[1]}" if ambiguous else None

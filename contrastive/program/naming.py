@@ -1,0 +1,86 @@
+"""Name a run's directory after the settings in which it differs from the composed defaults."""
+
+import hashlib
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.run.identity import flatten, is_identity
+
+MAX_LENGTH = 120  # characters of a directory's name
+IN_THE_PATH = ("dataset", "loss", "seed")  # settings that have a level of the path to themselves
+
+
+def run_name(*, _root_: DictConfig) -> str:
+    """`dataset/loss/changed settings/seed=N` of a composed configuration: equal configurations share a name.
+
+    The changed settings are what differs from the defaults that dataset, loss and experiment bring along, whatever
+    words were typed; settings that do not change the result have no part in the name. A name that is too long, or that
+    no file can have, is shortened and told apart by a hash.
+    """
+    choices = {
+        group: choice for group, choice in _root_.hydra.runtime.choices.items() if not group.startswith("hydra/")
+    }
+    name = _root_.hydra.job.config_name
+    recipe = [f"{group}={choices[group]}" for group in ("experiment", "dataset", "loss") if choices.get(group)]
+    default_choices, default_leaves = _defaults(name, tuple(recipe))
+    changed = [f"{group}={choice}" for group, choice in choices.items() if default_choices.get(group) != choice]
+    actual = _leaves(_root_)
+    if _evaluators(actual) != _evaluators(default_leaves):  # a list of options has no entry among the choices
+        changed.append(f"evaluator=[{','.join(_evaluators(actual))}]")
+    defaults = _defaults(name, (*recipe, *changed))[1]
+    changed = [re.sub(r"[\[\]]", "", word.replace(",", "+")) for word in changed]
+    changed += [f"{key}={_word(value)}" for key, value in actual.items() if defaults.get(key, "") != value]
+    changed += [f"~{key}" for key in defaults if key not in actual]
+    if choices.get("experiment"):
+        changed.insert(0, f"experiment={choices['experiment']}")
+    return f"{_dataset(_root_, choices['dataset'])}/{choices['loss']}/{_file_name(changed)}/seed={_root_.seed}"
+
+
+@lru_cache
+def _defaults(config_name: str, words: tuple[str, ...]) -> tuple[dict[str, str], dict[str, Any]]:
+    """(choices, leaves) of the configuration that these words compose."""
+    cfg = GlobalHydra.instance().config_loader().load_configuration(config_name, list(words), run_mode=RunMode.RUN)
+    return dict(cfg.hydra.runtime.choices), _leaves(cfg)
+
+
+def _leaves(cfg: DictConfig) -> dict[str, Any]:
+    """The settings that are part of a run's identity, interpolations as written, by dotted key."""
+    plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False))
+    plain["evaluator"] = {name: node for name, node in plain["evaluator"].items() if "_target_" in node}
+    return {
+        key: value
+        for key, value in flatten({key: node for key, node in plain.items() if key != "hydra"}).items()
+        if is_identity(key) and key not in (*IN_THE_PATH, "dataset.name")
+    }
+
+
+def _evaluators(leaves: dict[str, Any]) -> list[str]:
+    """Names of the evaluators that were chosen."""
+    return [key.split(".")[1] for key in leaves if re.fullmatch(r"evaluator\.\w+\._target_", key)]
+
+
+def _dataset(cfg: DictConfig, choice: str) -> str:
+    """The dataset's level of the path; an image folder adds its own name."""
+    if "name" not in cfg.dataset:
+        return choice
+    own = cfg.dataset.name or (Path(cfg.dataset.root).resolve().name if cfg.dataset.root else "")
+    return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(own))] if own else [])])
+
+
+def _word(value: Any) -> str:
+    return str(value).replace(" ", "").replace("'", "")
+
+
+def _file_name(words: list[str]) -> str:
+    full = ",".join(words) or "default"
+    clean = re.sub(r"[^\w.,=+-]+", "-", full)[:MAX_LENGTH]
+    return clean if clean == full else f"{clean}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+
+
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)

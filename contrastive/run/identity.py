@@ -1,0 +1,38 @@
+"""Which settings make a run the run it is, and how two configurations differ. Imports no torch."""
+
+import re
+from typing import Any
+
+# Settings that change neither the weights nor the result: a run may be resumed with other values of them.
+NON_IDENTITY_KEYS = (
+    "device", "data_root", "rerun", "checkpoint_every", "log_every", "dataset.root", "dataset.cache", "devices",
+    "resident", "compile", "dry_run", "search_metric",
+)  # fmt: skip
+_CURVE = re.compile(r"evaluator\.\w+\.every")  # how often a curve gets a point
+
+
+def is_identity(key: str) -> bool:
+    """Whether the dotted key is part of a run's identity."""
+    return key not in NON_IDENTITY_KEYS and not _CURVE.fullmatch(key)
+
+
+def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as {dotted key: value}."""
+    if isinstance(node, dict) and node:
+        return {k: v for key, value in node.items() for k, v in flatten(value, f"{prefix}{key}.").items()}
+    return {prefix[:-1]: node}
+
+
+def identity(config: dict[str, Any]) -> dict[str, Any]:
+    """The flattened settings that are part of a run's identity."""
+    return {key: value for key, value in flatten(config).items() if is_identity(key)}
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The keys in which the identities of two configurations differ, as `key: old -> new`."""
+    flat_old, flat_new, absent = identity(old), identity(new), "(absent)"
+    return [
+        f"{key}: {flat_old.get(key, absent)} -> {flat_new.get(key, absent)}"
+        for key in sorted(flat_old.keys() | flat_new.keys())
+        if flat_old.get(key, absent) != flat_new.get(key, absent)
+    ]

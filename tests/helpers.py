@@ -1,0 +1,83 @@
+"""What several test files share: small configurations, the program as a process, readers of run directories."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from contrastive.evaluator.base import FeatureSets
+from contrastive.types import Features
+
+ROOT = Path(__file__).resolve().parent.parent
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # a tiny network is faster on one
+TINY = [
+    "dataset.size=8",
+    "encoder.width=2",
+    "epochs=3",
+    "batch_size=256",
+    "evaluator.knn.every=1",
+    "evaluator.linear.max_iter=5",
+    "evaluator.few_shot.max_iter=5",
+    "device=cpu",
+]
+
+
+def program(*words: str, cwd: Path = ROOT, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+    """Run train.py as a user does."""
+    kwargs.setdefault("env", ONE_THREAD)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "train.py"), *words], cwd=cwd, capture_output=True, text=True, timeout=300, **kwargs
+    )
+
+
+def logged_lines(path: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without the keys that measure time."""
+    return [
+        {key: value for key, value in json.loads(line).items() if not key.startswith("time/")}
+        for line in (path / "metrics.jsonl").read_text().splitlines()
+    ]
+
+
+def saved_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Encoder and head of the last checkpoint."""
+    state = torch.load(path / "checkpoints/last.pt", weights_only=True)
+    return {**state["encoder"], **{f"head.{key}": value for key, value in state["head"].items()}}
+
+
+def without_time(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "time"}
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    """Until the file is there."""
+    for _ in range(1200):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never came")
+
+
+def restore_sigint() -> None:
+    """Undo what a shell does to programs it starts in the background: they ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def blobs(n: int, seed: int, noise: float = 1.0) -> Features:
+    """Features of four overlapping classes in eight dimensions."""
+    rng = torch.Generator().manual_seed(seed)
+    label = torch.arange(n) % 4
+    return Features(torch.randn(n, 8, generator=rng) * noise + 3 * F.one_hot(label, 8).float(), label)
+
+
+def feature_sets(train: Features, val: Features, test: Features) -> FeatureSets:
+    """What evaluators get of an encoder with these features; the bank is train and val together."""
+    bank = Features(torch.cat([train.h, val.h]), torch.cat([train.label, val.label]))
+    return FeatureSets(bank=bank, train=train, val=val, test=test, n_classes=4)

@@ -1,0 +1,110 @@
+"""The audit of biased data, by hand and in whole runs."""
+
+import pytest
+import torch
+
+from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, majority_bias, pairwise_cosines
+from contrastive.program.experiment import run_experiment
+from contrastive.training.step import TrainStep
+from contrastive.types import Features
+from tests.helpers import blobs, feature_sets, logged_lines, without_time
+
+SMALL = [
+    "dataset=biased_digits",
+    "dataset.size=8",
+    "epochs=2",
+    "encoder.width=2",
+    "encoder.kernel_size=3",
+    "batch_size=256",
+    "evaluator.linear.max_iter=5",
+    "device=cpu",
+    "dataset.rho=0.9",
+]
+GROUPS = {"top1", "aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1"}
+
+
+def test_group_accuracy_by_hand():
+    label, bias = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 1, 1, 0])
+    majority = majority_bias(Features(torch.zeros(6, 1), label, bias), 2, 2)
+    assert majority.tolist() == [0, 1]
+    accuracy = group_accuracy(torch.tensor([0, 1, 0, 1, 1, 0]), label, bias, majority)
+    assert accuracy == pytest.approx(
+        {"top1": 400 / 6, "aligned_top1": 75, "conflicting_top1": 50, "cell_mean_top1": 62.5, "worst_cell_top1": 0}
+    )
+
+
+def test_a_group_without_images_is_left_out():
+    label = torch.tensor([0, 1])
+    accuracy = group_accuracy(label, label, label, torch.tensor([0, 1]))
+    assert "conflicting_top1" not in accuracy
+    assert accuracy["aligned_top1"] == 100
+
+
+def test_kinds_of_pairs_by_hand():
+    h = torch.tensor([[1.0, 0], [0, 1], [1, 0], [-1, 0]])
+    label, bias = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 0])
+    cosines = {key: sorted(value.tolist()) for key, value in pairwise_cosines(h, label, bias).items()}
+    assert cosines == {
+        "positive_aligned": [-1],
+        "positive_conflicting": [0],
+        "negative_aligned": [-1, 1],
+        "negative_conflicting": [0, 0],
+    }
+
+
+def test_data_without_bias_has_no_audit():
+    assert BiasAudit()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))) == Scores()
+
+
+def test_a_bias_that_is_in_the_features_is_read_from_them():
+    def part(n: int, seed: int, *, visible: bool) -> Features:
+        rng = torch.Generator().manual_seed(seed)
+        bias = torch.randint(0, 3, (n,), generator=rng)
+        h = torch.randn(n, 4, generator=rng)
+        return Features(h + (5 * torch.eye(4)[bias] if visible else 0), torch.arange(n) % 4, bias)
+
+    for visible, low, high in ((True, 90, 100), (False, 0, 60)):
+        train, val, test = (part(n, n, visible=visible) for n in (100, 60, 200))
+        sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=4, n_biases=3)
+        assert low <= BiasAudit()(sets).audit["bias_top1"] <= high
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["loss=cross_entropy"],
+        ["loss=eps_supinfonce", "regularizer=fairkl"],
+        ["loss=bias_contrastive", "regularizer=bias_balanced", "sampler=bias_balanced"],
+        ["loss=cross_entropy", "regularizer=lnl"],
+    ],
+)
+def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, monkeypatch):
+    settings = composed(*SMALL, *words)
+    whole = run_experiment(settings, tmp_path / "whole")
+    has_classifier = "cross_entropy" in words[0] or "bias_balanced" in words[1]
+    read_outs = {"linear", "classifier"} if has_classifier else {"linear"}
+    assert read_outs <= set(whole["audit"])
+    assert whole["audit"]["reported"] == whole["audit"]["classifier" if has_classifier else "linear"]
+    assert all(set(whole["audit"][name]) == GROUPS for name in read_outs)
+    assert set(whole["audit"]["similarity"]) == {
+        "positive_aligned",
+        "positive_conflicting",
+        "negative_aligned",
+        "negative_conflicting",
+    }
+    assert any("bias/conflicting_pairs" in line for line in logged_lines(tmp_path / "whole"))
+    step, calls = TrainStep.__call__, []
+
+    def interrupted(self, *arguments):
+        calls.append(0)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    monkeypatch.setattr(TrainStep, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(settings, tmp_path / "stopped")
+    resumed = run_experiment(settings, tmp_path / "stopped")
+    assert without_time(resumed) == without_time(whole)
+    assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")

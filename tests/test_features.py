@@ -1,0 +1,70 @@
+"""Features of a frozen encoder."""
+
+import pytest
+import torch
+
+from contrastive.program.make import build
+from contrastive.training.features import extract, extract_feature_sets
+from contrastive.types import Data, Split
+
+
+def split(n: int) -> Split:
+    image = torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(n))
+    return Split(image, torch.arange(n) % 3)
+
+
+def normalize(x: torch.Tensor) -> torch.Tensor:
+    return x / 255
+
+
+def encoder() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return build("encoder", "resnet18", width=2).train()
+
+
+def test_extraction_freezes_the_encoder_and_restores_its_mode():
+    net = encoder()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    features = extract(net, split(7), normalize)
+    assert features.h.shape == (7, 16)
+    assert not features.h.requires_grad
+    assert net.training
+    assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
+    torch.testing.assert_close(features.h, net.eval()(split(7).image / 255))
+
+
+def test_features_are_float32_whatever_the_precision_of_training():
+    net = encoder()
+    exact = extract(net, split(7), normalize).h
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(extract(net, split(7), normalize).h, exact)
+
+
+def test_an_encoder_that_changes_is_an_error():
+    net = encoder()
+    net.bn1.eval = net.bn1.train
+    net.eval = lambda: net  # stays in training mode: BatchNorm's statistics move
+    with pytest.raises(RuntimeError, match="frozen encoder changed"):
+        extract(net, split(7), normalize)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_every_set_holds_the_features_of_its_images(shared):
+    images = split(12)
+    pretrain = Split(images.image, torch.where(torch.arange(12) % 4 == 3, -1, images.label))  # a quarter is unlabeled
+    labeled = torch.tensor([0, 1, 2, 4, 5, 6, 8, 9, 10])
+    held = torch.tensor([1, 8])
+    rest = torch.tensor([0, 2, 4, 5, 6, 9, 10])
+    val = pretrain[held]
+    data = Data(
+        pretrain, rest, val, split(5), ("a", "b", "c"), (0.0,) * 3, (1.0,) * 3,
+        probe_val_index=held if shared else None,
+    )  # fmt: skip
+    net = encoder()
+    features = extract_feature_sets(net, data, normalize)
+    h = extract(net, pretrain, normalize).h
+    for part, index in ((features.bank, labeled), (features.train, rest), (features.val, held)):
+        torch.testing.assert_close(part.h, h[index])
+        assert torch.equal(part.label, pretrain.label[index])
+    torch.testing.assert_close(features.test.h, extract(net, data.test, normalize).h)
+    assert features.n_classes == 3

@@ -1,0 +1,58 @@
+"""Weighted nearest neighbors."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from contrastive.errors import ConfigError
+from contrastive.evaluator._accuracy import topk_accuracy
+from contrastive.evaluator.base import FeatureSets
+from contrastive.evaluator.knn import KNN, knn_scores
+from contrastive.testing import raw_inputs
+from contrastive.types import Features
+
+
+def test_goldens(golden):
+    z = raw_inputs({"kind": "hash", "V": 2, "B": 40, "D": 16})
+    label = torch.arange(40) % 5
+    for case in golden["extra"]["knn"]:
+        scores = knn_scores(z[:, 0], label, z[:, 1], n_classes=5, k=case["k"], temperature=case["T"])
+        assert scores.argmax(1).tolist() == case["pred"]
+        expected = torch.tensor(case["scores_query0"])
+        torch.testing.assert_close(scores[0] / scores[0].sum(), expected / expected.sum(), rtol=2e-5, atol=1e-6)
+        assert topk_accuracy(scores, label, 1) == case["acc1"]
+        assert topk_accuracy(scores, label, 5) == case["acc5"]
+
+
+def test_scores_equal_a_loop():
+    rng = torch.Generator().manual_seed(0)
+    bank, query = torch.randn(60, 6, generator=rng), torch.randn(9, 6, generator=rng)
+    label = torch.randint(0, 3, (60,), generator=rng)
+    scores = knn_scores(bank, label, query, n_classes=3, k=7, temperature=0.3)
+    for q, row in zip(query, scores, strict=True):
+        cosines = [(F.cosine_similarity(q, b, dim=0).item(), int(c)) for b, c in zip(bank, label, strict=True)]
+        nearest = sorted(cosines, reverse=True)[:7]
+        largest = nearest[0][0]
+        expected = [sum(2.718281828459045 ** ((s - largest) / 0.3) for s, c in nearest if c == k) for k in range(3)]
+        assert row.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_no_temperature_overflows():
+    rng = torch.Generator().manual_seed(0)
+    bank, label = torch.randn(60, 6, generator=rng), torch.arange(60) % 3
+    nearest = knn_scores(bank, label, bank, n_classes=3, k=5, temperature=1e-4)
+    assert nearest.isfinite().all()
+    assert torch.equal(nearest.argmax(1), label)  # the nearest is the image itself
+
+
+def test_k_is_lowered_to_a_tenth_of_the_bank():
+    bank = Features(torch.eye(2).repeat(10, 1), torch.tensor([0, 1]).repeat(10))
+    test = Features(torch.eye(2), torch.tensor([0, 1]))
+    scores = KNN(k=200)(FeatureSets(bank=bank, train=bank, val=test, test=test, n_classes=2))
+    assert scores.test == {"top1": 100.0, "top5": 100.0}
+
+
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"temperature": 0}, {"temperature": float("inf")}])
+def test_refusals(wrong):
+    with pytest.raises(ConfigError, match=r"try evaluator\.knn"):
+        KNN(**wrong)

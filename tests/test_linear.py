@@ -1,0 +1,74 @@
+"""The linear probe and the logistic regression under it."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from contrastive.errors import ConfigError
+from contrastive.evaluator._logistic import fit_logistic
+from contrastive.evaluator.base import FeatureSets
+from contrastive.evaluator.linear import Linear
+from contrastive.types import Features
+from tests.helpers import blobs, feature_sets
+
+
+def test_regression_equals_scikit_learn():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    train = blobs(300, 0, 2.0)
+    x = (train.h - train.h.mean(0)) / train.h.std(0)
+    ours = fit_logistic(x, train.label, n_classes=4, l2=1e-2, max_iter=500)
+    theirs = linear_model.LogisticRegression(C=1 / (1e-2 * 300), max_iter=1000, tol=1e-8)
+    theirs.fit(x.numpy(), train.label.numpy())
+    torch.testing.assert_close(ours[:, :-1], torch.from_numpy(theirs.coef_).float(), rtol=1e-2, atol=2e-3)
+
+
+def test_regression_converges_whatever_the_scales_of_its_features():
+    rng = torch.Generator().manual_seed(0)
+    mix = torch.randn(32, 32, generator=rng) * torch.logspace(-3, 0, 32)
+    label = torch.arange(500) % 3
+    h = (torch.randn(500, 32, generator=rng) + F.one_hot(label, 32)) @ mix
+    x = (h - h.mean(0)) / h.std(0)
+    for l2 in (1e-1, 1e-3, 1e-5):
+        weight = fit_logistic(x, label, n_classes=3, l2=l2, max_iter=60).double().requires_grad_()
+        value = F.cross_entropy(F.linear(x.double(), weight[:, :-1], weight[:, -1]), label)
+        (gradient,) = torch.autograd.grad(value + l2 / 2 * weight[:, :-1].square().sum(), weight)
+        assert gradient.abs().max() < 2e-4
+
+
+@pytest.mark.parametrize("dim", [64, 1024])
+def test_regression_survives_collapsed_features(dim):
+    rng = torch.Generator().manual_seed(0)
+    h = torch.randn(400, 1, generator=rng) @ torch.randn(1, dim, generator=rng)  # one direction and no other
+    for l2 in (0.0, 1e-6, 1e-2):
+        x = (h - h.mean(0)) / h.std(0)
+        assert fit_logistic(x, torch.arange(400) % 2, n_classes=2, l2=l2, max_iter=100).isfinite().all()
+
+
+def test_the_probe_is_deterministic_and_sees_the_signal():
+    features = feature_sets(blobs(200, 0), blobs(50, 1), blobs(400, 2))
+    first, again = Linear()(features), Linear()(features)
+    assert first.test == again.test
+    assert first.test["top1"] > 90
+    assert first.val["top1"] > 90
+    shuffled = features.test.label[torch.randperm(400, generator=torch.Generator().manual_seed(0))]
+    blind = feature_sets(features.train, features.val, Features(features.test.h, shuffled))
+    assert Linear()(blind).test["top1"] < 40
+
+
+def test_strength_is_chosen_on_the_validation_images():
+    # one image more of one class: at strength 1e3 that is all that is learned, and the validation images reject it
+    features = feature_sets(blobs(201, 0), blobs(50, 1), blobs(400, 2))
+    assert Linear(l2=(1e3, 1e-3))(features).test["top1"] > 90
+    assert Linear(l2=(1e3,))(features).test["top1"] < 90
+
+
+def test_test_labels_do_not_choose():
+    features = feature_sets(blobs(200, 0), blobs(50, 1), blobs(400, 2))
+    other = FeatureSets(**{**vars(features), "test": Features(features.test.h, 3 - features.test.label)})
+    assert torch.equal(Linear()(features).predictions, Linear()(other).predictions)
+
+
+@pytest.mark.parametrize("wrong", [{"l2": ()}, {"l2": (-1.0,)}, {"max_iter": 0}])
+def test_refusals(wrong):
+    with pytest.raises(ConfigError, match=r"try evaluator\.linear"):
+        Linear(**wrong)

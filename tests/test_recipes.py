@@ -1,0 +1,47 @@
+"""Recipes that datasets, experiments and tables compose."""
+
+import pytest
+import yaml
+
+from contrastive.report.table import row_folder
+from tests.helpers import ROOT
+
+
+def test_cifar10_brings_the_recipe_of_the_debiased_positive_paper(composed):
+    settings = composed("dataset=cifar10")
+    assert settings.encoder == {
+        "_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "small",
+    }  # fmt: skip
+    assert (settings.batch_size, settings.epochs, settings.temperature) == (512, 50, 0.5)
+    assert settings.evaluator["knn"]["k"] == 200
+    optimizer = settings.optimizer
+    assert (optimizer["_target_"], optimizer["lr"], optimizer["weight_decay"]) == ("torch.optim.Adam", 1e-3, 1e-6)
+    assert settings.views_forward == "fused"  # the paper's whole protocol is experiment=debiased_positive
+    assert composed("experiment=debiased_positive").views_forward == "per_view"
+
+
+def test_what_is_typed_beats_the_recipe(composed):
+    settings = composed(
+        "dataset=cifar10", "encoder=resnet50", "batch_size=64", "optimizer.lr=0.1", "evaluator.knn.k=5",
+        "temperature=0.2",
+    )  # fmt: skip
+    assert settings.encoder["depth"] == 50
+    assert (settings.batch_size, settings.optimizer["lr"], settings.evaluator["knn"]["k"]) == (64, 0.1, 5)
+    assert settings.loss["temperature"] == 0.2
+    assert composed("encoder=resnet18").encoder["width"] == 64
+    assert composed().encoder["width"] == 8
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_row_of_every_table_composes(composed, path):
+    spec = yaml.safe_load(path.read_text())
+    folders = [row_folder(row, ROOT) for row in spec["rows"]]
+    assert len(set(folders)) == len(folders)
+    for row in spec["rows"]:
+        composed(*row["overrides"])
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_every_yaml_says_what_it_is(path):
+    comments = [line for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line]
+    assert comments or path.parent.parent.name == "hydra"

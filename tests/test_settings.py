@@ -1,0 +1,86 @@
+"""Types and ranges of the settings."""
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.errors import ConfigCompositionException
+
+from contrastive.errors import ConfigError
+from contrastive.program.messages import user_message
+from contrastive.program.settings import Settings, unused_overrides
+from tests.helpers import ROOT
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("epochs=0", "epochs=60"),
+        ("batch_size=1", "batch_size=128"),
+        ("tau_plus=1.5", "tau_plus=0.1"),
+        ("temperature=0", "temperature=0.5"),
+        ("temperature=inf", "temperature=0.5"),
+        ("temperature=nan", "temperature=0.5"),
+        ("seed=-1", "seed=0"),
+        ("views_forward=both", "views_forward=fused"),
+        ("noise_frac=2", "noise_frac=0.3"),
+        ("sampler=none", "sampler=uniform"),
+        ("precision=fp8", "precision=auto"),
+        ("resident=maybe", "resident=auto"),
+        ("grad_cache_chunk=1", "grad_cache_chunk=128"),
+        ("devices=0", "devices=2"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_before_anything_is_built(composed, word, advice):
+    with pytest.raises(ConfigError, match=rf"got .*try {advice}|leaves.*try {advice}"):
+        composed(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("epochs=many", "epochs must be a whole number, got many: try epochs=50"),
+        ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=50"),
+        ("n_views=two", "n_views must be a whole number, got two: try n_views=2"),
+        ("temperature=hot", "temperature must be a number, got hot: try temperature=0.5"),
+        ("rerun=maybe", "rerun must be true or false, got maybe: try rerun=false"),
+        ("resident=3", "resident must be auto, true or false, got 3: try resident=auto"),
+        ("device=null", "device must be set, got null: try device=auto"),
+        ("epocs=3", "there is no setting epocs: try python train.py --cfg job to see them all"),
+    ],
+)
+def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
+    with pytest.raises(ConfigCompositionException) as caught:
+        composed(word)
+    assert user_message(caught.value) == message
+
+
+def test_every_combination_rule_names_a_way_out(composed):
+    for words, advice in (
+        (["devices=3", "batch_size=256"], "batch_size=255"),
+        (["devices=2", "device=cuda:0"], "device=cuda"),
+        (["noise_frac=0.3", "n_views=1"], "n_views=2"),
+        (["+surprise=1"], "--cfg job"),
+    ):
+        with pytest.raises(ConfigError, match=f"try .*{advice}"):
+            composed(*words)
+
+
+def test_settings_of_an_evaluator_that_was_not_chosen_are_dropped(composed):
+    settings = composed("evaluator=[linear]")  # the digits' recipe holds evaluator.knn.k
+    assert list(settings.evaluator) == ["linear"]
+    assert list(composed().evaluator) == ["knn", "linear", "few_shot", "classifier", "bias_audit"]
+    assert composed("evaluator=[]").evaluator == {}
+
+
+def test_an_evaluator_without_a_package_line_is_refused(tmp_path):
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        cfg = compose("train", ["+evaluator._target_=mine.RankMe"])
+        with pytest.raises(ConfigError, match=r"# @package evaluator\.NAME"):
+            Settings.from_config(cfg)
+
+
+def test_overrides_that_nothing_reads_are_named():
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        words = ["loss=nt_xent", "tau_plus=0.3", "temperature=0.2", "evaluator=[linear]", "evaluator.knn.k=3"]
+        assert unused_overrides(compose("train", words), words) == ["tau_plus", "evaluator.knn.k"]
+        words = ["loss=debiased_neg", "tau_plus=0.3", "evaluator.knn.k=3"]
+        assert unused_overrides(compose("train", words), words) == []
