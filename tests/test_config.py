@@ -75,7 +75,7 @@ def test_what_is_typed_beats_the_recipe(composed):
     assert cfg["encoder"]["depth"] == 50
     assert (cfg["batch_size"], cfg["optimizer"]["lr"], cfg["knn"]["k"]) == (64, 0.1, 5)
     assert cfg["loss"]["temperature"] == 0.2
-    assert cfg["augmentation"]["flip"] == 0
+    assert cfg["augmentation"]["ops"]["crop"]["flip"] == 0
     assert composed("encoder=resnet18")["encoder"]["width"] == 64
     assert composed()["encoder"]["width"] == 8
 

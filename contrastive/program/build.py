@@ -15,6 +15,7 @@ from hydra.utils import instantiate
 from torch import Tensor
 
 from contrastive.augmentation._functional import blur_uint8
+from contrastive.augmentation.compose import Compiled
 from contrastive.dataset._splits import fingerprint
 from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, shard
@@ -106,6 +107,7 @@ def build(cfg: dict[str, Any]) -> Built:
 
     broadcast_from_main(lambda: (load_data(cfg["dataset"]), None)[1])  # the others find its cache
     data, data_hash = load_data(cfg["dataset"])
+    augmentation.output_size(*data.pretrain.image.shape[-2:])  # refuses a crop or a blur that does not fit
     labeled, biased = bool((data.pretrain.label >= 0).all()), data.pretrain.bias is not None
     for term in (loss, *regularizers):
         term.check_batch(batch_size=cfg["batch_size"], n_views=cfg["n_views"], has_label=labeled, has_bias=biased)
@@ -186,8 +188,7 @@ def compile_pieces(trainer: Trainer) -> None:
     Pieces, because what is drawn, the optimizer and the logging gain nothing, and because a sweep over losses compiles
     the expensive piece, the encoder, once.
     """
-    augmentation = trainer.augmentation
-    augmentation.apply = torch.compile(augmentation.apply, dynamic=False)
+    trainer.augmentation = Compiled(trainer.augmentation)
     trainer.encode = torch.compile(trainer.encode, dynamic=False)  # type: ignore[method-assign]
     trainer.objective.compile(dynamic=False)
 

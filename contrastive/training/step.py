@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.distributed import process as distributed
 from contrastive.training.objective import Objective
 from contrastive.types import WHOLE, Batch, Shard
@@ -26,7 +27,7 @@ class Trainer:
     objective: Objective
     optimizer: torch.optim.Optimizer
     schedule: Callable[[float, int], float]
-    augmentation: Any  # .draw(n, height, width, generator) → tuple of (n, ...); .apply(uint8 images, those) → views
+    augmentation: Augmentation
     normalize: Callable[[Tensor], Tensor]
     autocast: Callable[[], torch.autocast]
     scaler: torch.amp.GradScaler
@@ -41,16 +42,22 @@ class Trainer:
         return [*self.encoder.parameters(), *self.head.parameters(), *self.objective.parameters()]
 
     def views(self, batch: Batch, rng: torch.Generator) -> Tensor:
-        """(V, B, 3, h, w) in [0, 1], each view with parameters of its own."""
-        image = [batch.image] * self.n_views
+        """(V, B, 3, h, w) in [0, 1], each view with parameters of its own.
+
+        Parameters are drawn for the images of all processes and sliced, so the views do not depend on their number.
+        """
+        images = [batch.image] * self.n_views
         if batch.mate is not None and self.n_views > 1:
-            image[1] = batch.mate
+            images[1] = batch.mate
         n, (height, width) = len(batch.image) * self.share.world, batch.image.shape[-2:]
-        drawn = self.augmentation.draw(self.n_views * n, height, width, rng)
-        if self.share.world > 1:  # drawn for the whole batch, so that it is augmented alike however it is shared
-            own = [value.unflatten(0, (self.n_views, n))[:, self.share.of(n)].flatten(0, 1) for value in drawn]
-            drawn = type(drawn)(*own)
-        return self.augmentation.apply(torch.cat(image), drawn).unflatten(0, (self.n_views, len(batch.image)))
+        parameters = self.augmentation.draw(self.n_views * n, height, width, rng)
+        if self.share.world > 1:
+            local = self.share.of(n)
+            parameters = {
+                name: {key: x.unflatten(0, (self.n_views, n))[:, local].flatten(0, 1) for key, x in drawn.items()}
+                for name, drawn in parameters.items()
+            }
+        return self.augmentation.apply(torch.cat(images), parameters).unflatten(0, (self.n_views, len(batch.image)))
 
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
         """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D).
