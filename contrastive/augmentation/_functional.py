@@ -45,6 +45,22 @@ def blur_matrix(sigma: Tensor, n: int, kernel_size: int) -> Tensor:
     return torch.einsum("bt,tij->bij", weight, shift)
 
 
+def shift_matrix(start: Tensor, n_in: int, n_out: int) -> Tensor:
+    """(B, n_out, n_in): rows that copy the pixels start, start + 1, ...; pixels outside the image are 0.
+
+    Args:
+        start: (B,) int64, may be negative.
+    """
+    pixel = torch.arange(n_in, device=start.device)
+    source = start[:, None] + torch.arange(n_out, device=start.device)
+    return (source[:, :, None] == pixel).to(torch.float32)
+
+
+def flip_rows(matrix: Tensor, flip: Tensor) -> Tensor:
+    """Reverse the order of the rows of those (B, n_out, n_in) matrices whose flip (B,) is true."""
+    return torch.where(flip[:, None, None], matrix.flip(1), matrix)
+
+
 def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """rows · x · columnsᵀ for every channel: x (B, C, H, W), rows (B, h, H), columns (B, w, W) → (B, C, h, w)."""
     b, c, height, width = x.shape
@@ -82,23 +98,22 @@ def shift_hue(x: Tensor, hue: Tensor) -> Tensor:
     return k.neg_().add_(2).clamp_(0, 1).mul_(-chroma[:, None]).add_(value[:, None])
 
 
-def color_jitter(
-    x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor, order: Tensor
-) -> Tensor:
+def color_jitter(x: Tensor, factors: Tensor, hue: Tensor, order: Tensor) -> Tensor:
     """Brightness (0), contrast (1), saturation (2) and hue (3) in each image's own order.
 
     Args:
-        brightness, contrast, saturation: (B,) factors, 1 = unchanged; hue: (B,) circles, 0 = unchanged.
-        order: (B, 4) int64, a permutation of 0..3 for each image: what is done first, second, ...
+        factors: (B, 3) of brightness, contrast and saturation, 1 = unchanged.
+        hue: (B,) full circles, 0 = unchanged.
+        order: (B, 4) int64, a permutation of 0..3 for each image: which comes first, second, ...
 
     The first three are factor · x + (1 - factor) · base, clamped, with black, the mean gray or the gray image as base:
-    each of the four places in the order is one such blend for the whole batch, and hue is turned only where it is due.
+    each of the four places in the order is one such blend for the whole batch, and a hue shift where it is due.
     """
-    factor = torch.stack([brightness, contrast, saturation, torch.ones_like(hue)], 1).gather(1, order)
+    factors = torch.cat([factors, torch.ones_like(hue)[:, None]], 1).gather(1, order)
     for place, kind in enumerate(order.unbind(1)):
-        ratio, gray = factor[:, place], grayscale(x)
-        to_mean, to_grey = ((1 - ratio) * (kind == 1), (1 - ratio) * (kind == 2))
-        base = (to_mean[:, None] * gray.mean((2, 3)))[:, :, None, None] + to_grey[:, None, None, None] * gray
+        ratio, gray = factors[:, place], grayscale(x)
+        to_mean, to_gray = (1 - ratio) * (kind == 1), (1 - ratio) * (kind == 2)
+        base = (to_mean[:, None] * gray.mean((2, 3)))[:, :, None, None] + to_gray[:, None, None, None] * gray
         x = (ratio[:, None, None, None] * x).add_(base).clamp_(0, 1)
         due = (kind == 3) & (hue != 0)
         if x.is_cuda or torch.compiler.is_compiling():  # no data-dependent shapes there: they would wait for the host
@@ -107,3 +122,16 @@ def color_jitter(
             index = due.nonzero().squeeze(1)
             x.index_copy_(0, index, shift_hue(x[index], hue[index]))
     return x
+
+
+def rotate(x: Tensor, angle: Tensor) -> Tensor:
+    """Rotate images by angle (B,) degrees counterclockwise about the center; nearest pixel, black outside."""
+    height, width = x.shape[-2:]
+    radians = angle.double().deg2rad()  # as exact as torchvision's, or other pixels would be the nearest
+    cos, sin = radians.cos().float(), radians.sin().float()
+    theta = torch.stack([cos / (width / 2), sin / (height / 2), -sin / (width / 2), cos / (height / 2)], 1)
+    column = torch.arange(width, device=x.device, dtype=torch.float32) - (width - 1) / 2
+    row = torch.arange(height, device=x.device, dtype=torch.float32) - (height - 1) / 2
+    place = torch.stack(torch.meshgrid(column, row, indexing="xy"), -1).view(1, height * width, 2)
+    grid = torch.matmul(place, theta.view(-1, 2, 2)).view(-1, height, width, 2)
+    return torch.nn.functional.grid_sample(x, grid, mode="nearest", padding_mode="zeros", align_corners=False)

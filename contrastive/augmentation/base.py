@@ -1,3 +1,59 @@
-from typing import Any
+"""Interfaces of augmentation: one operation on images, and the augmentation that a training step calls."""
 
-Augmentation = Any
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from torch import Generator, Tensor
+
+Parameters = dict[str, Tensor]  # every tensor (n, ...): row i belongs to image i
+
+
+class Operation(ABC):
+    """One random operation on a batch of images, each image with parameters of its own.
+
+    Drawing and applying are separate, so that a test can compare with torchvision on the same parameters and several
+    processes can draw for the whole batch. Subclass, write `draw` and `apply`, and name the class in a YAML.
+    """
+
+    @abstractmethod
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        """Draw the parameters of n images of height × width pixels, on the generator's device."""
+
+    @abstractmethod
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        """Transform images with their parameters; leave x itself unchanged.
+
+        Args:
+            x: (B, 3, H, W) float32 in [0, 1].
+            parameters: one draw, B rows, on the device of x.
+
+        Returns:
+            (B, 3, h, w) float32 in [0, 1], with (h, w) = `output_size(H, W)`.
+
+        Shapes must not depend on values (no boolean indexing, no `.item()`): on a GPU the host would wait for the
+        device, and torch.compile would break the graph.
+        """
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """Size of the result for images of height × width pixels.
+
+        Raises:
+            ConfigError: the operation cannot work on images of this size.
+        """
+        return height, width
+
+
+class Augmentation(Protocol):
+    """Map uint8 images to float32 views in [0, 1]; `Compose` is one."""
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> dict[str, Parameters]:
+        """Draw the parameters of n images, by name of the operation."""
+        ...
+
+    def apply(self, x: Tensor, parameters: dict[str, Parameters]) -> Tensor:
+        """Map uint8 (B, 3, H, W) with B rows of parameters to float32 (B, 3, h, w) in [0, 1]."""
+        ...
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """Size of the views of images of height × width pixels; ConfigError if the size is impossible."""
+        ...

@@ -66,6 +66,7 @@ def build(settings: Settings) -> Experiment:
 
     with main_process_first():  # the others find what it downloaded and decoded
         data, data_hash = load_data(settings.dataset)
+    augmentation.output_size(*data.pretrain.image.shape[-2:])  # refuses a crop or a blur that does not fit
     for term in (loss, *regularizers):
         term.check_batch(
             batch_size=settings.batch_size,

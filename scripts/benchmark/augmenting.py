@@ -68,28 +68,24 @@ def pil() -> None:
 def exactness() -> None:
     """The largest difference from torchvision's functionals on the same images with the same parameters."""
     augmentation, x = build("augmentation", "simclr"), images().cpu()
-    p = augmentation.draw(N, 32, 32, generator("cpu", 0))
-    found = augmentation.apply(x, p)
-    adjust = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
+    parameters = augmentation.draw(N, 32, 32, generator("cpu", 0))
+    views = augmentation.apply(x, parameters)
+    names = ("brightness", "contrast", "saturation", "hue")
     worst = 0.0
     for i in range(N):
-        y = tv.resized_crop(
-            x[i].float() / 255,
-            int(p.top[i]),
-            int(p.left[i]),
-            int(p.height[i]),
-            int(p.width[i]),
-            [32, 32],
-            antialias=True,
+        crop, jitter, gray, blur = (
+            {key: value[i] for key, value in parameters[name].items()}
+            for name in ("crop", "jitter", "grayscale", "blur")
         )
-        y = tv.horizontal_flip(y) if p.flip[i] else y
-        amounts = [float(p[5 + kind][i]) for kind in range(4)]
-        for kind in p.order[i].tolist():
-            y = adjust[kind](y, amounts[kind])
-        y = tv.rgb_to_grayscale(y, 3) if p.gray[i] else y
-        if p.sigma[i] > 0:
-            y = tv.gaussian_blur(y, [3, 3], [float(p.sigma[i])] * 2)
-        worst = max(worst, (found[i] - y).abs().max().item())
+        box = [int(crop[key]) for key in ("top", "left", "height", "width")]
+        y = tv.resized_crop(x[i].float() / 255, *box, [32, 32], antialias=True)
+        y = tv.horizontal_flip(y) if crop["flip"] else y
+        for kind in jitter["order"].tolist():
+            y = getattr(tv, f"adjust_{names[kind]}")(y, float(jitter[names[kind]]))
+        y = tv.rgb_to_grayscale(y, 3) if gray["applied"] else y
+        if blur["sigma"] > 0:
+            y = tv.gaussian_blur(y, [3, 3], [float(blur["sigma"])] * 2)
+        worst = max(worst, (views[i] - y).abs().max().item())
     report(worst=worst)
 
 

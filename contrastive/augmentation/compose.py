@@ -1,0 +1,63 @@
+"""An augmentation is an ordered set of named operations."""
+
+from collections.abc import Mapping
+
+from torch import Generator, Tensor
+
+from contrastive.augmentation.base import Operation, Parameters
+from contrastive.errors import ConfigError
+
+
+class Compose:
+    """Apply operations one after the other: uint8 (B, 3, H, W) → float32 (B, 3, h, w) in [0, 1].
+
+    `augmentation(x, generator)` draws and applies; `draw` and `apply` are the two halves.
+
+    Args:
+        ops: operations by name, in the order of application. None removes a name that a YAML inherits; no operations
+            at all means no augmentation.
+
+    Raises:
+        ConfigError: an entry is not an `Operation`.
+    """
+
+    def __init__(self, *, ops: Mapping[str, Operation | None]) -> None:
+        for name, operation in ops.items():
+            if not isinstance(operation, Operation | None):
+                raise ConfigError(
+                    f"augmentation.ops.{name} must be an operation with a _target_, got {operation!r}: try "
+                    f"'+augmentation.ops.{name}={{_target_: contrastive.augmentation.solarize.Solarize}}'"
+                )
+        self.ops = {name: operation for name, operation in ops.items() if operation is not None}
+
+    def __call__(self, x: Tensor, generator: Generator) -> Tensor:
+        return self.apply(x, self.draw(len(x), x.shape[-2], x.shape[-1], generator))
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> dict[str, Parameters]:
+        """Draw the parameters of every operation for n images of height × width pixels."""
+        parameters = {}
+        for name, operation in self.ops.items():
+            parameters[name] = operation.draw(n, height, width, generator)
+            height, width = operation.output_size(height, width)
+        return parameters
+
+    def apply(self, x: Tensor, parameters: dict[str, Parameters]) -> Tensor:
+        """Apply every operation to uint8 images with the parameters drawn for it."""
+        x = x.to(torch.float32) / 255
+        for name, operation in self.ops.items():
+            x = operation.apply(x, parameters[name])
+        return x
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """Size of the views; ConfigError if an operation cannot work on images that reach it at their size."""
+        for operation in self.ops.values():
+            height, width = operation.output_size(height, width)
+        return height, width
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compose) and list(self.ops.items()) == list(other.ops.items())
+
+    __hash__ = None  # type: ignore[assignment]  # operations are mutable
+
+    def __repr__(self) -> str:
+        return f"Compose(ops={self.ops!r})"

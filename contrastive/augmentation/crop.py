@@ -1,0 +1,137 @@
+"""Crops: random resized crop, and random crop of a padded image."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from contrastive.augmentation._checks import check_probability, check_range, check_size
+from contrastive.augmentation._functional import flip_rows, resize_matrix, separable, shift_matrix
+from contrastive.augmentation._random import bernoulli
+from contrastive.augmentation.base import Operation, Parameters
+from contrastive.errors import ConfigError
+
+TRIES = 10  # boxes drawn for an image before the largest central one is taken, as torchvision
+
+
+@dataclass(kw_only=True)
+class RandomResizedCrop(Operation):
+    """Crop a box of random area and aspect ratio, resize it bilinearly and flip it (torchvision's RandomResizedCrop).
+
+    Crop, resizing and flip are one linear map of the rows and one of the columns, so the flip costs nothing.
+
+    Args:
+        size: side of the result in pixels; None = the side of the image.
+        scale: (least, most) share of the area, within (0, 1].
+        ratio: (least, most) width / height, above 0.
+        flip: probability of a horizontal flip.
+        antialias: average all pixels where a crop shrinks (default of PIL and torchvision) instead of skipping some. A
+            crop only shrinks when it is larger than `size`, so this changes nothing for views of the image's size.
+
+    Raises:
+        ConfigError: an argument is out of range.
+    """
+
+    size: int | None = None
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    antialias: bool = True
+
+    def __post_init__(self) -> None:
+        check_size("crop.size", self.size)
+        self.scale = check_range("crop.scale", self.scale, most=1.0, example="[0.08,1]")
+        self.ratio = check_range("crop.ratio", self.ratio, most=math.inf, example="[0.75,1.3333]")
+        check_probability("crop.flip", self.flip)
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        """Boxes (top, left, height, width) in pixels as torchvision draws them, and flips."""
+        rand = torch.rand(4, n, TRIES, generator=generator, device=generator.device)
+        area = height * width * (self.scale[0] + rand[0] * (self.scale[1] - self.scale[0]))
+        low, high = (math.log(r) for r in self.ratio)
+        ratio = torch.exp(low + rand[1] * (high - low))
+        w, h = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
+        fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+        first = fits.to(torch.uint8).argmax(1, keepdim=True)
+        w, h, rand_y, rand_x = (value.gather(1, first).squeeze(1) for value in (w, h, rand[2], rand[3]))
+        central_h, central_w = self._central(height, width)
+        fitted = fits.any(1)
+        return {
+            "top": torch.where(fitted, (rand_y * (height - h + 1)).floor(), (height - central_h) // 2),
+            "left": torch.where(fitted, (rand_x * (width - w + 1)).floor(), (width - central_w) // 2),
+            "height": torch.where(fitted, h, central_h),
+            "width": torch.where(fitted, w, central_w),
+            "flip": bernoulli(n, self.flip, generator),
+        }
+
+    def _central(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the largest box whose aspect ratio is allowed."""
+        least, most = self.ratio
+        if width / height < least:
+            return round(width / least), width
+        if width / height > most:
+            return height, round(height * most)
+        return height, width
+
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        n_rows, n_columns = x.shape[-2:]
+        height, width = self.output_size(n_rows, n_columns)
+        top, left, box_height, box_width, flip = (parameters[k] for k in ("top", "left", "height", "width", "flip"))
+        rows = resize_matrix(top, box_height, n_rows, height, antialias=self.antialias)
+        columns = resize_matrix(left, box_width, n_columns, width, antialias=self.antialias)
+        return separable(x, rows, flip_rows(columns, flip))
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return self.size or height, self.size or width
+
+
+@dataclass(kw_only=True)
+class RandomCrop(Operation):
+    """Pad with black, crop at a random place and flip (torchvision's RandomCrop(size, padding)).
+
+    Args:
+        size: side of the result in pixels; None = the side of the image.
+        padding: black pixels added on every side, at least 0.
+        flip: probability of a horizontal flip.
+
+    Raises:
+        ConfigError: an argument is out of range, or (from `output_size`) the padded image is smaller than the crop.
+    """
+
+    size: int | None = None
+    padding: int = 4
+    flip: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_size("crop.size", self.size)
+        if not isinstance(self.padding, int) or not self.padding >= 0:
+            raise ConfigError(
+                f"augmentation.ops.crop.padding is a number of pixels, got {self.padding}: "
+                "try augmentation.ops.crop.padding=4"
+            )
+        check_probability("crop.flip", self.flip)
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        """Top left corners in the padded image, int64, and flips."""
+        places = [
+            side + 2 * self.padding - crop + 1
+            for side, crop in zip((height, width), self.output_size(height, width), strict=True)
+        ]
+        top, left = (torch.randint(k, (n,), generator=generator, device=generator.device) for k in places)
+        return {"top": top, "left": left, "flip": bernoulli(n, self.flip, generator)}
+
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        n_rows, n_columns = x.shape[-2:]
+        height, width = self.output_size(n_rows, n_columns)
+        rows = shift_matrix(parameters["top"] - self.padding, n_rows, height)
+        columns = shift_matrix(parameters["left"] - self.padding, n_columns, width)
+        return separable(x, rows, flip_rows(columns, parameters["flip"]))
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        if self.size is not None and self.size > min(height, width) + 2 * self.padding:
+            raise ConfigError(
+                f"augmentation.ops.crop.size={self.size} is larger than images of {height} × {width} pixels padded by "
+                f"{self.padding}: try augmentation.ops.crop.size=null"
+            )
+        return self.size or height, self.size or width

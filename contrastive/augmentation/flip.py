@@ -1,0 +1,35 @@
+"""Horizontal flip."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from contrastive.augmentation._checks import check_probability
+from contrastive.augmentation._random import bernoulli
+from contrastive.augmentation.base import Operation, Parameters
+
+
+@dataclass(kw_only=True)
+class HorizontalFlip(Operation):
+    """Mirror left and right. The crops flip at no cost: use this where nothing is cropped.
+
+    Args:
+        p: probability for each image.
+
+    Raises:
+        ConfigError: p is not a probability.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_probability("flip.p", self.p)
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        return {"applied": bernoulli(n, self.p, generator)}
+
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        if self.p == 0:
+            return x
+        return torch.where(parameters["applied"][:, None, None, None], x.flip(-1), x)

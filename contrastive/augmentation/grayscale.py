@@ -1,0 +1,36 @@
+"""Random grayscale."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from contrastive.augmentation import _functional
+from contrastive.augmentation._checks import check_probability
+from contrastive.augmentation._random import bernoulli
+from contrastive.augmentation.base import Operation, Parameters
+
+
+@dataclass(kw_only=True)
+class Grayscale(Operation):
+    """Replace the three channels by their luma (torchvision's RandomGrayscale).
+
+    Args:
+        p: probability for each image.
+
+    Raises:
+        ConfigError: p is not a probability.
+    """
+
+    p: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_probability("grayscale.p", self.p)
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        return {"applied": bernoulli(n, self.p, generator)}
+
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        if self.p == 0:
+            return x
+        return torch.where(parameters["applied"][:, None, None, None], _functional.grayscale(x), x)

@@ -1,0 +1,69 @@
+"""Color jitter: brightness, contrast, saturation and hue."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from contrastive.augmentation._checks import check_probability
+from contrastive.augmentation._functional import color_jitter
+from contrastive.augmentation._random import bernoulli, uniform
+from contrastive.augmentation.base import Operation, Parameters
+from contrastive.errors import ConfigError
+
+
+@dataclass(kw_only=True)
+class ColorJitter(Operation):
+    """Change brightness, contrast, saturation and hue in random order (RandomApply([ColorJitter]) of torchvision).
+
+    Args:
+        brightness, contrast, saturation: strength s in [0, 1]; the factor is uniform in [1 - s, 1 + s].
+        hue: strength s in [0, 0.5]; the shift is uniform in [-s, s] full circles.
+        p: probability for each image.
+
+    Raises:
+        ConfigError: an argument is out of range.
+    """
+
+    brightness: float = 0.4
+    contrast: float = 0.4
+    saturation: float = 0.4
+    hue: float = 0.1
+    p: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name, value, most, example in (
+            ("brightness", self.brightness, 1, 0.4),
+            ("contrast", self.contrast, 1, 0.4),
+            ("saturation", self.saturation, 1, 0.4),
+            ("hue", self.hue, 0.5, 0.1),
+        ):
+            if not isinstance(value, int | float) or not 0 <= value <= most:
+                raise ConfigError(
+                    f"augmentation.ops.jitter.{name} is a strength in [0, {most}], got {value}: "
+                    f"try augmentation.ops.jitter.{name}={example}"
+                )
+        check_probability("jitter.p", self.p)
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        """Factors, hue shifts and order (n, 4); images that stay as they are have factors 1 and shift 0."""
+        applied = bernoulli(n, self.p, generator)
+
+        def factor(strength: float) -> Tensor:
+            return torch.where(applied, uniform(n, 1 - strength, 1 + strength, generator), 1.0)
+
+        return {
+            "brightness": factor(self.brightness),
+            "contrast": factor(self.contrast),
+            "saturation": factor(self.saturation),
+            "hue": torch.where(applied, uniform(n, -self.hue, self.hue, generator), 0.0),
+            "order": torch.rand(n, 4, generator=generator, device=generator.device).argsort(1),
+        }
+
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        if self.p == 0:
+            return x
+        brightness, contrast, saturation, hue, order = (
+            parameters[key] for key in ("brightness", "contrast", "saturation", "hue", "order")
+        )
+        return color_jitter(x, torch.stack([brightness, contrast, saturation], 1), hue, order)

@@ -1,0 +1,43 @@
+"""Random solarization."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from contrastive.augmentation._checks import check_probability
+from contrastive.augmentation._random import bernoulli
+from contrastive.augmentation.base import Operation, Parameters
+from contrastive.errors import ConfigError
+
+
+@dataclass(kw_only=True)
+class Solarize(Operation):
+    """Invert the values from a threshold on (torchvision's RandomSolarize; used by BYOL, Grill et al. 2020).
+
+    Args:
+        p: probability for each image.
+        threshold: in [0, 1]; values x ≥ threshold become 1 - x.
+
+    Raises:
+        ConfigError: an argument is out of range.
+    """
+
+    p: float = 0.2
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_probability("solarize.p", self.p)
+        if not isinstance(self.threshold, int | float) or not 0 <= self.threshold <= 1:
+            raise ConfigError(
+                f"augmentation.ops.solarize.threshold must be within [0, 1], got {self.threshold}: "
+                "try augmentation.ops.solarize.threshold=0.5"
+            )
+
+    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
+        return {"applied": bernoulli(n, self.p, generator)}
+
+    def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
+        if self.p == 0:
+            return x
+        return torch.where(parameters["applied"][:, None, None, None] & (x >= self.threshold), 1 - x, x)
