@@ -20,10 +20,10 @@ from contrastive.augmentation.rotation import RandomRotation
 from contrastive.augmentation.simclr import SimCLR
 from contrastive.augmentation.solarize import Solarize
 from contrastive.errors import ConfigError
-from contrastive.program.build import build, make
+from contrastive.program.build import build, instantiate_node
 from contrastive.seeding import generator
 from contrastive.types import Batch, Shard
-from tests.conftest import ROOT, TINY
+from tests.helpers import ROOT, TINY
 
 OPTIONS = sorted(path.stem for path in (ROOT / "configs/augmentation").glob("*.yaml"))
 SOLARIZE = "+augmentation.ops.solarize={_target_: contrastive.augmentation.solarize.Solarize, p: 0.2, threshold: 0.5}"
@@ -72,16 +72,17 @@ def test_every_image_has_its_own_parameters_and_the_generator_decides():
     assert len({image.numpy().tobytes() for image in first}) == 64
 
 
-def test_views_do_not_depend_on_the_number_of_processes(composed):
-    trainer = build(composed(*TINY, "augmentation=simclr", "n_views=3")).trainer
+def test_views_do_not_depend_on_the_number_of_processes(composed, monkeypatch):
+    step = build(composed(*TINY, "augmentation=simclr", "n_views=3")).step
     x = pixels(6, side=8)
     label = torch.zeros(6, dtype=torch.long)
-    whole = trainer.views(Batch(x, label), generator("cpu", 0))
+    whole = step.views(Batch(x, label), generator("cpu", 0))
     parts = []
     for rank in range(2):
-        trainer.share = Shard(rank, 2)
-        local = trainer.share.of(6)
-        parts.append(trainer.views(Batch(x[local], label[local]), generator("cpu", 0)))
+        shard = Shard(rank, 2)
+        monkeypatch.setattr("contrastive.training.step.shard", lambda shard=shard: shard)
+        local = shard.of(6)
+        parts.append(step.views(Batch(x[local], label[local]), generator("cpu", 0)))
     torch.testing.assert_close(torch.cat(parts, 1), whole)
 
 
@@ -121,8 +122,8 @@ def test_operations_stay_on_the_gpu():
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_yaml_writes_every_argument_of_every_operation(composed, option):
-    node = composed(f"augmentation={option}")["augmentation"]
-    augmentation = make(node)
+    node = composed(f"augmentation={option}").augmentation
+    augmentation = instantiate_node(node)
     assert list(augmentation.ops) == [name for name, op in node["ops"].items() if op is not None]
     for name, operation in augmentation.ops.items():
         assert set(node["ops"][name]) == {"_target_", *(field.name for field in fields(operation))}
@@ -130,7 +131,7 @@ def test_yaml_writes_every_argument_of_every_operation(composed, option):
 
 def test_yamls_are_the_published_augmentations(composed):
     def option(*words: str) -> Compose:
-        return make(composed(*words)["augmentation"])
+        return instantiate_node(composed(*words).augmentation)
 
     assert option("augmentation=simclr") == SimCLR()
     assert option("experiment=imagenet100") == SimCLR(size=224, strength=1.0, kernel_size=23)
@@ -155,7 +156,7 @@ def test_operation_is_added_and_dropped_on_the_command_line(composed):
     cfg = composed("dataset=cifar10", SOLARIZE, "augmentation.ops.blur=null", "augmentation.ops.jitter.p=0.5")
     expected = {**SimCLR().ops, "jitter": ColorJitter(p=0.5), "solarize": Solarize(p=0.2, threshold=0.5)}
     del expected["blur"]
-    assert make(cfg["augmentation"]) == Compose(ops=expected)
+    assert instantiate_node(cfg.augmentation) == Compose(ops=expected)
 
 
 def test_size_that_cannot_work_is_refused_at_the_start(composed):

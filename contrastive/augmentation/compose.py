@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import torch
 from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters
