@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -13,7 +14,16 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from contrastive.distributed.batch_norm import CrossProcessBatchNorm, convert_sync_batchnorm
-from contrastive.distributed.process import all_reduce_sum, broadcast_from_main, gather, shard, sum_gradients
+from contrastive.distributed.process import (
+    all_reduce_sum,
+    average_gradients,
+    broadcast_from_main,
+    gather,
+    main_process_first,
+    rank,
+    shard,
+    world_size,
+)
 from contrastive.errors import ConfigError
 from contrastive.program.build import build as build_all
 from contrastive.seeding import generator
@@ -84,16 +94,16 @@ def gradients(group, name, norm):
         others = [build(group, name)]
     objective = Objective(loss, others, train=data, n_classes=3, feature_dim=6, projection_dim=5).double()
     encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
-    own = shard().of(N)
+    local = shard().of(N)
     views = torch.stack([data.image, data.image.flip(3)]).double() / 255
-    x = views[:, own].flatten(0, 1)
+    x = views[:, local].flatten(0, 1)
     h = encoder(x)
-    h, z = (value.unflatten(0, (2, N // shard().world)).transpose(0, 1) for value in (h, head(h)))
-    value = objective(h, z, data.label[own], data.bias[own])
+    h, z = (value.unflatten(0, (2, N // world_size())).transpose(0, 1) for value in (h, head(h)))
+    value = objective(h, z, data.label[local], data.bias[local])
     value.backward()
     parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
-    sum_gradients(parameters)
-    return all_reduce_sum(value.detach()), [p.grad for p in parameters]
+    average_gradients(parameters)
+    return all_reduce_sum(value.detach()) / world_size(), [p.grad for p in parameters]
 
 
 def named(key):
@@ -109,9 +119,9 @@ def test_every_loss_and_regularizer_has_the_value_and_gradients_of_one_process(t
     assert len(alone) == 2 * len(TERMS)
     for key, (value, expected) in alone.items():
         assert any(g is not None and g.abs().max() > 1e-8 for g in expected), key
-        for found in shared:
-            torch.testing.assert_close(found[key][0], value, rtol=1e-9, atol=1e-12, msg=named(key))
-            for mine, theirs in zip(found[key][1], expected, strict=True):
+        for result in shared:
+            torch.testing.assert_close(result[key][0], value, rtol=1e-9, atol=1e-12, msg=named(key))
+            for mine, theirs in zip(result[key][1], expected, strict=True):
                 assert (mine is None) == (theirs is None), key
                 if mine is not None:
                     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=named(key))
@@ -120,11 +130,11 @@ def test_every_loss_and_regularizer_has_the_value_and_gradients_of_one_process(t
 def normalized():
     torch.manual_seed(0)
     x = torch.randn(N, 4, 3, 3, dtype=torch.float64) * 3 + 100
-    own = shard().of(N)
+    local = shard().of(N)
     norm = convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(4)), torch.device("cpu")).double()
-    free = x[own].clone().requires_grad_()
+    free = x[local].clone().requires_grad_()
     out = norm(free)
-    (gradient,) = torch.autograd.grad((out * torch.arange(N).double()[own, None, None, None] ** 2).sum(), free)
+    (gradient,) = torch.autograd.grad((out * torch.arange(N).double()[local, None, None, None] ** 2).sum(), free)
     return gather(out.detach()), gather(gradient), dict(norm.state_dict()), type(norm[0]).__name__
 
 
@@ -136,16 +146,42 @@ def test_batch_norm_across_processes(together):
     assert alone[3] == "BatchNorm2d"
 
 
-def refused():
+def refuse():
+    raise ConfigError("no: try yes")
+
+
+def refused(task):
     try:
-        broadcast_from_main(lambda: (_ for _ in ()).throw(ConfigError("no: try yes")))
-    except ConfigError as refusal:
-        return str(refusal)
+        task()
+    except ConfigError as error:
+        return str(error)
 
 
-def test_what_the_first_process_refuses_all_refuse(together):
-    assert together(refused) == ["no: try yes"] * 2
-    assert together(lambda: broadcast_from_main(lambda: shard().rank)) == [0, 0]
+def body_on_main_first(path, error=None):
+    """Rank 0 writes a file that the other ranks read."""
+    with main_process_first():
+        if rank() == 0:
+            time.sleep(0.3)
+            path.write_text("written")
+            if error:
+                raise ConfigError(error)
+        return path.read_text()
+
+
+def test_broadcast_from_main_gives_result_and_error_to_all(together):
+    assert together(lambda: refused(lambda: broadcast_from_main(refuse))) == ["no: try yes"] * 2
+    assert together(lambda: broadcast_from_main(lambda: rank())) == [0, 0]
+
+
+def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, tmp_path):
+    assert together(lambda: body_on_main_first(tmp_path / "file")) == ["written"] * 2
+    assert (
+        together(lambda: refused(lambda: body_on_main_first(tmp_path / "other", "no: try yes"))) == ["no: try yes"] * 2
+    )
+    with main_process_first():  # a single process just runs the body
+        (tmp_path / "alone").touch()
+    assert (tmp_path / "alone").exists()
+    assert refused(lambda: body_on_main_first(tmp_path / "alone", "no: try yes")) == "no: try yes"
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
         "from contrastive.loss.base import SelfSupervisedLoss\n"
         "class MyLoss(SelfSupervisedLoss):\n"
         "    def per_anchor(self, pairs):\n"
-        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positives[:, 0])\n"
+        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])\n"
     )
     (tmp_path / "mine/loss/my_loss.yaml").write_text(
         "_target_: my_loss.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
@@ -155,7 +155,7 @@ def test_a_loss_of_ones_own_is_one_file_and_one_yaml(tmp_path):
     first, second = (lines(path.parent) for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json")))
     assert first == second
     path = tmp_path / "my_loss.py"
-    path.write_text(path.read_text().replace("pairs.positives", "2 * pairs.positives"))
+    path.write_text(path.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
     changed = program(
         "--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
     )

@@ -22,7 +22,7 @@ def geometry(pairs: Pairs) -> dict[str, Tensor]:
     """Mean cosine of positives and of negatives, alignment of views 0 and 1 and uniformity of view 0."""
     out = {"uniformity": uniformity(pairs.z[:, 0])}
     if pairs.n_views > 1:
-        out["positive_similarity"] = pairs.positives.mean() * pairs.temperature
+        out["positive_similarity"] = pairs.positive_logits.mean() * pairs.temperature
         out["alignment"] = alignment(pairs.z[:, 0], pairs.z[:, 1])
     out["negative_similarity"] = pairs.mean_logit(other_image).mean() * pairs.temperature
     return out

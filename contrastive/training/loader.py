@@ -69,10 +69,10 @@ class Loader:
             )
         if noise_frac != 0 and not ((split.label >= 0).all() and split.label.unique().numel() > 1):
             raise ConfigError("noise_frac needs a label for every training image and two classes: try noise_frac=0")
-        if batch_size % share.world != 0:
+        if batch_size % share.world_size != 0:
             raise ConfigError(
-                f"batch_size={batch_size} cannot be shared equally by {share.world} processes: "
-                f"try batch_size={max(1, batch_size // share.world) * share.world}"
+                f"batch_size={batch_size} cannot be shared equally by {share.world_size} processes: "
+                f"try batch_size={max(1, batch_size // share.world_size) * share.world_size}"
             )
         self.split, self.batch_size, self.seed = split, batch_size, seed
         self.device, self.streaming, self.share = device or split.image.device, streaming, share

@@ -14,11 +14,9 @@ from contrastive.distributed import process as distributed
 from contrastive.errors import ConfigError
 from contrastive.evaluator.alignment_uniformity import geometry
 from contrastive.evaluator.bias_audit import conflicting_pairs
-from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.run.directory import Follower, Run
 from contrastive.seeding import derive, generator
-from contrastive.training.diagnostics import debiasing
 from contrastive.training.loader import Loader
 from contrastive.training.step import Trainer
 from contrastive.types import Batch
@@ -93,7 +91,10 @@ def _epoch(
         total, n = total + torch.stack([loss, norm]), n + 1
         if (i + 1) % log_every and i + 1 != len(loader):
             continue
-        mean_loss, mean_norm = distributed.all_reduce_sum(total[0] / n).item(), (total[1] / n).item()
+        mean_loss, mean_norm = (
+            (distributed.all_reduce_sum(total[0] / n) / distributed.world_size()).item(),
+            (total[1] / n).item(),
+        )
         advice = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
         if not math.isfinite(mean_loss):
             raise ConfigError(f"the loss became {mean_loss} in epoch {epoch + 1}: {advice}")
@@ -126,13 +127,8 @@ def describe(trainer: Trainer, h: Tensor, z: Tensor, batch: Batch) -> dict[str, 
     h, z, label = (distributed.gather(value)[:DESCRIBED] for value in (h, z, batch.label))
     bias = None if batch.bias is None else distributed.gather(batch.bias)[:DESCRIBED]
     pairs = Pairs(z, temperature=1.0, anchor_views=z.shape[1])
-    found = {
-        f"pairs/{key}": value
-        for key, value in {**geometry(pairs), **trainer.objective.diagnostics(h, z, label, bias)}.items()
-    }
-    loss = trainer.objective.loss
-    if isinstance(loss, SelfSupervisedLoss) and len(z) > 1 and bool((label >= 0).all()):
-        found |= {f"debiasing/{key}": value for key, value in debiasing(loss, z, label).items()}
+    found = {f"pairs/{key}": value for key, value in geometry(pairs).items()}
+    found |= trainer.objective.diagnostics(h, z, label, bias)
     if bias is not None:
         found["bias/conflicting_pairs"] = conflicting_pairs(label, bias)
     return {key: value.item() for key, value in found.items()}

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from contrastive.distributed import process as distributed
+from contrastive.distributed.batch_norm import BatchNorm
 from contrastive.training.objective import Objective
 from contrastive.types import WHOLE, Batch, Shard
 
@@ -45,9 +46,9 @@ class Trainer:
         image = [batch.image] * self.n_views
         if batch.mate is not None and self.n_views > 1:
             image[1] = batch.mate
-        n, (height, width) = len(batch.image) * self.share.world, batch.image.shape[-2:]
+        n, (height, width) = len(batch.image) * self.share.world_size, batch.image.shape[-2:]
         drawn = self.augmentation.draw(self.n_views * n, height, width, rng)
-        if self.share.world > 1:  # drawn for the whole batch, so that it is augmented alike however it is shared
+        if self.share.world_size > 1:  # drawn for the whole batch, so that it is augmented alike however it is shared
             own = [value.unflatten(0, (self.n_views, n))[:, self.share.of(n)].flatten(0, 1) for value in drawn]
             drawn = type(drawn)(*own)
         return self.augmentation.apply(torch.cat(image), drawn).unflatten(0, (self.n_views, len(batch.image)))
@@ -86,14 +87,14 @@ class Trainer:
         return torch.cat(h).unflatten(0, shape).transpose(0, 1), torch.cat(z).unflatten(0, shape).transpose(0, 1)
 
     def step(self, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One update. Returns this process's share of the loss, the gradient's norm, h and z as device tensors: nothing
-        here waits for the device (SyncBatchNorm, the scaler of fp16 and the solver of MMCL do so by themselves).
+        """One update. Returns the loss of this process's anchors, the gradient's norm, h and z as device tensors:
+        nothing here waits for the device (SyncBatchNorm, the scaler of fp16 and the solver of MMCL do so themselves).
         """
         h, z = self.forward(self.views(batch, rng))
         loss = self.objective(h, z, batch.label, batch.bias)
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
-        distributed.sum_gradients(self.parameters())
+        distributed.average_gradients(self.parameters())
         self.scaler.unscale_(self.optimizer)
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
         self.scaler.step(self.optimizer)
@@ -111,12 +112,7 @@ class Trainer:
 @contextmanager
 def freeze_running_stats(*modules: nn.Module) -> Iterator[None]:
     """BatchNorm normalizes as before but leaves its running statistics alone."""
-    norms = [
-        m
-        for module in modules
-        for m in module.modules()
-        if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats
-    ]
+    norms = [m for module in modules for m in module.modules() if isinstance(m, BatchNorm) and m.track_running_stats]
     momenta, counts = [norm.momentum for norm in norms], [norm.num_batches_tracked for norm in norms]
     for norm in norms:
         norm.momentum, norm.num_batches_tracked = 0.0, torch.zeros((), dtype=torch.long)
