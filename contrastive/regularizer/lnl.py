@@ -71,6 +71,6 @@ class LNL(SampleLoss):
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
         if self.adversary is None:
             raise ConfigError("LNL has no bias classifier yet: try loss.prepare(train, n_classes=10, dim=x.shape[-1])")
-        adversary = self.adversary.to(x.dtype)
-        frozen = F.linear(x, adversary.weight.detach(), adversary.bias.detach())
-        return self.weight * negative_entropy(frozen) + F.cross_entropy(adversary(_Reverse.apply(x)), bias)
+        weight, offset = self.adversary.weight.to(x.dtype), self.adversary.bias.to(x.dtype)
+        entropy = negative_entropy(F.linear(x, weight.detach(), offset.detach()))
+        return self.weight * entropy + F.cross_entropy(F.linear(_Reverse.apply(x), weight, offset), bias)
