@@ -12,18 +12,15 @@ from torch import Tensor
 
 
 class Shard(NamedTuple):
-    """The part of a batch that process `rank` of `world_size` answers for; equal parts, in order."""
+    """Slice of the global batch owned by one rank: equal parts, in rank order."""
 
     rank: int = 0
     world_size: int = 1
 
     def of(self, n: int) -> slice:
-        """Which of n images these are; n is a multiple of `world_size`."""
-        each = n // self.world_size
-        return slice(self.rank * each, (self.rank + 1) * each)
-
-
-WHOLE = Shard()
+        """The slice of n images, a multiple of `world_size`, that this rank holds."""
+        size = n // self.world_size
+        return slice(self.rank * size, (self.rank + 1) * size)
 
 
 @dataclass(frozen=True)

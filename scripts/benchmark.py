@@ -214,11 +214,11 @@ def main(options: dict[str, str]) -> int:
         write_text(out, json.dumps(found, indent=1) + "\n")  # as it stands: a later contestant may fail
     text = "\n".join(
         [
-            f"{device}, {os.cpu_count()} cores, torch {torch.__version__}, malloc {setting}, {rounds} interleaved rounds; "
-            "faster and CPU time: the peer's (first line) over ours, median of the rounds",
+            f"{device}, {os.cpu_count()} cores, torch {torch.__version__}, malloc {setting}, {rounds} interleaved "
+            "rounds; faster and CPU time: the peer's (first line) over ours, median of the rounds",
             "",
-            f"Ceilings: {', '.join(f'{k} {v:,.0f}' for k, v in ceiling.items())}. Largest difference between augmentation "
-            f"and torchvision with the same parameters: {exact}",
+            f"Ceilings: {', '.join(f'{k} {v:,.0f}' for k, v in ceiling.items())}. Largest difference between "
+            f"augmentation and torchvision with the same parameters: {exact}",
             "",
             format_grid(table),
         ]

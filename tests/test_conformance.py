@@ -1,4 +1,4 @@
-"""Every YAML under configs/loss and configs/regularizer keeps what a loss has to keep."""
+"""Every YAML under configs/loss and configs/regularizer passes `check_loss`, and `check_loss` finds broken losses."""
 
 import pytest
 import torch
@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive.loss.base import Loss, SelfSupervisedLoss
+from contrastive.pairs.relations import other_image
 from contrastive.testing import build, check_loss
 from tests.helpers import ROOT
 
@@ -24,33 +25,46 @@ def test_conformance(group, name):
 
 
 class Broken(SelfSupervisedLoss):
-    """NT-Xent without the normalization by temperature-safe log-space."""
+    """NT-Xent outside log space, which overflows at low temperatures."""
 
     def per_anchor(self, pairs):
         e = pairs.logits.exp()
-        return -(pairs.positives[:, 0].exp() / e.sum(1)).log()
+        return -(pairs.positive_logits[:, 0].exp() / e.sum(1)).log()
 
 
 class Asymmetric(SelfSupervisedLoss):
     exempt_from = {"image order": "later images only", "view order": "later images only"}
 
     def per_anchor(self, pairs):
-        later = pairs.log_sum_exp(lambda anchor, other: anchor.row <= other.row)
-        return F.softplus(later - pairs.positives[:, 0])
+        later = pairs.log_sum_exp(lambda anchor, candidate: anchor.row <= candidate.row)
+        return F.softplus(later - pairs.positive_logits[:, 0])
 
 
 class OrderMatters(Loss):
-    def compute(self, z, label, bias):
+    def compute(self, z, label, bias, anchors):
         return F.normalize(z, dim=-1)[0].square().sum() * z[0, 0, 0]
 
 
-def test_the_kit_catches_what_it_is_for():
+class WrongMean(SelfSupervisedLoss):
+    """Divides by all anchors even when it is asked for a slice of them."""
+
+    def compute(self, z, label, bias, anchors):
+        (pairs,) = self.pairs(z, label, bias, anchors)
+        return self.per_anchor(pairs).sum() / (2 * len(z))
+
+    def per_anchor(self, pairs):
+        return F.softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])
+
+
+def test_check_loss_finds_broken_losses():
     with pytest.raises(AssertionError, match=r"the (loss|gradient) is"):
-        check_loss(Broken(temperature=0.5, aggregation="loss_combination", drop_false_negatives=False))
+        check_loss(Broken())
     with pytest.raises(AssertionError, match="image order"):
         check_loss(OrderMatters())
     with pytest.raises(AssertionError, match="symmetric"):
-        check_loss(Asymmetric(temperature=0.5, aggregation="loss_combination", drop_false_negatives=False))
+        check_loss(Asymmetric())
+    with pytest.raises(AssertionError, match="slices of anchors"):
+        check_loss(WrongMean())
 
 
 @given(b=st.integers(2, 20), t=st.floats(0.05, 2), seed=st.integers(0, 1000))
@@ -83,7 +97,7 @@ def test_limits():
     close(build("loss", "combination", alpha=0.0)(z), build("loss", "debiased_pos")(z))
     close(build("loss", "eps_supcon")(z, label), build("loss", "supcon")(z, label))
     assert build("loss", "supcon", form="in")(z, label) <= build("loss", "supcon")(z, label)
-    alone = torch.arange(12)  # the mate is the only positive
+    alone = torch.arange(12)  # the other view is the only positive
     close(build("loss", "supcon", temperature=0.5)(z, alone), build("loss", "nt_xent", temperature=0.5)(z))
     one = torch.zeros(12).long()
     assert build("loss", "eps_supinfonce", epsilon=0.25)(z, one).item() == pytest.approx(-0.25)

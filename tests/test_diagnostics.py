@@ -5,7 +5,7 @@ import torch
 
 from contrastive.program.experiment import run_experiment
 from contrastive.program.make import build
-from contrastive.training.diagnostics import conflicting_pairs, debiasing
+from contrastive.training.diagnostics import conflicting_pairs
 from tests.helpers import logged_lines
 
 
@@ -16,8 +16,8 @@ def test_conflicting_pairs_are_counted_once():
 def test_debiasing_diagnostics_by_hand():
     z = torch.nn.functional.normalize(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
     label = torch.tensor([0, 0, 1, 1, 2, 2])
-    values = debiasing(build("loss", "nt_xent"), z, label)
-    assert values["false_negatives"] == pytest.approx(2 / 10)
+    values = build("loss", "nt_xent").diagnostics(z, label, None)
+    assert values["debiasing/false_negatives"] == pytest.approx(2 / 10)
     weights, false, terms = 0.0, 0.0, []
     for i in range(6):
         for a in range(2):
@@ -27,10 +27,10 @@ def test_debiasing_diagnostics_by_hand():
             false += sum(v for (j, _), v in e.items() if j != i and label[j] == label[i]) / total
             true = [v for (j, _), v in e.items() if label[j] != label[i]]
             terms.append(torch.tensor(sum(true) / len(true)).log())
-    assert values["gradient_on_false_negatives"].item() == pytest.approx(false / weights, rel=1e-4)
-    assert values["negative_oracle"].item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-4)
-    oracle = debiasing(build("loss", "nt_xent", drop_false_negatives=True), z, label)
-    assert oracle["gradient_on_false_negatives"] == 0
+    assert values["debiasing/gradient_on_false_negatives"].item() == pytest.approx(false / weights, rel=1e-4)
+    assert values["debiasing/negative_oracle"].item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-4)
+    oracle = build("loss", "nt_xent", drop_false_negatives=True).diagnostics(z, label, None)
+    assert oracle["debiasing/gradient_on_false_negatives"] == 0
 
 
 def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):

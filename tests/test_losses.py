@@ -1,15 +1,16 @@
-"""The three self-supervised losses against the goldens, against slow transcriptions, and in their limits."""
+"""Losses against goldens, slow transcriptions and limits; what they refuse."""
 
 import math
+import re
 from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from contrastive.errors import ConfigError
-from contrastive.pairs.pairs import log_sub_exp, masked_log_sum_exp
+from contrastive.loss.debiased_pos import DebiasedPos
+from contrastive.loss.nt_xent import NTXent
+from contrastive.loss.supcon import SupCon
 from contrastive.testing import build, check, raw_inputs
 from contrastive.testing.__main__ import main
 
@@ -41,29 +42,31 @@ def slow(
             def e(j: int, w: int, i: int = i, a: int = a) -> float:
                 return math.exp(float(z[i, a] @ z[j, w]) / t)
 
-            kept = [e(j, w) for j in range(images) for w in (0, 1) if j != i and not (drop and label[j] == label[i])]
+            negatives = [
+                e(j, w) for j in range(images) for w in (0, 1) if j != i and not (drop and label[j] == label[i])
+            ]
             false = [e(j, w) for j in range(images) for w in (0, 1) if j != i and drop and label[j] == label[i]]
             positives = [e(i, 1 - a), *(e(i, w) for w in range(2, views))]
-            mate, mean_positive = positives[0], sum(positives) / len(positives)
+            positive, mean_positive = positives[0], sum(positives) / len(positives)
             if name == "nt_xent":
-                total -= math.log(mate / (mate + sum(kept)))
+                total -= math.log(positive / (positive + sum(negatives)))
             elif name == "debiased_neg":
-                g = max((sum(kept) / n - tau * mean_positive) / (1 - tau), math.exp(-1 / t))
-                total -= math.log(mate / (mate + n * g))
+                g = max((sum(negatives) / n - tau * mean_positive) / (1 - tau), math.exp(-1 / t))
+                total -= math.log(positive / (positive + n * g))
             elif semantics == "paper":
-                own = 0.0 if drop else math.exp(1 / t)
-                numerator = (sum(kept) + mean_positive + own) / (n + 2) - (1 - tau) * sum(kept) / n
+                self_pair = 0.0 if drop else math.exp(1 / t)
+                numerator = (sum(negatives) + mean_positive + self_pair) / (n + 2) - (1 - tau) * sum(negatives) / n
                 numerator = max(numerator, tau * math.exp(-1 / t))
-                total -= math.log(numerator / (numerator + n * tau * sum(kept) / n))
+                total -= math.log(numerator / (numerator + n * tau * sum(negatives) / n))
             else:
-                numerator = sum(kept) + sum(false) + mate + math.exp(1 / t) - (1 - tau) * sum(kept)
-                total -= math.log(numerator / (numerator + n * tau * sum(kept)))
+                numerator = sum(negatives) + sum(false) + positive + math.exp(1 / t) - (1 - tau) * sum(negatives)
+                total -= math.log(numerator / (numerator + n * tau * sum(negatives)))
     return total / (2 * images)
 
 
 def test_every_golden_case_of_these_losses(golden):
     verdicts = [(case, *check(case)) for case in golden["cases"] if case["loss"].startswith(NAMES)]
-    failed = [(case["id"], case["loss"], seen) for case, verdict, seen in verdicts if verdict == "failed"]
+    failed = [(case["id"], case["loss"], details) for case, verdict, details in verdicts if verdict == "failed"]
     assert not failed
     assert sum(verdict == "passed" for _, verdict, _ in verdicts) >= 148
     assert {verdict for _, verdict, _ in verdicts} == {"passed", "out of domain"}
@@ -168,9 +171,47 @@ def test_the_floor_is_reported(name):
     else:
         z, tau_plus = raw_inputs({"kind": "flip", "V": 2, "B": 2, "D": 4}), 0.05
     loss = build("loss", name, temperature=0.5, tau_plus=tau_plus)
-    assert loss.diagnostics(z, None, None)["clamped"] > 0
+    assert loss.diagnostics(z, None, None)["pairs/clamped"] > 0
     assert loss(z).isfinite()
-    assert build("loss", name).diagnostics(embeddings(16, 2), None, None)["clamped"] == 0
+    assert build("loss", name).diagnostics(embeddings(16, 2), None, None)["pairs/clamped"] == 0
+
+
+def test_constructors_work_without_arguments():
+    z = embeddings(6, 2)
+    torch.testing.assert_close(NTXent()(z), build("loss", "nt_xent")(z))
+    torch.testing.assert_close(DebiasedPos()(z), build("loss", "debiased_pos")(z))
+    torch.testing.assert_close(NTXent(temperature=0.2)(z), build("loss", "nt_xent", temperature=0.2)(z))
+
+
+def test_a_wrong_shape_says_what_to_do():
+    z, label = embeddings(6, 2), torch.arange(6)
+    stack = re.escape("torch.stack([z0, z1], 1)")
+    with pytest.raises(ConfigError, match=rf"z must be \(B, V, D\).*{stack}"):
+        NTXent()(z[:, 0])
+    with pytest.raises(ConfigError, match=stack):
+        NTXent()(z[:, 0], z[:, 1])
+    with pytest.raises(ConfigError, match="one label for each image"):
+        SupCon()(z, label.repeat_interleave(2))
+
+
+def test_a_loss_without_its_classifier_says_what_to_call():
+    h, label, bias = embeddings(6, 2), torch.arange(6), torch.arange(6)
+    with pytest.raises(ConfigError, match="set_weight"):
+        build("loss", "large_margin_softmax")(h, label)
+    with pytest.raises(ConfigError, match="prepare"):
+        build("regularizer", "lnl")(h, label, bias)
+
+
+def test_fairkl_needs_two_unordered_pairs_of_each_kind():
+    h = embeddings(8, 1)
+    label = torch.tensor([0, 0, 0, 1, 2, 3, 4, 5])  # (0, 1) aligned, (0, 2) and (1, 2) conflicting
+    bias = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1])
+    regularizer = build("regularizer", "fairkl")
+    assert regularizer(h, label, bias) == 0
+    assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 1}
+    label[3], bias[3] = 0, 1  # (2, 3) is the second aligned pair
+    assert regularizer(h, label, bias) > 0
+    assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 0}
 
 
 def test_refusals_say_what_to_type():
@@ -194,25 +235,3 @@ def test_refusals_say_what_to_type():
         build("loss", "debiased_pos", aggregation="pos_grouping", semantics="released")(embeddings(4, 3))
     with pytest.raises(ConfigError, match="batch_size=5"):
         build("loss", "debiased_pos", tau_plus=0.1).check_config(batch_size=4)
-
-
-finite = st.floats(-50, 50)
-
-
-@given(finite, st.floats(1e-6, 50))
-def test_log_sub_exp(y, gap):
-    x = torch.tensor(y + gap, dtype=torch.float64)
-    expected = math.log(math.expm1(gap)) + y if gap < 30 else y + gap
-    assert log_sub_exp(x, torch.tensor(y, dtype=torch.float64)).item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert log_sub_exp(torch.tensor(y), x.float()).item() == -math.inf
-
-
-def test_masked_log_sum_exp_of_nothing_is_minus_infinity_without_gradient():
-    x = torch.randn(3, 4, requires_grad=True)
-    keep = torch.tensor([[True] * 4, [False] * 4, [True, False, False, False]])
-    value = masked_log_sum_exp(x, keep)
-    assert value[1] == -math.inf
-    torch.testing.assert_close(value[[0, 2]], torch.stack([x[0].logsumexp(0), x[2, 0]]))
-    value[[0, 2]].sum().backward()
-    assert x.grad.isfinite().all()
-    assert (x.grad[1] == 0).all()

@@ -1,14 +1,13 @@
-"""The tiled path against the dense one, and shares of a batch against the whole."""
+"""The tiled path against the dense one, and slices of anchors against the whole batch."""
 
 import pytest
 import torch
 
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.pairs import pairs, tiles
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.testing import build
-from contrastive.testing.conformance import inputs, prepared
+from contrastive.testing.conformance import IN_TILES, in_tiles, inputs, prepared
 from contrastive.types import Shard
 from tests.test_conformance import TERMS
 
@@ -27,52 +26,59 @@ def value_and_gradient(loss: Loss, *batch: torch.Tensor) -> tuple[torch.Tensor, 
 
 
 @pytest.fixture
-def tiled(monkeypatch):
-    """tiled(): from now on no batch is small enough for its matrix, and everything comes in several odd pieces."""
+def no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that asks for the whole matrix of logits of tiled pairs."""
+    dense_logits = Pairs.logits.func
 
-    def arm() -> None:
-        def refuse(self):
-            raise AssertionError("the whole matrix was asked for")
+    def refuse(pairs: Pairs) -> torch.Tensor:
+        assert pairs.dense, "the whole matrix was asked for"
+        return dense_logits(pairs)
 
-        monkeypatch.setattr(pairs, "DENSE", 0)
-        monkeypatch.setattr(pairs, "ROWS", 150)
-        monkeypatch.setattr(tiles, "SIDE", 5)
-        monkeypatch.setattr(Pairs, "logits", property(refuse))
-
-    return arm
+    monkeypatch.setattr(Pairs, "logits", property(refuse))
 
 
+@pytest.mark.usefixtures("no_matrix")
 @pytest.mark.parametrize("name", PER_ANCHOR)
-@pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5])  # one maximum serves all in float32 from 0.025 on
-def test_tiles_equal_the_matrix(name, temperature, tiled):
+@pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5])  # tiles are safe in float32 from 0.025 on
+def test_tiles_equal_the_matrix(name, temperature):
     loss = build("loss", name, temperature=temperature)
-    wide = inputs(11, 2)
-    narrow = (wide[0].float(), *wide[1:])
-    dense, dense_narrow = value_and_gradient(loss, *wide), value_and_gradient(loss, *narrow)
-    tiled()
-    torch.testing.assert_close(value_and_gradient(loss, *wide), dense, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(value_and_gradient(loss, *narrow), dense_narrow, rtol=1e-6, atol=1e-6)
+    tiled = in_tiles(loss)
+    z, label, bias = inputs(11, 2)
+    wide, narrow = (z, label, bias), (z.float(), label, bias)
+    torch.testing.assert_close(
+        value_and_gradient(tiled, *wide), value_and_gradient(loss, *wide), rtol=1e-10, atol=1e-12
+    )
+    torch.testing.assert_close(
+        value_and_gradient(tiled, *narrow), value_and_gradient(loss, *narrow), rtol=1e-6, atol=1e-6
+    )
 
 
-def test_an_anchor_without_others_is_minus_infinity_with_zero_gradient(tiled):
-    tiled()
+def test_an_anchor_without_candidates_is_minus_infinity_with_zero_gradient():
     z = torch.randn(1, 2, 4, requires_grad=True)
-    mass = Pairs(z, temperature=0.5, anchor_views=2).log_sum_exp(other_image)
+    mass = Pairs(z, temperature=0.5, anchor_views=2, tiling=IN_TILES).log_sum_exp(other_image)
     assert (mass == -torch.inf).all()
     (gradient,) = torch.autograd.grad(mass.exp().sum(), z)
     assert (gradient == 0).all()
 
 
+@pytest.mark.usefixtures("no_matrix")
 @pytest.mark.parametrize("views", [2, 3])
 @pytest.mark.parametrize(("group", "name"), TERMS)
-def test_shares_sum_to_the_whole(group, name, views, tiled):
+def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views):
     z, label, bias = inputs(12, views)
     loss = prepared(build(group, name), label, bias)
     whole = value_and_gradient(loss, z, label, bias)
-    for in_tiles in (False, True):
-        if in_tiles:
-            tiled()
+    for variant in (loss, in_tiles(loss)):
         free = z.clone().requires_grad_()
-        shares = [loss(free, label, bias, Shard(rank, 3)) for rank in range(3)]
-        value = torch.stack(shares).sum()
-        torch.testing.assert_close((value.detach(), torch.autograd.grad(value, free)[0]), whole, rtol=1e-10, atol=1e-12)
+        values = [variant(free, label, bias, Shard(rank, 3).of(12)) for rank in range(3)]
+        mean = torch.stack(values).mean()
+        torch.testing.assert_close((mean.detach(), torch.autograd.grad(mean, free)[0]), whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PER_ANCHOR)
+def test_a_shard_is_the_mean_over_its_own_anchors(name):
+    z, label, bias = inputs(12, 2)
+    loss = prepared(build("loss", name), label, bias)
+    pairs = loss.pairs(z, label, bias)
+    per_anchor = loss.per_anchor(pairs[0] if isinstance(pairs, list) else pairs)
+    torch.testing.assert_close(loss(z, label, bias, slice(4, 8)), per_anchor[8:16].mean())

@@ -1,17 +1,22 @@
 """Batch normalization over the samples of all processes."""
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor, nn
 
-from contrastive.distributed.process import all_reduce_sum, shard
+from contrastive.distributed.process import all_reduce_sum, world_size
 
-BatchNorm = nn.modules.batchnorm._BatchNorm
+BatchNorm = nn.modules.batchnorm._BatchNorm  # the common base of BatchNorm1d, 2d, 3d and SyncBatchNorm
+M = TypeVar("M", bound=nn.Module)
 
 
-class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Batch normalization whose mean and variance are those of all processes' samples, on any device.
+class CrossProcessBatchNorm(BatchNorm):
+    """Batch normalization with the mean and variance of all processes' samples, on any device.
 
-    torch's SyncBatchNorm, faster, refuses tensors on the CPU. Every process holds equally many samples.
+    torch's SyncBatchNorm is faster but refuses CPU tensors. Every process must hold equally many samples.
+
+    Shapes: (N, C, ...) → (N, C, ...).
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -24,36 +29,48 @@ class CrossProcessBatchNorm(nn.modules.batchnorm._BatchNorm):
         wide = x if x.dtype == torch.float64 else x.float()
         axes = [0, *range(2, x.dim())]
         shape = [1, -1] + [1] * (x.dim() - 2)
-        n = shard().world_size * x.numel() / x.shape[1]
+        n = world_size() * x.numel() / x.shape[1]
         mean = all_reduce_sum(wide.sum(axes)) / n
         centered = wide - mean.view(shape)
         variance = all_reduce_sum(centered.square().sum(axes)) / n
-        if self.track_running_stats:
-            assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
-            with torch.no_grad():
-                if self.num_batches_tracked is not None:
-                    self.num_batches_tracked.add_(1)
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-                self.running_var.lerp_((variance * n / (n - 1)).to(self.running_var.dtype), self.momentum)
+        self._update_running_stats(mean.detach(), variance.detach() * n / (n - 1))
         out = centered * (variance + self.eps).rsqrt().view(shape)
         return (out * self.weight.view(shape) + self.bias.view(shape) if self.affine else out).to(x.dtype)
 
+    def _update_running_stats(self, mean: Tensor, unbiased_variance: Tensor) -> None:
+        if self.running_mean is None or self.running_var is None:
+            return
+        assert self.momentum is not None
+        with torch.no_grad():
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+            self.running_var.lerp_(unbiased_variance.to(self.running_var.dtype), self.momentum)
 
-def convert_sync_batchnorm(module: nn.Module, device: torch.device) -> nn.Module:
-    """The module with every BatchNorm normalizing over the samples of all processes; same parameters and names."""
-    if shard().world_size == 1:
+
+def convert_sync_batchnorm(module: M, device: torch.device) -> M:
+    """Let every BatchNorm below `module` normalize over the samples of all processes; same parameters and names."""
+    if world_size() == 1:
         return module
     if device.type == "cuda":
-        return nn.SyncBatchNorm.convert_sync_batchnorm(module)
+        return nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-any-return]
     for name, child in module.named_children():
-        if isinstance(child, nn.modules.batchnorm._BatchNorm):
-            across = CrossProcessBatchNorm(
-                child.num_features, child.eps, child.momentum, child.affine, child.track_running_stats
-            )
-            across.weight, across.bias = child.weight, child.bias
-            across.running_mean, across.running_var = child.running_mean, child.running_var
-            across.num_batches_tracked = child.num_batches_tracked
-            setattr(module, name, across)
+        if isinstance(child, BatchNorm):
+            setattr(module, name, _convert(child))
         else:
             convert_sync_batchnorm(child, device)
     return module
+
+
+def _convert(norm: BatchNorm) -> CrossProcessBatchNorm:
+    converted = CrossProcessBatchNorm(
+        norm.num_features,
+        eps=norm.eps,
+        momentum=norm.momentum,
+        affine=norm.affine,
+        track_running_stats=norm.track_running_stats,
+    )
+    converted.weight, converted.bias = norm.weight, norm.bias
+    converted.running_mean, converted.running_var = norm.running_mean, norm.running_var
+    converted.num_batches_tracked = norm.num_batches_tracked
+    return converted

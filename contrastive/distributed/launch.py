@@ -1,4 +1,7 @@
-"""Start the processes of one run on this machine."""
+"""Start the processes of one run on this machine.
+
+torchrun's `elastic_launch` starts as fast, but turns a refusal and Ctrl-C into pages of log and traceback.
+"""
 
 import logging
 import os
@@ -10,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 from tqdm import tqdm
 
 from contrastive.distributed.process import shutdown
@@ -18,29 +21,38 @@ from contrastive.errors import ConfigError
 
 
 def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
-    """Run task(*arguments) in n processes of this machine; it must be importable by name, and `init`.
+    """Run task(*arguments) in n processes of this machine.
+
+    Args:
+        n: number of processes.
+        task: importable by name; it must call `process.init`.
 
     Raises:
-        ConfigError: when the task does. ProcessRaisedException: any other failure, with its traceback.
+        ConfigError: if the task raises it in any process.
+        ProcessRaisedException: any other failure, with its traceback.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that it ends the others is no news
-    with tempfile.NamedTemporaryFile("r") as refusal:
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # it warns of every process it terminates
+    with tempfile.NamedTemporaryFile("r") as error_file:
+        worker_arguments = (n, _free_port(), error_file.name, task, arguments)
         try:
-            mp.start_processes(
-                _worker, (n, port, refusal.name, task, arguments), nprocs=n, daemon=True, start_method="spawn"
-            )
-        except mp.ProcessExitedException:
-            if said := refusal.read():
-                raise ConfigError(said) from None
+            start_processes(_worker, worker_arguments, nprocs=n, daemon=True, start_method="spawn")
+        except ProcessExitedException:
+            if message := error_file.read():
+                raise ConfigError(message) from None
             raise
 
 
-def _worker(rank: int, n: int, port: int, path: str, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    tqdm.set_lock(threading.RLock())  # its own lock is a semaphore that a process which is stopped leaves behind
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the parent says that it was interrupted
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _worker(
+    rank: int, n: int, port: int, error_path: str, task: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    tqdm.set_lock(threading.RLock())  # the default lock is a semaphore, which a killed process leaks
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the parent reports the interruption
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -51,7 +63,7 @@ def _worker(rank: int, n: int, port: int, path: str, task: Callable[..., Any], a
     )
     try:
         task(*arguments)
-    except ConfigError as refusal:  # whoever refuses ends all
-        Path(path).write_text(str(refusal))
-        os._exit(2)
+    except ConfigError as error:
+        Path(error_path).write_text(str(error))
+        os._exit(2)  # one failing rank stops all
     shutdown()

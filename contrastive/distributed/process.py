@@ -1,16 +1,17 @@
-"""Several processes as one: who we are, exact gradients across processes, and one voice towards the user.
+"""Process groups, differentiable collectives and gradient averaging.
 
-A process holds its share of every batch. Embeddings are gathered with a gradient that flows back, each process takes
-its share of the loss of the whole batch, and the gradients of the parameters are summed: what one process would have
-computed on the whole batch, whatever the loss. Without a process group everything here is the identity.
+Each process holds its shard of every batch. Embeddings are gathered with a gradient that flows back, each process
+computes the loss of its own anchors among all candidates, and gradients are averaged over processes, as in
+DistributedDataParallel. The result is what one process would compute on the whole batch. Without a process group all
+functions here are the identity.
 """
 
 import datetime
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -20,33 +21,54 @@ from contrastive.errors import ConfigError
 from contrastive.types import Shard
 
 T = TypeVar("T")
-TIMEOUT = datetime.timedelta(hours=6)  # the others wait while the first process evaluates
+# The longest wait is for rank 0 to download and decode a dataset; a lost peer is noticed after as long.
+TIMEOUT = datetime.timedelta(minutes=30)
+
+
+def rank() -> int:
+    """The number of this process, 0 if there is only one."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def world_size() -> int:
+    """The number of processes."""
+    return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def shard() -> Shard:
-    """This process among all."""
-    return Shard(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Shard()
+    """The shard of every batch that this process holds."""
+    return Shard(rank(), world_size())
+
+
+def is_main() -> bool:
+    """Whether this is rank 0, which prints and writes files."""
+    return rank() == 0
+
+
+def is_launched() -> bool:
+    """Whether a launcher has started this process beside others."""
+    return "RANK" in os.environ
 
 
 class _Gather(torch.autograd.Function):
-    """Every process's tensor, one after the other; a gradient is the sum of what all processes want of ours."""
+    """Concatenates the tensors of all ranks. Backward sums the gradients of all ranks and returns the local slice."""
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
         x = x.contiguous()
-        parts = [torch.empty_like(x) for _ in range(shard().world_size)]
+        parts = [torch.empty_like(x) for _ in range(world_size())]
         dist.all_gather(parts, x)
         return torch.cat(parts)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> Tensor:
         gradient = gradient.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(gradient)
         return gradient[shard().of(len(gradient))]
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over processes; so is its gradient."""
+    """Sums over ranks, forward and backward."""
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
@@ -55,64 +77,92 @@ class _Sum(torch.autograd.Function):
         return x
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> Tensor:
         gradient = gradient.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(gradient)
         return gradient
 
 
 def gather(x: Tensor) -> Tensor:
-    """(B / world, ...) of each process → (B, ...) of all, differentiable."""
-    return _Gather.apply(x) if shard().world_size > 1 else x
+    """(B / world_size, ...) of each process → (B, ...) of all, in rank order; differentiable."""
+    return cast(Tensor, _Gather.apply(x)) if world_size() > 1 else x
 
 
 def all_reduce_sum(x: Tensor) -> Tensor:
-    """The sum of a tensor over processes, differentiable."""
-    return _Sum.apply(x) if shard().world_size > 1 else x
+    """The sum of a tensor over processes; differentiable."""
+    return cast(Tensor, _Sum.apply(x)) if world_size() > 1 else x
 
 
 @torch.no_grad()
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace every gradient by its sum over processes, in one exchange for each kind of number."""
-    if shard().world_size == 1:
+    """Replace every gradient by its mean over processes, with one all-reduce for each dtype."""
+    if world_size() == 1:
         return
     gradients = [p.grad for p in parameters if p.grad is not None]
-    for dtype in dict.fromkeys(g.dtype for g in gradients):  # in the same order everywhere
-        some = [g for g in gradients if g.dtype == dtype]
-        flat = torch.cat([g.flatten() for g in some])
+    for dtype in dict.fromkeys(g.dtype for g in gradients):  # every process must reduce in the same order
+        bucket = [g for g in gradients if g.dtype == dtype]
+        flat = torch.cat([g.flatten() for g in bucket])
         dist.all_reduce(flat)
-        for gradient, summed in zip(some, flat.split([g.numel() for g in some]), strict=True):
-            gradient.copy_(summed.view_as(gradient))
+        means = torch.split(flat / world_size(), [g.numel() for g in bucket])
+        torch._foreach_copy_(bucket, [mean.view_as(g) for g, mean in zip(bucket, means, strict=True)])
 
 
 def broadcast_from_main(task: Callable[[], T]) -> T:
-    """Let the first process do something and tell the others what came of it.
+    """Run `task` on rank 0 and return its result on every rank.
 
     Raises:
-        ConfigError: in every process, when the first one's task raised it.
+        ConfigError: on every rank, if the task raised it on rank 0.
     """
-    if shard().world_size == 1:
+    if world_size() == 1:
         return task()
-    said: list[Any] = [None, None]
-    if shard().rank == 0:
+    message: list[Any] = [None, None]  # result, error
+    if is_main():
         try:
-            said[0] = task()
-        except ConfigError as refusal:
-            said[1] = str(refusal)
-    dist.broadcast_object_list(said)
-    if said[1] is not None:
-        raise ConfigError(said[1])
-    return said[0]
+            message[0] = task()
+        except ConfigError as error:
+            message[1] = str(error)
+    dist.broadcast_object_list(message)
+    if message[1] is not None:
+        raise ConfigError(message[1])
+    return cast(T, message[0])
+
+
+@contextmanager
+def main_process_first() -> Iterator[None]:
+    """Run the body on rank 0 and, when it is done there, on the other ranks, which then find its files.
+
+    Raises:
+        ConfigError: on every rank, if the body raised it on rank 0.
+    """
+    if not is_main():
+        _broadcast_error(None)
+        yield
+        return
+    try:
+        yield
+    except ConfigError as error:
+        _broadcast_error(str(error))
+        raise
+    _broadcast_error(None)
+
+
+def _broadcast_error(error: str | None) -> None:
+    """Send the error of rank 0, if any, to the other ranks, which raise it; they wait here until rank 0 calls this."""
+    message = [error]
+    if world_size() > 1:
+        dist.broadcast_object_list(message)
+    if message[0] is not None and not is_main():
+        raise ConfigError(message[0])
 
 
 def init(device: str) -> None:
-    """Join the processes that torchrun or `launch` started beside this one; nothing to do where neither did.
+    """Join the processes that torchrun or `launch` started beside this one; no-op when running as a single process.
 
-    One GPU each where there are GPUs and `device` is not cpu, else an equal part of the processor's cores. Only the
-    first process speaks.
+    Each process takes one GPU unless `device` is cpu or there are none, else an equal share of the CPU cores. The
+    standard output of ranks > 0 is discarded.
 
     Raises:
-        ConfigError: fewer GPUs than processes.
+        ConfigError: fewer GPUs than processes, one GPU named for several processes, or an incomplete environment.
     """
     if not is_launched() or dist.is_initialized():
         return
@@ -120,45 +170,23 @@ def init(device: str) -> None:
         raise ConfigError("RANK is set and LOCAL_RANK is not: try torchrun --nproc-per-node 2 train.py")
     if ":" in device:
         raise ConfigError(f"device={device} names one GPU and there are several processes: try device=cuda")
-    local, together = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    cuda = device != "cpu" and torch.cuda.is_available()
-    if cuda:
+    local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    use_cuda = device != "cpu" and torch.cuda.is_available()
+    if use_cuda:
         n = torch.cuda.device_count()
-        if not n >= together:
+        if n < local_world_size:
             raise ConfigError(
-                f"{together} processes need a GPU each and there are {n}: "
+                f"{local_world_size} processes need a GPU each and there are {n}: "
                 f"try devices={n} (torchrun: --nproc-per-node {n}), or device=cpu"
             )
-        torch.cuda.set_device(local)
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // together))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=TIMEOUT)
-    if shard().rank > 0:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
+        torch.cuda.set_device(local_rank)
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_world_size))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if use_cuda else "gloo", timeout=TIMEOUT)
+    if not is_main():
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (open until the process ends)
 
 
 def shutdown() -> None:
-    """Part from the other processes."""
+    """Destroy the process group."""
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-def is_launched() -> bool:
-    """Whether this process is one of several already."""
-    return "RANK" in os.environ
-
-
-def rank() -> int:
-    return shard().rank
-
-
-def world_size() -> int:
-    return shard().world_size
-
-
-def is_main() -> bool:
-    return rank() == 0
-
-
-@contextmanager
-def main_process_first():
-    yield

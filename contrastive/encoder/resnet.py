@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
 
 DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
     18: (BasicBlock, (2, 2, 2, 2)),
@@ -24,16 +24,18 @@ class ResNet(nn.Module):
         stem: `small` is 3 × 3 with stride 1 (32 → 32 pixels), `large` 7 × 7 with stride 2 and a max-pool (224 → 56).
 
     Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width (32 · width at depth 50).
+
+    Raises:
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, depth: int, width: int, stem: str) -> None:
+    def __init__(self, *, depth: int = 18, width: int = 64, stem: str = "small") -> None:
         super().__init__()
         if depth not in DEPTHS:
             raise ConfigError(f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
         if not width >= 1:
             raise ConfigError(f"encoder.width must be at least 1, got {width}: try encoder.width=64")
-        if stem not in STEMS:
-            raise ConfigError(f"encoder.stem must be one of {', '.join(STEMS)}, got {stem}: try encoder.stem=small")
+        check_choice("encoder.stem", stem, STEMS)
         block, counts = DEPTHS[depth]
         kernel, stride = STEMS[stem]
         self.conv1 = nn.Conv2d(3, width, kernel, stride, padding=kernel // 2, bias=False)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -16,18 +16,18 @@ class SimpleConvNet(nn.Module):
         last: activation after the last convolution, `tanh` (Barbano et al.) or `relu` (Hong & Yang).
 
     Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width.
+
+    Raises:
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, width: int, kernel_size: int, last: str) -> None:
+    def __init__(self, *, width: int = 16, kernel_size: int = 7, last: str = "tanh") -> None:
         super().__init__()
         if not width >= 1:
             raise ConfigError(f"encoder.width must be at least 1, got {width}: try encoder.width=16")
         if kernel_size % 2 != 1:
             raise ConfigError(f"encoder.kernel_size must be odd, got {kernel_size}: try encoder.kernel_size=7")
-        if last not in ACTIVATIONS:
-            raise ConfigError(
-                f"encoder.last must be one of {', '.join(ACTIVATIONS)}, got {last}: try encoder.last=tanh"
-            )
+        check_choice("encoder.last", last, ACTIVATIONS)
         layers: list[nn.Module] = []
         channels = 3
         for i in range(4):
@@ -41,4 +41,5 @@ class SimpleConvNet(nn.Module):
         self.dim = channels
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x).mean((2, 3))
+        features: Tensor = self.layers(x)
+        return features.mean((2, 3))

@@ -1,10 +1,16 @@
-"""No projection head: the loss sees the encoder's features."""
+"""No projection head: the loss reads the encoder's features."""
 
 from torch import nn
 
 
 class Identity(nn.Identity):
-    """(N, F) → (N, F), D = F = in_dim."""
+    """The projections are the features.
+
+    Args:
+        in_dim: F = D.
+
+    Shapes: (N, F) → (N, F).
+    """
 
     def __init__(self, *, in_dim: int) -> None:
         super().__init__()

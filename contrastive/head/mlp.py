@@ -12,9 +12,12 @@ class MLP(nn.Sequential):
         in_dim: F. hidden_dim: None = F. out_dim: D.
 
     Shapes: (N, F) → (N, D).
+
+    Raises:
+        ConfigError: a dimension below 1.
     """
 
-    def __init__(self, *, in_dim: int, hidden_dim: int | None, out_dim: int) -> None:
+    def __init__(self, *, in_dim: int, hidden_dim: int | None = None, out_dim: int = 128) -> None:
         if not out_dim >= 1 or (hidden_dim is not None and not hidden_dim >= 1):
             raise ConfigError(
                 f"head dimensions must be at least 1, got {hidden_dim} and {out_dim}: try head.out_dim=128"

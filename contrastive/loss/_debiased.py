@@ -1,6 +1,6 @@
-"""The two debiased estimates, in log space: of the negatives' mass and of the positives' share.
+"""The two debiased estimates in log space: the mass of the true negatives and the debiased positive term.
 
-Notation: N negatives with S = Σ_j e^{s_j} (mass = log S), p = log mean e^{v} over the positives, temperature t.
+Notation: N negatives with S = Σ_j e^{s_j} and log_mass = log S, p = log mean e^{v} over the positives, temperature t.
 """
 
 import math
@@ -14,65 +14,71 @@ from contrastive.errors import ConfigError
 from contrastive.pairs.pairs import log_sub_exp
 
 
-class Estimate(NamedTuple):
-    """-log( num / (num + rest) ) with num kept above its floor: log values (A,), floor a number."""
+class NegativeEstimate(NamedTuple):
+    """log N g (A,) before its floor, and the floor log N - 1/t."""
 
-    numerator: Tensor
-    rest: Tensor
-    floor: float
+    log_mass: Tensor
+    log_floor: float
+
+    def floored(self) -> Tensor:
+        return self.log_mass.clamp(min=self.log_floor)
+
+    def clamped(self) -> Tensor:
+        return self.log_mass <= self.log_floor
+
+    def loss(self, positive_logit: Tensor) -> Tensor:
+        """-log( e^{s+} / (e^{s+} + N g) ) = softplus(log N g - s+)."""
+        return F.softplus(self.floored() - positive_logit)
+
+
+class PositiveEstimate(NamedTuple):
+    """log num (A,) before its floor, log rest (A,) and the floor."""
+
+    log_numerator: Tensor
+    log_rest: Tensor
+    log_floor: float
+
+    def clamped(self) -> Tensor:
+        return self.log_numerator <= self.log_floor
 
     def loss(self) -> Tensor:
-        return F.softplus(self.rest - self.numerator.clamp(min=self.floor))
-
-    def clamped(self) -> Tensor:
-        return self.numerator <= self.floor
+        """-log( num / (num + rest) ) = softplus(log rest - log num)."""
+        return F.softplus(self.log_rest - self.log_numerator.clamp(min=self.log_floor))
 
 
-class NegativeMass(NamedTuple):
-    """log N g before its floor (A,), and the floor log N - 1/t."""
-
-    mass: Tensor
-    floor: float
-
-    def loss(self, mate: Tensor) -> Tensor:
-        """softplus(log N g - s+): -log( e^{s+} / (e^{s+} + N g) )."""
-        return F.softplus(self.mass.clamp(min=self.floor) - mate)
-
-    def clamped(self) -> Tensor:
-        return self.mass <= self.floor
-
-
-def debiased_negatives(mass: Tensor, positive: Tensor, *, n: int, tau_plus: float, temperature: float) -> NegativeMass:
-    """N g with g = (S / N - τ⁺ e^p) / (1 - τ⁺) (Chuang et al. 2020, eq. 7); τ⁺ = 0 is S itself."""
+def debiased_negatives(
+    log_mass: Tensor, log_positive: Tensor, *, n: int, tau_plus: float, temperature: float
+) -> NegativeEstimate:
+    """N g with g = (S / N - τ⁺ e^p) / (1 - τ⁺) (Chuang et al. 2020, eq. 7); τ⁺ = 0 gives S itself."""
     if tau_plus > 0:
-        mass = log_sub_exp(mass, math.log(tau_plus * n) + positive)
-    return NegativeMass(mass - math.log1p(-tau_plus), math.log(n) - 1 / temperature)
+        log_mass = log_sub_exp(log_mass, math.log(tau_plus * n) + log_positive)
+    return NegativeEstimate(log_mass - math.log1p(-tau_plus), math.log(n) - 1 / temperature)
 
 
-def check_debiased_positive(*, tau_plus: float, batch_size: int, own: bool) -> None:
-    """Raise ConfigError where the numerator of `debiased_positive` could lose its sign: τ⁺ B < 1/2, or < 1 without own."""
-    least = 0.5 if own else 1.0
+def debiased_positive(
+    log_mass: Tensor, log_positive: Tensor, *, with_self: bool, n: int, tau_plus: float, temperature: float
+) -> PositiveEstimate:
+    """num = (S + e^p + e^{1/t}) / (N + 2) - (1 - τ⁺) S / N and rest = τ⁺ S, both times N (N + 2)
+    (Troeshestova & Isachenko 2023, eq. 12); without `with_self` the anchor with itself, e^{1/t}, is left out.
+
+    N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}.
+    """
+    if with_self:
+        log_positive = torch.logaddexp(log_positive, torch.full_like(log_positive, 1 / temperature))
+    log_numerator, a = log_positive + math.log(n), tau_plus * (n + 2) - 2
+    if a > 0:
+        log_numerator = torch.logaddexp(log_numerator, math.log(a) + log_mass)
+    elif a < 0:
+        log_numerator = log_sub_exp(log_numerator, math.log(-a) + log_mass)
+    log_scale = math.log(tau_plus * n * (n + 2))
+    return PositiveEstimate(log_numerator, log_scale + log_mass, log_scale - 1 / temperature)
+
+
+def check_debiased_positive(*, tau_plus: float, batch_size: int, with_self: bool) -> None:
+    """Raise ConfigError if num of `debiased_positive` could turn negative: τ⁺ B < 1/2, or < 1 without `with_self`."""
+    least = 0.5 if with_self else 1.0
     if not tau_plus * batch_size >= least:
         raise ConfigError(
             f"debiased positives with tau_plus={tau_plus} and batch_size={batch_size} let their numerator go negative "
             f"(tau_plus * batch_size must be at least {least}): try batch_size={math.ceil(least / tau_plus)}"
         )
-
-
-def debiased_positive(
-    mass: Tensor, positive: Tensor, *, own: bool, n: int, tau_plus: float, temperature: float
-) -> Estimate:
-    """num = (S + e^p + e^{1/t}) / (N + 2) - (1 - τ⁺) S / N and rest = τ⁺ S, both times N (N + 2)
-    (Troeshestova & Isachenko 2023, eq. 12); without `own` the anchor itself, e^{1/t}, is left out.
-
-    N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}.
-    """
-    if own:
-        positive = torch.logaddexp(positive, torch.full_like(positive, 1 / temperature))
-    numerator, a = positive + math.log(n), tau_plus * (n + 2) - 2
-    if a > 0:
-        numerator = torch.logaddexp(numerator, math.log(a) + mass)
-    elif a < 0:
-        numerator = log_sub_exp(numerator, math.log(-a) + mass)
-    scale = math.log(tau_plus * n * (n + 2))
-    return Estimate(numerator, scale + mass, scale - 1 / temperature)

@@ -4,17 +4,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.loss.base import Loss
+from contrastive.loss.base import SampleLoss
 from contrastive.types import Split
 
 TINY = 1e-9
 
 
-class BiasBalanced(Loss):
-    """Cross-entropy of logits + log(p(y|b) + 1e-9) (Hong & Yang 2021, eq. 8): the prior of each bias is taken out.
+class BiasBalanced(SampleLoss):
+    """Cross-entropy of logits + log(p(y|b) + 1e-9) (Hong & Yang 2021, eq. 8), which removes the prior of each bias.
 
-    p(y|b) are the training counts by bias; at test time the plain logits are used. Until `prepare` has counted, the
-    prior is uniform, which is cross-entropy.
+    p(y|b) are frequencies in the training data, counted by `prepare`; before that the prior is uniform, which is plain
+    cross-entropy. At test time the plain logits are used.
+
+    Shapes: logits (B, V, C), label (B,), bias (B,) → scalar.
     """
 
     input = "logits"
@@ -25,7 +27,7 @@ class BiasBalanced(Loss):
     def __init__(self) -> None:
         super().__init__()
         self.log_prior: Tensor | None
-        self.register_buffer("log_prior", None)  # (biases, C)
+        self.register_buffer("log_prior", None)  # (biases, C); None = uniform
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         assert train.bias is not None
@@ -34,11 +36,10 @@ class BiasBalanced(Loss):
         self.set_prior(count / count.sum(1, keepdim=True).clamp(min=1))
 
     def set_prior(self, prior: Tensor) -> None:
-        """p(y|b), (biases, C), rows summing to 1."""
+        """Set p(y|b), (biases, C), rows summing to 1."""
         self.log_prior = (prior + TINY).log()
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        assert label is not None and bias is not None
+    def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
         if self.log_prior is not None:
-            z = z + self.log_prior[bias][:, None].to(z.dtype)
-        return F.cross_entropy(z.flatten(0, 1), label.repeat_interleave(z.shape[1]))
+            x = x + self.log_prior[bias].to(x.dtype)
+        return F.cross_entropy(x, label)

@@ -22,15 +22,17 @@ class BiasContrastive(SupervisedContrastiveLoss):
     Args:
         temperature: t > 0 (0.07 in the paper).
 
+    Shapes: z (B, V, D), label (B,), bias (B,) → scalar.
+
     Raises:
         ConfigError: an argument out of range.
     """
 
     needs_bias = True
-    positives = staticmethod(conflicting_positive)
+    positive_relation = staticmethod(conflicting_positive)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        everything = pairs.log_sum_exp(any_other)
-        everything = torch.logaddexp(everything, torch.full_like(everything, math.log(TINY) + 1 / self.temperature))
-        found = pairs.count(conflicting_positive) > 0
-        return torch.where(found, everything - pairs.mean_logit(conflicting_positive), 0)
+        log_sum = pairs.log_sum_exp(any_other)
+        log_denominator = torch.logaddexp(log_sum, torch.full_like(log_sum, math.log(TINY) + 1 / self.temperature))
+        has_positive = pairs.count(conflicting_positive) > 0
+        return torch.where(has_positive, log_denominator - pairs.mean_logit(conflicting_positive), 0)

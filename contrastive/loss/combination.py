@@ -1,18 +1,18 @@
-"""Debiased negatives and debiased positives, mixed."""
+"""Weighted sum of the debiased-negative and the debiased-positive loss."""
 
 from torch import Tensor
 
 from contrastive.errors import ConfigError
+from contrastive.loss._checks import check_tau_plus
 from contrastive.loss._debiased import (
-    Estimate,
-    NegativeMass,
+    NegativeEstimate,
+    PositiveEstimate,
     check_debiased_positive,
     debiased_negatives,
     debiased_positive,
 )
 from contrastive.loss.base import SelfSupervisedLoss
-from contrastive.pairs.pairs import Pairs, check_tau_plus, log_mean_exp
-from contrastive.pairs.relations import other_class, other_image
+from contrastive.pairs.pairs import Pairs, log_mean_exp
 
 
 class Combination(SelfSupervisedLoss):
@@ -24,44 +24,50 @@ class Combination(SelfSupervisedLoss):
         temperature: t > 0. tau_plus: τ⁺ in (0, 1). alpha: α in [0, 1].
         aggregation, drop_false_negatives: as in both losses.
 
+    Shapes: z (B, V, D) → scalar.
+
     Raises:
         ConfigError: an argument out of range.
     """
 
     def __init__(
-        self, *, temperature: float, tau_plus: float, alpha: float, aggregation: str, drop_false_negatives: bool
+        self,
+        *,
+        temperature: float = 0.5,
+        tau_plus: float = 0.1,
+        alpha: float = 0.5,
+        aggregation: str = "loss_combination",
+        drop_false_negatives: bool = False,
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
-        check_tau_plus(tau_plus, zero=False)
+        check_tau_plus(tau_plus, allow_zero=False)
         if not 0 <= alpha <= 1:
             raise ConfigError(f"alpha must lie in [0, 1], got {alpha}: try loss.alpha=0.5")
         self.tau_plus = tau_plus
         self.alpha = alpha
 
     def check_config(self, *, batch_size: int) -> None:
-        check_debiased_positive(tau_plus=self.tau_plus, batch_size=batch_size, own=not self.drop_false_negatives)
+        with_self = not self.drop_false_negatives
+        check_debiased_positive(tau_plus=self.tau_plus, batch_size=batch_size, with_self=with_self)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        mate = pairs.positives[:, 0]
-        if pairs.n_images == 1:
-            return mate * 0
-        negatives, share = self.estimates(pairs)
-        return self.alpha * negatives.loss(mate) + (1 - self.alpha) * share.loss()
+        negatives, positives = self.estimates(pairs)
+        return self.alpha * negatives.loss(pairs.positive_logits[:, 0]) + (1 - self.alpha) * positives.loss()
 
-    def estimates(self, pairs: Pairs) -> tuple[NegativeMass, Estimate]:
-        n, oracle = 2 * pairs.n_images - 2, self.drop_false_negatives
-        mass = pairs.log_sum_exp(other_class if oracle else other_image)
-        positive = log_mean_exp(pairs.positives)
+    def estimates(self, pairs: Pairs) -> tuple[NegativeEstimate, PositiveEstimate]:
+        """The estimates of DebiasedNeg and of DebiasedPos, from one log-sum-exp."""
+        n, tau_plus, temperature = pairs.n_negatives, self.tau_plus, self.temperature
+        log_mass, log_positive = pairs.log_sum_exp(self.negative_relation), log_mean_exp(pairs.positive_logits)
+        with_self = not self.drop_false_negatives
         return (
-            debiased_negatives(mass, positive, n=n, tau_plus=self.tau_plus, temperature=self.temperature),
+            debiased_negatives(log_mass, log_positive, n=n, tau_plus=tau_plus, temperature=temperature),
             debiased_positive(
-                mass, positive, own=not oracle, n=n, tau_plus=self.tau_plus, temperature=self.temperature
+                log_mass, log_positive, with_self=with_self, n=n, tau_plus=tau_plus, temperature=temperature
             ),
         )
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
-        mass, floor = self.estimates(pairs)[0]
-        return mass.clamp(min=floor)
+        return self.estimates(pairs)[0].floored()
 
-    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        return self.share_clamped(z, label, bias, lambda pairs: self.estimates(pairs)[0].clamped())
+    def clamped(self, pairs: Pairs) -> Tensor:
+        return self.estimates(pairs)[0].clamped()

@@ -5,18 +5,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import ConfigError
-from contrastive.loss.base import Loss
+from contrastive.loss.base import SampleLoss
 
 
-class ContrastiveMargin(Loss):
-    """Pull a class together, push others beyond a margin (Hadsell et al. 2006, eq. 4, without its halves).
+class ContrastiveMargin(SampleLoss):
+    """Pull embeddings of a class together and push others beyond a margin (Hadsell et al. 2006, eq. 4, without halves).
 
         L = mean_{i<j} [ d² if y_i = y_j else relu(margin - d)² ],   d = |z_i - z_j| on the unit sphere
 
-    over all pairs of embeddings, every view being one.
+    over all pairs of views.
 
     Args:
         margin: above 0, in distances.
+
+    Shapes: z (B, V, D), label (B,) → scalar.
 
     Raises:
         ConfigError: a margin of 0 or below.
@@ -24,19 +26,17 @@ class ContrastiveMargin(Loss):
 
     needs_label = True
 
-    def __init__(self, *, margin: float) -> None:
+    def __init__(self, *, margin: float = 1.0) -> None:
         super().__init__()
         if not margin > 0:
-            raise ConfigError(f"margin must be above 0, got {margin}: try loss.margin=0.2")
+            raise ConfigError(f"margin must be above 0, got {margin}: try loss.margin=1.0")
         self.margin = margin
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        assert label is not None
-        label = label.repeat_interleave(z.shape[1])
-        z = F.normalize(z, dim=-1).flatten(0, 1)
-        if len(z) < 2:
-            return z.sum() * 0
-        i, j = torch.triu_indices(len(z), len(z), 1, device=z.device)
-        square = (z[i] - z[j]).square().sum(1)
+    def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
+        if len(x) < 2:
+            return x.sum() * 0
+        x = F.normalize(x, dim=-1)
+        i, j = torch.triu_indices(len(x), len(x), 1, device=x.device)
+        square = (x[i] - x[j]).square().sum(1)
         distance = square.clamp(min=1e-12).sqrt()  # a finite gradient where two embeddings coincide
         return torch.where(label[i] == label[j], square, F.relu(self.margin - distance).square()).mean()

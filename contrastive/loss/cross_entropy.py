@@ -1,18 +1,20 @@
-"""Cross-entropy of the linear classifier that is trained along."""
+"""Cross-entropy of a jointly trained linear classifier."""
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.loss.base import Loss
+from contrastive.loss.base import SampleLoss
 
 
-class CrossEntropy(Loss):
-    """Softmax cross-entropy of the logits (B, V, C), mean over images and views: the supervised baseline."""
+class CrossEntropy(SampleLoss):
+    """Softmax cross-entropy, mean over images and views: the supervised baseline.
+
+    Shapes: logits (B, V, C), label (B,) → scalar.
+    """
 
     input = "logits"
     needs_label = True
     exempt_from = {"scale": "logits are not normalized"}
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        assert label is not None
-        return F.cross_entropy(z.flatten(0, 1), label.repeat_interleave(z.shape[1]))
+    def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
+        return F.cross_entropy(x, label)

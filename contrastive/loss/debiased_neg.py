@@ -1,15 +1,15 @@
-"""Debiased contrastive loss: the negatives are corrected for the positives hidden among them."""
+"""Debiased contrastive loss: corrects the negatives for the positives hidden among them."""
 
 from torch import Tensor
 
-from contrastive.loss._debiased import NegativeMass, debiased_negatives
+from contrastive.loss._checks import check_tau_plus
+from contrastive.loss._debiased import NegativeEstimate, debiased_negatives
 from contrastive.loss.base import SelfSupervisedLoss
-from contrastive.pairs.pairs import Pairs, check_tau_plus, log_mean_exp
-from contrastive.pairs.relations import other_class, other_image
+from contrastive.pairs.pairs import Pairs, log_mean_exp
 
 
 class DebiasedNeg(SelfSupervisedLoss):
-    """NT-Xent with an estimate of the true negatives' mass (Chuang et al. 2020, eqs. 7 and 8).
+    """NT-Xent with an estimate of the mass of the true negatives (Chuang et al. 2020, eqs. 7 and 8).
 
         g   = max( (mean_j e^{s_j} - τ⁺ mean_m e^{v_m}) / (1 - τ⁺),  e^{-1/t} )
         L_i = -log( e^{s+} / (e^{s+} + N g) ) = softplus(log N g - s+)
@@ -20,8 +20,10 @@ class DebiasedNeg(SelfSupervisedLoss):
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in [0, 1), the probability that a random image shares the anchor's class.
-        aggregation: what views beyond the second are for; the authors' M is `pos_grouping` with V = M + 1.
+        aggregation: how views beyond the second are used; the authors' M is `pos_grouping` with V = M + 1.
         drop_false_negatives: the oracle; N is not reduced, as in the authors' code. Needs labels.
+
+    Shapes: z (B, V, D) → scalar.
 
     Raises:
         ConfigError: an argument out of range.
@@ -29,28 +31,33 @@ class DebiasedNeg(SelfSupervisedLoss):
     The authors' code forms e^{s} directly and overflows in float32 below t = 1/88.
     """
 
-    def __init__(self, *, temperature: float, tau_plus: float, aggregation: str, drop_false_negatives: bool) -> None:
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.5,
+        tau_plus: float = 0.1,
+        aggregation: str = "loss_combination",
+        drop_false_negatives: bool = False,
+    ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
-        check_tau_plus(tau_plus, zero=True)
+        check_tau_plus(tau_plus, allow_zero=True)
         self.tau_plus = tau_plus
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        mate = pairs.positives[:, 0]
-        return self.estimate(pairs).loss(mate) if pairs.n_images > 1 else mate * 0  # one image has no negatives
+        return self.estimate(pairs).loss(pairs.positive_logits[:, 0])
 
-    def estimate(self, pairs: Pairs) -> NegativeMass:
-        mass = pairs.log_sum_exp(other_class if self.drop_false_negatives else other_image)
+    def estimate(self, pairs: Pairs) -> NegativeEstimate:
+        """N g for each anchor."""
         return debiased_negatives(
-            mass,
-            log_mean_exp(pairs.positives),
-            n=2 * pairs.n_images - 2,
+            pairs.log_sum_exp(self.negative_relation),
+            log_mean_exp(pairs.positive_logits),
+            n=pairs.n_negatives,
             tau_plus=self.tau_plus,
             temperature=self.temperature,
         )
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
-        mass, floor = self.estimate(pairs)
-        return mass.clamp(min=floor)
+        return self.estimate(pairs).floored()
 
-    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        return self.share_clamped(z, label, bias, lambda pairs: self.estimate(pairs).clamped())
+    def clamped(self, pairs: Pairs) -> Tensor:
+        return self.estimate(pairs).clamped()

@@ -5,17 +5,17 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
 
 SEMANTICS = ("paper", "released")
-BASE_TEMPERATURE, TINY = 0.07, 1e-6  # both hidden in the released code
+BASE_TEMPERATURE, TINY = 0.07, 1e-6  # constants of the released code, not in the paper
 
 
 class EpsSupCon(SupervisedContrastiveLoss):
-    """All positives in one denominator, beaten by a margin (Barbano et al. 2023, eq. 13).
+    """SupCon with a margin ε between positives and negatives (Barbano et al. 2023, eq. 13; "Eq. 18" in their code).
 
         L_i = log( Σ_p e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - mean_p s_p
 
@@ -25,18 +25,17 @@ class EpsSupCon(SupervisedContrastiveLoss):
         temperature: t > 0. epsilon: ε >= 0, in units of logits.
         semantics: `paper`, as above; `released` multiplies by t / 0.07 and adds 1e-6 e^{1/t} to the denominator.
 
+    Shapes: z (B, V, D), label (B,) → scalar.
+
     Raises:
         ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, temperature: float, epsilon: float, semantics: str) -> None:
+    def __init__(self, *, temperature: float = 0.5, epsilon: float = 0.0, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
         if not epsilon >= 0:
             raise ConfigError(f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
-        if semantics not in SEMANTICS:
-            raise ConfigError(
-                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try loss.semantics=paper"
-            )
+        check_choice("loss.semantics", semantics, SEMANTICS)
         self.epsilon = epsilon
         self.semantics = semantics
 
@@ -46,6 +45,6 @@ class EpsSupCon(SupervisedContrastiveLoss):
         if self.semantics == "released":
             scale = self.temperature / BASE_TEMPERATURE
             negatives = torch.logaddexp(negatives, torch.full_like(negatives, math.log(TINY) + 1 / self.temperature))
-        found = pairs.count(positive) > 0
-        near = torch.where(found, pairs.log_sum_exp(positive), 0) - self.epsilon
-        return scale * torch.where(found, torch.logaddexp(near, negatives) - pairs.mean_logit(positive), 0)
+        has_positive = pairs.count(positive) > 0
+        positives = torch.where(has_positive, pairs.log_sum_exp(positive), 0) - self.epsilon
+        return scale * torch.where(has_positive, torch.logaddexp(positives, negatives) - pairs.mean_logit(positive), 0)

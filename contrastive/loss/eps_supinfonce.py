@@ -6,17 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
 
 FORMS, SEMANTICS = ("out", "in"), ("paper", "released")
-BASE_TEMPERATURE, TINY = 0.07, 1e-6  # both hidden in the released code
+BASE_TEMPERATURE, TINY = 0.07, 1e-6  # constants of the released code, not in the paper
 
 
 class EpsSupInfoNCE(SupervisedContrastiveLoss):
-    """Each positive against the negatives alone, beaten by a margin (Barbano et al. 2023, eq. 11).
+    """Each positive against the negatives alone, with a margin ε (Barbano et al. 2023, eq. 11).
 
         L_i = mean_p [ log( e^{s_p - ε} + Σ_{j: y_j≠y_i} e^{s_j} ) - s_p ] = mean_p softplus(A - s_p + ε) - ε
 
@@ -30,20 +30,20 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
         semantics: `paper`, as above; `released` multiplies by t / 0.07 and, in form `out`, adds 1e-6 e^{1/t} to every
             denominator.
 
+    Shapes: z (B, V, D), label (B,) → scalar.
+
     Raises:
         ConfigError: an argument out of range, or form `in` with semantics `paper`.
     """
 
-    def __init__(self, *, temperature: float, epsilon: float, form: str, semantics: str) -> None:
+    def __init__(
+        self, *, temperature: float = 0.5, epsilon: float = 0.0, form: str = "out", semantics: str = "paper"
+    ) -> None:
         super().__init__(temperature=temperature)
         if not epsilon >= 0:
             raise ConfigError(f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
-        if form not in FORMS:
-            raise ConfigError(f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
-        if semantics not in SEMANTICS:
-            raise ConfigError(
-                f"semantics must be one of {', '.join(SEMANTICS)}, got {semantics}: try loss.semantics=paper"
-            )
+        check_choice("loss.form", form, FORMS)
+        check_choice("loss.semantics", semantics, SEMANTICS)
         if form != "out" and semantics != "released":
             raise ConfigError("eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
         self.epsilon = epsilon
@@ -59,7 +59,7 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
         if self.form == "out":
             value = pairs.mean_softplus(positive, negatives + self.epsilon) - self.epsilon
         else:
-            near = torch.where(count > 0, pairs.log_sum_exp(positive), 0)
-            own = near - self.epsilon - count.clamp(min=1).log()
-            value = own - near + F.softplus(negatives - own)
+            log_sum = torch.where(count > 0, pairs.log_sum_exp(positive), 0)
+            log_margin_mean = log_sum - self.epsilon - count.clamp(min=1).log()
+            value = log_margin_mean - log_sum + F.softplus(negatives - log_margin_mean)
         return scale * torch.where(count > 0, value, 0)

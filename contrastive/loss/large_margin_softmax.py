@@ -1,4 +1,4 @@
-"""Large-margin softmax, the column that Khosla et al. 2020 call Max-Margin."""
+"""Large-margin softmax, which Khosla et al. 2020 tabulate as Max-Margin."""
 
 import math
 
@@ -7,52 +7,55 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
-from contrastive.loss.base import Loss
+from contrastive.loss.base import SampleLoss
 from contrastive.types import Split
 
 
-class LargeMarginSoftmax(Loss):
-    """Cross-entropy whose target angle counts m times (Liu et al. 2016, eqs. 5 and 6).
+class LargeMarginSoftmax(SampleLoss):
+    """Cross-entropy whose target angle is multiplied by m (Liu et al. 2016, eqs. 5 and 6).
 
         target logit |W_y| |x| ψ(θ_y),  ψ(θ) = (-1)^k cos(m θ) - 2k  on [kπ/m, (k+1)π/m]
 
-    with a classifier W of its own without bias, on the features. m = 1 is plain softmax. No annealing.
+    with its own classifier W without bias on the features, created by `prepare`. m = 1 is plain softmax. No annealing.
 
     Args:
         m: a whole number of at least 1 (4 in the paper).
 
+    Shapes: features (B, V, F), label (B,) → scalar.
+
     Raises:
-        ConfigError: m out of range.
+        ConfigError: m out of range, or no classifier yet.
     """
 
     input = "features"
     needs_label = True
     exempt_from = {"scale": "the norm of the features counts"}
 
-    def __init__(self, *, m: int) -> None:
+    def __init__(self, *, m: int = 4) -> None:
         super().__init__()
         if not isinstance(m, int) or not m >= 1:
             raise ConfigError(f"m must be a whole number of at least 1, got {m}: try loss.m=4")
         self.m = m
-        self.weight: nn.Parameter | None = None  # (C, F), made by prepare
+        self.weight: nn.Parameter | None = None  # (C, F)
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         self.set_weight(nn.init.kaiming_uniform_(torch.empty(n_classes, dim), a=math.sqrt(5)))
 
     def set_weight(self, weight: Tensor) -> None:
-        """The classifier (C, F)."""
+        """Set the classifier (C, F)."""
         self.weight = nn.Parameter(weight)
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        assert label is not None and self.weight is not None
-        x, target = z.flatten(0, 1), label.repeat_interleave(z.shape[1])
+    def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
+        if self.weight is None:
+            raise ConfigError("LargeMarginSoftmax has no classifier yet: try loss.set_weight(torch.randn(C, F))")
         weight = self.weight.to(x.dtype)
         logits = x @ weight.T
-        scale = x.norm(dim=1) * weight[target].norm(dim=1)
-        own = logits.gather(1, target[:, None]).squeeze(1)
-        cosine = (own / scale.clamp(min=1e-12)).clamp(-1 + 1e-7, 1 - 1e-7)
-        theta = cosine.acos()
-        k = (self.m * theta.detach() / math.pi).floor()
-        psi = torch.where(k % 2 == 0, 1.0, -1.0) * (self.m * theta).cos() - 2 * k
-        value = own if self.m == 1 else scale * psi
-        return F.cross_entropy(logits.scatter(1, target[:, None], value[:, None]), target)
+        scale = x.norm(dim=1) * weight[label].norm(dim=1)
+        target_logit = logits.gather(1, label[:, None]).squeeze(1)
+        if self.m > 1:
+            cosine = (target_logit / scale.clamp(min=1e-12)).clamp(-1 + 1e-7, 1 - 1e-7)
+            theta = cosine.acos()
+            k = (self.m * theta.detach() / math.pi).floor()
+            psi = torch.where(k % 2 == 0, 1.0, -1.0) * (self.m * theta).cos() - 2 * k
+            target_logit = scale * psi
+        return F.cross_entropy(logits.scatter(1, label[:, None], target_logit[:, None]), label)

@@ -9,7 +9,7 @@ from contrastive.loss.base import Loss
 
 
 class MMCL(Loss):
-    """Each image against the others as a kernel support-vector machine, solved in closed form (Shah et al. 2022).
+    """Separate each image from the others by a kernel support-vector machine in closed form (Shah et al. 2022).
 
     With K(x, y) = e^{-(2 - 2 x·y) / σ}, negatives a_1..a_B (view 0) and k_i = K(a, a_i):
 
@@ -17,7 +17,11 @@ class MMCL(Loss):
         L = (1/B) Σ_i [ Σ_j α_ij K(p_i, a_j) - Σ_j α_ij K(a_i, p_i) ]
 
     Args:
-        sigma: σ > 0, the kernel's width. C: upper bound of α, -1 = none. reg: added to the diagonal, above 0.
+        sigma: σ > 0, the width of the kernel.
+        penalty: C, the upper bound of α; -1 = none.
+        reg: added to the diagonal, above 0.
+
+    Shapes: z (B, V, D) → scalar; views beyond the second are not used.
 
     Raises:
         ConfigError: an argument out of range.
@@ -31,33 +35,35 @@ class MMCL(Loss):
         "gradient": "the machines' weights are held constant",
     }
 
-    def __init__(self, *, sigma: float, C: float, reg: float) -> None:
+    def __init__(self, *, sigma: float = 2.0, penalty: float = -1, reg: float = 0.1) -> None:
         super().__init__()
         if not sigma > 0:
             raise ConfigError(f"sigma must be above 0, got {sigma}: try loss.sigma=2.0")
-        if not C > 0 and C != -1:
-            raise ConfigError(f"C must be above 0, or -1 for no bound, got {C}: try loss.C=-1")
+        if not penalty > 0 and penalty != -1:
+            raise ConfigError(f"penalty must be above 0, or -1 for no bound, got {penalty}: try loss.penalty=-1")
         if not reg > 0:
             raise ConfigError(f"reg must be above 0, got {reg}: try loss.reg=0.1")
-        self.sigma, self.C, self.reg = sigma, C, reg
+        self.sigma, self.penalty, self.reg = sigma, penalty, reg
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         z = F.normalize(z, dim=-1)
-        anchor, mate, n = z[:, 0], z[:, 1], len(z)
+        view_0, view_1, n = z[:, 0], z[:, 1], len(z)
         if n == 1:
             return z.sum() * 0
-        each = torch.arange(n, device=z.device)
-        others = (each[:, None] + each[None, 1:]) % n  # (B, B - 1): everyone but i
+        index = torch.arange(n, device=z.device)
+        others = (index[:, None] + index[None, 1:]) % n  # (B, B - 1): every image except i
         with torch.no_grad():
-            kernel = self.kernel(anchor, anchor)
-            own = kernel.gather(1, others)
-            delta = 1 + kernel[others[:, :, None], others[:, None, :]] - own[:, :, None] - own[:, None, :]
-            delta.diagonal(dim1=1, dim2=2).add_(self.reg)
-            alpha = torch.linalg.solve(delta, torch.full_like(own, 2.0)).clamp(min=0)
-            if self.C > 0:
-                alpha = alpha.clamp(max=self.C)
-        across = self.kernel(mate, anchor)
+            alpha = self._solve(self.kernel(view_0, view_0), others)
+        across = self.kernel(view_1, view_0)
         return ((alpha * across.gather(1, others)).sum(1) - alpha.sum(1) * across.diagonal()).mean()
+
+    def _solve(self, kernel: Tensor, others: Tensor) -> Tensor:
+        """(B, B - 1): α_i over the others, for the kernel (B, B) between the images."""
+        k = kernel.gather(1, others)
+        delta = 1 + kernel[others[:, :, None], others[:, None, :]] - k[:, :, None] - k[:, None, :]
+        delta.diagonal(dim1=1, dim2=2).add_(self.reg)
+        alpha: Tensor = torch.linalg.solve(delta, torch.full_like(k, 2.0)).clamp(min=0)
+        return alpha.clamp(max=self.penalty) if self.penalty > 0 else alpha
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
         """K between all rows of x and y, unit vectors."""

@@ -8,17 +8,19 @@ from contrastive.loss.base import Loss
 
 
 class NPair(Loss):
-    """Pick each image's positive out of those of all images, without a temperature (Sohn 2016, eq. 7).
+    """Pick each image's positive among those of all images, without a temperature (Sohn 2016, eq. 7).
 
         L = mean_i log( 1 + Σ_{j≠i} e^{a_i·p_j - a_i·p_i} )
 
     with anchors a (view 0) and positives p (view 1), normalized here as in SimCLR's comparison; the paper penalizes
-    their norm instead. Further views are not used.
+    their norm instead.
+
+    Shapes: z (B, V, D) → scalar; views beyond the second are not used.
     """
 
     min_views = 2
     exempt_from = {"view order": "only view 0 holds anchors"}
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         z = F.normalize(z, dim=-1)
         return F.cross_entropy(z[:, 0] @ z[:, 1].T, torch.arange(len(z), device=z.device))

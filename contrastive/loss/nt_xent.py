@@ -6,11 +6,10 @@ from torch import Tensor
 from contrastive.errors import ConfigError
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs
-from contrastive.pairs.relations import other_class, other_image
 
 
 class NTXent(SelfSupervisedLoss):
-    """Pick the anchor's mate out of all views of the batch (Chen et al. 2020, eq. 1).
+    """Pick the other view of the anchor's image among all views of the batch (Chen et al. 2020, eq. 1).
 
         L_i = -log( e^{s+} / (e^{s+} + Σ_j e^{s_j}) ) = softplus(log Σ_j e^{s_j} - s+)
 
@@ -19,8 +18,10 @@ class NTXent(SelfSupervisedLoss):
 
     Args:
         temperature: t > 0.
-        aggregation: `loss_combination` for V > 2; `pos_grouping` has no meaning here and is refused then.
+        aggregation: `loss_combination`; `pos_grouping` has no meaning here and is refused for V > 2.
         drop_false_negatives: needs labels.
+
+    Shapes: z (B, V, D) → scalar.
 
     Raises:
         ConfigError: an argument out of range, or V > 2 with pos_grouping.
@@ -29,8 +30,7 @@ class NTXent(SelfSupervisedLoss):
     """
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
-        negatives = other_class if self.drop_false_negatives else other_image
-        return F.softplus(pairs.log_sum_exp(negatives) - pairs.positives[:, 0])
+        return F.softplus(pairs.log_sum_exp(self.negative_relation) - pairs.positive_logits[:, 0])
 
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)

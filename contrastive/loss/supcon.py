@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_choice
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import any_other, positive
@@ -23,24 +23,25 @@ class SupCon(SupervisedContrastiveLoss):
     Args:
         temperature: t > 0. form: `out` (the paper's choice) or `in`.
 
+    Shapes: z (B, V, D), label (B,) → scalar.
+
     Raises:
         ConfigError: an argument out of range.
 
     The authors' code has only `out` and multiplies by t / 0.07.
     """
 
-    def __init__(self, *, temperature: float, form: str) -> None:
+    def __init__(self, *, temperature: float = 0.5, form: str = "out") -> None:
         super().__init__(temperature=temperature)
-        if form not in FORMS:
-            raise ConfigError(f"form must be one of {', '.join(FORMS)}, got {form}: try loss.form=out")
+        check_choice("loss.form", form, FORMS)
         self.form = form
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         count = pairs.count(positive)
-        found = count > 0
+        has_positive = count > 0
         if self.form == "out":
-            near = pairs.mean_logit(positive)
+            positive_term = pairs.mean_logit(positive)
         else:
-            near = torch.where(found, pairs.log_sum_exp(positive), 0) - count.clamp(min=1).log()
-        everything = pairs.log_sum_exp(any_other)
-        return torch.where(found & (everything > -math.inf), everything - near, 0)
+            positive_term = torch.where(has_positive, pairs.log_sum_exp(positive), 0) - count.clamp(min=1).log()
+        log_denominator = pairs.log_sum_exp(any_other)
+        return torch.where(has_positive & (log_denominator > -math.inf), log_denominator - positive_term, 0)

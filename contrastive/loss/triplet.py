@@ -8,7 +8,7 @@ from contrastive.loss.base import Loss
 
 
 class Triplet(Loss):
-    """The mate must be nearer than another image, by a margin (Schroff et al. 2015, eq. 3).
+    """The other view must be nearer than another image, by a margin (Schroff et al. 2015, eq. 3).
 
         L = mean_i relu( |a_i - p_i|² - |a_i - n_i|² + margin )
 
@@ -17,6 +17,8 @@ class Triplet(Loss):
     Args:
         margin: at least 0, in squared distances (0.2 in the paper).
 
+    Shapes: z (B, V, D) → scalar; views beyond the second are not used.
+
     Raises:
         ConfigError: a negative margin.
     """
@@ -24,13 +26,13 @@ class Triplet(Loss):
     min_views = 2
     exempt_from = {"image order": "the negative is the next image", "view order": "only view 0 holds anchors"}
 
-    def __init__(self, *, margin: float) -> None:
+    def __init__(self, *, margin: float = 0.2) -> None:
         super().__init__()
         if not margin >= 0:
             raise ConfigError(f"margin must be at least 0, got {margin}: try loss.margin=0.2")
         self.margin = margin
 
-    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         z = F.normalize(z, dim=-1)
-        anchor, mate, other = z[:, 0], z[:, 1], z[:, 1].roll(-1, 0)
-        return F.relu((anchor - mate).square().sum(1) - (anchor - other).square().sum(1) + self.margin).mean()
+        anchor, positive, negative = z[:, 0], z[:, 1], z[:, 1].roll(-1, 0)
+        return F.relu((anchor - positive).square().sum(1) - (anchor - negative).square().sum(1) + self.margin).mean()

@@ -1,4 +1,4 @@
-"""LARS, the optimizer of large-batch SimCLR."""
+"""LARS, the optimizer of SimCLR for large batches."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,12 +11,12 @@ from contrastive.errors import ConfigError
 
 
 class LARS(Optimizer):
-    """SGD whose step is scaled to each tensor's norm (You et al. 2017, as in google-research/simclr).
+    """SGD that scales each step by the norm of its tensor (You et al. 2017, as in google-research/simclr).
 
         g ← g + weight_decay w,  r = trust |w| / |g| (1 if either is 0),  v ← momentum v + lr r g,  w ← w - v
 
     Biases and norm parameters (tensors of one dimension or less) are neither decayed nor scaled: r = 1. With nesterov
-    the step is momentum v + lr r g. Norms stay on the device: nothing waits for the host.
+    the step is momentum v + lr r g. Norms stay on the device, so no step waits for the host.
 
     Args:
         params: parameters. lr: at least 0. momentum: in [0, 1). weight_decay: at least 0.
@@ -27,7 +27,14 @@ class LARS(Optimizer):
     """
 
     def __init__(
-        self, params: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, trust: float, nesterov: bool
+        self,
+        params: Iterable[Tensor],
+        *,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        weight_decay: float = 1e-4,
+        trust: float = 1e-3,
+        nesterov: bool = False,
     ) -> None:
         if not lr >= 0:
             raise ConfigError(f"optimizer.lr must be at least 0, got {lr}: try optimizer.lr=1.0")
@@ -44,7 +51,7 @@ class LARS(Optimizer):
         )
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():

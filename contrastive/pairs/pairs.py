@@ -1,8 +1,10 @@
-"""The mathematics every contrastive loss shares: reductions over the pairs (anchor, other), in log space.
+"""The mathematics all contrastive losses share: reductions over pairs (anchor, candidate), in log space.
 
-A loss sees `Pairs`, never the A × A matrix: it asks for log-sum-exps over a *relation* (which others count for an
-anchor), for the logits of an anchor's own other views, and for means over positives. Small batches hold the matrix;
-above `DENSE` pairs it is computed piece by piece, forward and backward, and memory grows with A alone.
+A loss works on `Pairs`, never on the A × A matrix: it asks for log-sum-exps over a *relation* (which candidates count
+for an anchor), for the logits of an anchor's other views, and for means over positives. Small batches hold the matrix;
+above `Tiling.max_dense_pairs` pairs it is computed piece by piece, forward and backward, and memory grows with A alone.
+There are two piecewise implementations: `tiles` is the fast one for log-sum-exp, which dominates the cost, and
+`_reduce` checkpoints rows for every other reduction and for temperatures so low that tiles would underflow.
 
 Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; N negatives.
 """
@@ -10,30 +12,33 @@ Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature
 import math
 from collections.abc import Callable
 from functools import cached_property, partial
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from contrastive.errors import ConfigError
 from contrastive.pairs import tiles
-from contrastive.pairs.relations import Identity, Relation
-
-DENSE = 2048 * 2048  # pairs whose logits are held at once: 16 MiB in float32
-DENSE_ON_GPU = 4096 * 4096
-ROWS = 2**22  # pairs of a piece
+from contrastive.pairs.relations import Relation, SampleId
+from contrastive.pairs.tiles import Tiling, default_tiling
 
 
 class Pairs:
-    """All pairs (anchor, other) of one batch.
+    """All pairs (anchor, candidate) of one batch.
 
     Args:
         z: (B, V, D) embeddings, normalized here; half precision is widened to float32, float64 is kept.
         temperature: t > 0.
-        label, bias: (B,) int64 or None.
-        anchor_views: the first so many views are anchors and others; the remaining ones are only `positives`.
-        images: whose views are anchors, all by default; every image of the batch is among the others in any case.
+        anchor_views: the first `anchor_views` views are anchors and candidates; further ones are only positives.
+        label, bias: (B,) int64; None = unknown, as is -1.
+        anchor_images: the images whose views are anchors; every image is a candidate in any case.
+        tiling: how much of the A × A matrix is held at once; None = the default of the device.
+
+    Attributes:
+        anchors (A, D), candidates (N, D): unit embeddings, the views of an image side by side.
+        anchor_ids, candidate_ids: their `SampleId`.
+        dense: whether the whole matrix of logits is held.
     """
 
     def __init__(
@@ -44,109 +49,113 @@ class Pairs:
         anchor_views: int,
         label: Tensor | None = None,
         bias: Tensor | None = None,
-        images: slice = slice(None),
+        anchor_images: slice = slice(None),
+        tiling: Tiling | None = None,
     ) -> None:
-        wide = z.dtype if z.dtype == torch.float64 else torch.float32
-        z = F.normalize(z.to(wide), dim=-1)
+        z = F.normalize(z if z.dtype == torch.float64 else z.float(), dim=-1)
         self.temperature = temperature
         self.anchor_views = anchor_views
         self.n_images, self.n_views, _ = z.shape
-        self.z = z[images]
-        self.others = z[:, :anchor_views].flatten(0, 1)  # (A, D), the views of an image side by side
+        self.tiling = tiling or default_tiling(z.device)
+        self.z = z[anchor_images]
+        self.candidates = z[:, :anchor_views].flatten(0, 1)
         image = torch.arange(self.n_images, device=z.device)
-
-        def spread(value: Tensor | None) -> Tensor | None:
-            return None if value is None else value.repeat_interleave(anchor_views)
-
-        self.other = Identity(
-            torch.arange(len(self.others), device=z.device),
-            image.repeat_interleave(anchor_views),
-            spread(label),
-            spread(bias),
+        unknown = torch.full_like(image, -1)
+        ids = (image, unknown if label is None else label, unknown if bias is None else bias)
+        self.candidate_ids = SampleId(
+            torch.arange(len(self.candidates), device=z.device), *(x.repeat_interleave(anchor_views) for x in ids)
         )
-        first, last, _ = images.indices(self.n_images)
+        first, last, _ = anchor_images.indices(self.n_images)
         rows = slice(first * anchor_views, last * anchor_views)
-        whole = len(self.z) == self.n_images
-        self.anchors = self.others if whole else self.others[rows]
-        self.anchor = self.other.part(rows)
-        self.dense = len(self.anchors) * len(self.others) <= (DENSE_ON_GPU if z.is_cuda else DENSE)
+        is_whole = len(self.z) == self.n_images
+        self.anchors = self.candidates if is_whole else self.candidates[rows]
+        self.anchor_ids = self.candidate_ids.select(rows)
+        self.dense = len(self.anchors) * len(self.candidates) <= self.tiling.max_dense_pairs
+
+    @property
+    def n_negatives(self) -> int:
+        """N: candidates that show another image than the anchor, 2B - 2 for two anchor views."""
+        return self.anchor_views * (self.n_images - 1)
 
     @cached_property
     def logits(self) -> Tensor:
-        """(A, A): s of every ordered pair, the anchor itself included; only for batches small enough to hold it."""
-        return self.anchors @ self.others.T / self.temperature
+        """(A, N): s of every ordered pair, self-pairs included; only for batches small enough to hold it."""
+        return self.anchors @ self.candidates.T / self.temperature
 
     @cached_property
-    def positives(self) -> Tensor:
-        """(A, M): s between an anchor and every other view of its own image, its mate first."""
-        own = self.z[:, : self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
+    def positive_logits(self) -> Tensor:
+        """(A, M): s between an anchor and every other view of its image, the other anchor view first."""
+        logits = self.z[:, : self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
         rows = [
-            torch.stack([own[:, a, v] for v in range(self.n_views) if v != a], -1) for a in range(self.anchor_views)
+            torch.stack([logits[:, a, v] for v in range(self.n_views) if v != a], -1) for a in range(self.anchor_views)
         ]
         return torch.stack(rows, 1).flatten(0, 1)
 
     def related(self, relation: Relation, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor:
-        """(A, A) bool: which others stand in the relation to each anchor; or a piece of it."""
-        return relation(self.anchor.part(rows).over(1), self.other.part(columns).over(0))
+        """(A, N) bool: the pairs that stand in the relation; or the rows and columns asked for."""
+        return relation(self.anchor_ids.select(rows).unsqueeze(1), self.candidate_ids.select(columns).unsqueeze(0))
 
     def log_sum_exp(self, relation: Relation, scale: float = 1.0) -> Tensor:
-        """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf (with zero gradient) where there is none."""
-        if not self.dense and tiles.safe(scale / self.temperature, self.others.dtype):
-            others = None if self.anchors is self.others else self.others
-            return tiles.log_sum_exp(self.anchors, others, partial(self.related, relation), scale / self.temperature)
-        return self._reduce(relation, lambda logits, keep: masked_log_sum_exp(logits * scale, keep))
+        """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf with zero gradient for an anchor without any."""
+        factor = scale / self.temperature
+        if not self.dense and tiles.is_safe(factor, self.candidates.dtype):
+            candidates = None if self.anchors is self.candidates else self.candidates
+            related = partial(self.related, relation)
+            side = self.tiling.tile
+            return cast(Tensor, tiles.log_sum_exp(self.anchors, candidates, related, scale=factor, tile=side))
+        return self._reduce(relation, lambda logits, mask: masked_log_sum_exp(logits * scale, mask))
 
     def count(self, relation: Relation) -> Tensor:
-        """(A,): how many others are related to each anchor, in the dtype of z."""
-        return torch.cat([self.related(relation, rows).sum(1) for rows in self._pieces()]).to(self.others.dtype)
+        """(A,): the number of related candidates of each anchor, in the dtype of z."""
+        return torch.cat([self.related(relation, rows).sum(1) for rows in self._chunks()]).to(self.candidates.dtype)
 
     def mean_logit(self, relation: Relation) -> Tensor:
-        """(A,): mean of s_ij over the related j, 0 where there is none."""
-        return self._reduce(relation, lambda logits, keep: (logits * keep).sum(1) / keep.sum(1).clamp(min=1))
+        """(A,): mean of s_ij over the related j; 0 for an anchor without any."""
+        return self._reduce(relation, lambda logits, mask: (logits * mask).sum(1) / mask.sum(1).clamp(min=1))
 
     def mean_softplus(self, relation: Relation, log_mass: Tensor) -> Tensor:
-        """(A,): mean of softplus(log_mass_i - s_ij) over the related j, 0 where there is none."""
+        """(A,): mean of softplus(log_mass_i - s_ij) over the related j; 0 for an anchor without any."""
 
-        def reduce(logits: Tensor, keep: Tensor, log_mass: Tensor) -> Tensor:
+        def mean(logits: Tensor, mask: Tensor, log_mass: Tensor) -> Tensor:
             value = F.softplus(log_mass[:, None] - logits)
-            return torch.where(keep, value, 0).sum(1) / keep.sum(1).clamp(min=1)
+            return torch.where(mask, value, 0).sum(1) / mask.sum(1).clamp(min=1)
 
-        return self._reduce(relation, reduce, log_mass)
+        return self._reduce(relation, mean, log_mass)
 
-    def _reduce(self, relation: Relation, reduce: Callable[..., Tensor], *per_anchor: Tensor) -> Tensor:
-        """reduce(logits, related, *per_anchor) → (A,), at once or over pieces that the backward pass computes again."""
+    def _reduce(self, relation: Relation, reduction: Callable[..., Tensor], *anchor_values: Tensor) -> Tensor:
+        """reduction(logits, related, *anchor_values) → (A,), at once or in chunks that the backward pass recomputes."""
         if self.dense:
-            return reduce(self.logits, self.related(relation), *per_anchor)
+            return reduction(self.logits, self.related(relation), *anchor_values)
 
-        def piece(rows: slice, anchors: Tensor, others: Tensor, *values: Tensor) -> Tensor:
-            return reduce(anchors @ others.T / self.temperature, self.related(relation, rows), *values)
+        def chunk(rows: slice, anchors: Tensor, candidates: Tensor, *values: Tensor) -> Tensor:
+            return reduction(anchors @ candidates.T / self.temperature, self.related(relation, rows), *values)
 
         return torch.cat(
             [
                 checkpoint(
-                    piece,
+                    chunk,
                     rows,
                     self.anchors[rows],
-                    self.others,
-                    *(v[rows] for v in per_anchor),
+                    self.candidates,
+                    *(value[rows] for value in anchor_values),
                     use_reentrant=False,
                     preserve_rng_state=False,
                 )
-                for rows in self._pieces()
+                for rows in self._chunks()
             ]
         )
 
-    def _pieces(self) -> list[slice]:
+    def _chunks(self) -> list[slice]:
         """Slices of the anchors whose pairs are held at once."""
         if self.dense:
             return [slice(None)]
-        side = max(1, ROWS // len(self.others))
+        side = max(1, self.tiling.chunk_pairs // len(self.candidates))
         return [slice(i, i + side) for i in range(0, len(self.anchors), side)]
 
 
-def masked_log_sum_exp(x: Tensor, keep: Tensor) -> Tensor:
-    """logsumexp over the last dimension of the kept entries; -inf with zero gradient where none is kept."""
-    x = x.masked_fill(~keep, -torch.inf)
+def masked_log_sum_exp(x: Tensor, mask: Tensor) -> Tensor:
+    """logsumexp over the masked-in entries of the last dimension; -inf with zero gradient for a row without any."""
+    x = x.masked_fill(~mask, -torch.inf)
     top = x.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
     total = (x - top).exp().sum(-1)
     empty = total == 0
@@ -159,20 +168,7 @@ def log_mean_exp(x: Tensor) -> Tensor:
 
 
 def log_sub_exp(x: Tensor, y: Tensor) -> Tensor:
-    """log(e^x - e^y); -inf with zero gradient where y >= x."""
-    positive = x > y
-    gap = torch.where(positive, y - x, -1.0)
-    return torch.where(positive, x + torch.log(-torch.expm1(gap)), -torch.inf)
-
-
-def check_temperature(temperature: float) -> None:
-    if not temperature > 0:
-        raise ConfigError(f"temperature must be above 0, got {temperature}: try temperature=0.5")
-
-
-def check_tau_plus(tau_plus: float, *, zero: bool) -> None:
-    low = "[0, 1)" if zero else "(0, 1)"
-    if not (tau_plus >= 0 if zero else tau_plus > 0) or not tau_plus < 1:
-        raise ConfigError(
-            f"tau_plus, the prior of the anchor's class, must lie in {low}, got {tau_plus}: try tau_plus=0.1"
-        )
+    """log(e^x - e^y); -inf with zero gradient if y >= x."""
+    is_positive = x > y
+    gap = torch.where(is_positive, y - x, -1.0)
+    return torch.where(is_positive, x + torch.log(-torch.expm1(gap)), -torch.inf)

@@ -1,4 +1,4 @@
-"""Which others count for an anchor: relations between two embeddings, told by image, label and bias."""
+"""Relations: which candidates count for an anchor, decided by image, label and bias."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,64 +6,59 @@ from typing import NamedTuple
 from torch import Tensor
 
 
-class Identity(NamedTuple):
-    """Who an embedding is. Fields broadcast against each other: (A, 1) for anchors, (1, A) for the others."""
+class SampleId(NamedTuple):
+    """Row, image, label and bias of each embedding; -1 stands for an unknown label or bias.
+
+    The fields of anchors and candidates broadcast against each other: (A, 1) and (1, A).
+    """
 
     row: Tensor
     image: Tensor
-    label: Tensor | None
-    bias: Tensor | None
+    label: Tensor
+    bias: Tensor
 
-    def over(self, dim: int) -> "Identity":
-        """Every field with a new dimension of size 1 at `dim`, to broadcast along it."""
-        return self._each(lambda value: value.unsqueeze(dim))
+    def unsqueeze(self, dim: int) -> "SampleId":
+        """Insert a dimension of size 1 at `dim` into every field."""
+        return SampleId(*(field.unsqueeze(dim) for field in self))
 
-    def part(self, rows: slice) -> "Identity":
-        """Those of some rows."""
-        return self._each(lambda value: value[rows])
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Identity":
-        label, bias = (None if value is None else change(value) for value in (self.label, self.bias))
-        return Identity(change(self.row), change(self.image), label, bias)
+    def select(self, rows: slice) -> "SampleId":
+        """Slice every field along its first dimension."""
+        return SampleId(*(field[rows] for field in self))
 
 
-Relation = Callable[[Identity, Identity], Tensor]  # (anchor, other) → bool, symmetric
+Relation = Callable[[SampleId, SampleId], Tensor]  # (anchor, candidate) → bool; must be symmetric
 
 
-def other_image(anchor: Identity, other: Identity) -> Tensor:
+def other_image(anchor: SampleId, candidate: SampleId) -> Tensor:
     """Every view of every other image: the 2B - 2 negatives of SimCLR."""
-    return anchor.image != other.image
+    return anchor.image != candidate.image
 
 
-def same_class(anchor: Identity, other: Identity) -> Tensor:
-    """Another image of the same class; a label of -1 matches nothing."""
-    assert anchor.label is not None and other.label is not None
-    return (anchor.label == other.label) & (anchor.label >= 0) & (anchor.image != other.image)
+def same_class(anchor: SampleId, candidate: SampleId) -> Tensor:
+    """Views of other images of the same class; a label of -1 matches nothing."""
+    return (anchor.label == candidate.label) & (anchor.label >= 0) & (anchor.image != candidate.image)
 
 
-def other_class(anchor: Identity, other: Identity) -> Tensor:
-    """Another image that is not known to share the class: the negatives of the oracle."""
-    return other_image(anchor, other) & ~same_class(anchor, other)
+def other_class(anchor: SampleId, candidate: SampleId) -> Tensor:
+    """Views of other images not known to share the class: the negatives of the oracle."""
+    return other_image(anchor, candidate) & ~same_class(anchor, candidate)
 
 
-def any_other(anchor: Identity, other: Identity) -> Tensor:
-    """Everything but the anchor itself."""
-    return anchor.row != other.row
+def any_other(anchor: SampleId, candidate: SampleId) -> Tensor:
+    """Every embedding except the anchor itself."""
+    return anchor.row != candidate.row
 
 
-def positive(anchor: Identity, other: Identity) -> Tensor:
-    """P(i): everything else of the anchor's class, its own other views among it; -1 is no class."""
-    assert anchor.label is not None and other.label is not None
-    return (anchor.label == other.label) & (anchor.label >= 0) & (anchor.row != other.row)
+def positive(anchor: SampleId, candidate: SampleId) -> Tensor:
+    """P(i) of SupCon: every other embedding of the anchor's class, its own other views included; -1 is no class."""
+    return (anchor.label == candidate.label) & (anchor.label >= 0) & (anchor.row != candidate.row)
 
 
-def different_class(anchor: Identity, other: Identity) -> Tensor:
-    """Neg(i): everything of another class."""
-    assert anchor.label is not None and other.label is not None
-    return anchor.label != other.label
+def different_class(anchor: SampleId, candidate: SampleId) -> Tensor:
+    """Every embedding whose label differs from the anchor's."""
+    return anchor.label != candidate.label
 
 
-def conflicting_positive(anchor: Identity, other: Identity) -> Tensor:
-    """Everything of the anchor's class that has another bias."""
-    assert anchor.bias is not None and other.bias is not None
-    return positive(anchor, other) & (anchor.bias != other.bias)
+def conflicting_positive(anchor: SampleId, candidate: SampleId) -> Tensor:
+    """Embeddings of the anchor's class with another bias."""
+    return positive(anchor, candidate) & (anchor.bias != candidate.bias)

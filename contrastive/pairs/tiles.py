@@ -1,35 +1,57 @@
-"""log Σ_j e^{s_ij} over related pairs without ever holding the A × A matrix: time A², memory A · D and one tile.
+"""log Σ_j e^{s_ij} over related pairs without holding the A × A matrix: time A², memory A · D plus one tile.
 
-What a tile held is computed again in the backward pass. Where anchors and others are the same embeddings every tile
-above the diagonal serves both of its sides, which halves the work of a relation that is symmetric, as all of ours are.
+The backward pass recomputes each tile. When anchors and candidates are the same embeddings, every tile above the
+diagonal serves both of its sides, which halves the work of a symmetric relation.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-SIDE = 1024  # a float32 tile is 4 MiB; between 512 and 2,048 the time hardly changes on a CPU
-SIDE_ON_GPU = 4096  # few launches of large kernels: a tile is 64 MiB
 Related = Callable[[slice, slice], Tensor]
 
 
-def safe(scale: float, dtype: torch.dtype) -> bool:
+class Tiling(NamedTuple):
+    """How much of the A × A matrix of logits is held at once.
+
+    Args:
+        max_dense_pairs: up to this many pairs the whole matrix is held; more are computed piece by piece.
+        chunk_pairs: pairs of one piece of the reductions other than log-sum-exp.
+        tile: side of a square tile of log-sum-exp.
+    """
+
+    max_dense_pairs: int
+    chunk_pairs: int
+    tile: int
+
+
+CPU = Tiling(max_dense_pairs=2048**2, chunk_pairs=2**22, tile=1024)  # 16 MiB dense, 4 MiB tiles: they stay in the cache
+GPU = Tiling(max_dense_pairs=4096**2, chunk_pairs=2**22, tile=4096)  # 64 MiB tiles: few launches of large kernels
+
+
+def default_tiling(device: torch.device) -> Tiling:
+    """The tiling measured to be fast on this kind of device."""
+    return GPU if device.type == "cuda" else CPU
+
+
+def is_safe(scale: float, dtype: torch.dtype) -> bool:
     """Whether e^{scale (cos - 1)} stays a normal number for every cosine, so that one maximum serves all anchors."""
     return 2 * scale < (700 if dtype == torch.float64 else 80)
 
 
-@torch.compiler.disable
-def log_sum_exp(anchors: Tensor, others: Tensor | None, related: Related, scale: float) -> Tensor:
-    """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient where there is none.
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def log_sum_exp(anchors: Tensor, candidates: Tensor | None, related: Related, *, scale: float, tile: int) -> Tensor:
+    """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient for an anchor without any.
 
     Args:
-        anchors (A, D), others (N, D): unit vectors; None = the anchors themselves.
-        related: (rows, columns) → bool tile; symmetric where the others are the anchors.
-        scale: 1 / t, small enough to be `safe`.
+        anchors (A, D), candidates (N, D): unit vectors; candidates=None means the anchors themselves.
+        related: (rows, columns) → bool tile; symmetric if the candidates are the anchors.
+        scale: 1 / t, for which `is_safe` holds.
+        tile: side of a tile.
     """
-    total = _ExpSum.apply(anchors, others, related, scale)
+    total: Tensor = _ExpSum.apply(anchors, candidates, related, scale, tile)
     empty = total == 0
     return torch.where(empty, -torch.inf, scale + total.masked_fill(empty, 1).log())
 
@@ -38,41 +60,45 @@ class _ExpSum(torch.autograd.Function):
     """Σ_j e^{scale (cos_ij - 1)} over the related j."""
 
     @staticmethod
-    def forward(context: Any, anchors: Tensor, others: Tensor | None, related: Related, scale: float) -> Tensor:
-        context.save_for_backward(anchors, others)
-        context.related, context.scale = related, scale
+    def forward(
+        context: Any, anchors: Tensor, candidates: Tensor | None, related: Related, scale: float, tile: int
+    ) -> Tensor:
+        context.save_for_backward(anchors, candidates)
+        context.related, context.scale, context.tile = related, scale, tile
         total = anchors.new_zeros(len(anchors))
-        for rows, columns, mirrored in _tiles(anchors, others):
-            tile = _tile(anchors, others, rows, columns, related, scale)
-            total[rows] += tile.sum(1)
+        for rows, columns, mirrored in _tiles(anchors, candidates, tile):
+            exp = _exp_tile(anchors[rows], _columns(anchors, candidates, columns), related(rows, columns), scale)
+            total[rows] += exp.sum(1)
             if mirrored:
-                total[columns] += tile.sum(0)
+                total[columns] += exp.sum(0)
         return total
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None]:  # type: ignore[override]
-        anchors, others = context.saved_tensors
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None, None]:
+        anchors, candidates = context.saved_tensors
         to_anchors = torch.zeros_like(anchors)
-        to_others = to_anchors if others is None else torch.zeros_like(others)
+        to_candidates = to_anchors if candidates is None else torch.zeros_like(candidates)
         gradient = gradient * context.scale
-        for rows, columns, mirrored in _tiles(anchors, others):
-            tile = _tile(anchors, others, rows, columns, context.related, context.scale)
-            tile *= gradient[rows, None] + gradient[columns] if mirrored else gradient[rows, None]
-            to_anchors[rows].addmm_(tile, (anchors if others is None else others)[columns])
-            to_others[columns].addmm_(tile.T, anchors[rows])
-        return to_anchors, None if others is None else to_others, None, None
+        for rows, columns, mirrored in _tiles(anchors, candidates, context.tile):
+            column = _columns(anchors, candidates, columns)
+            exp = _exp_tile(anchors[rows], column, context.related(rows, columns), context.scale)
+            exp *= gradient[rows, None] + gradient[columns] if mirrored else gradient[rows, None]
+            to_anchors[rows].addmm_(exp, column)
+            to_candidates[columns].addmm_(exp.T, anchors[rows])
+        return to_anchors, None if candidates is None else to_candidates, None, None, None
 
 
-def _tiles(anchors: Tensor, others: Tensor | None) -> Iterator[tuple[slice, slice, bool]]:
-    """Rows and columns of every tile, and whether it stands for its mirror image too."""
-    side = SIDE_ON_GPU if anchors.is_cuda else SIDE
+def _tiles(anchors: Tensor, candidates: Tensor | None, side: int) -> Iterator[tuple[slice, slice, bool]]:
+    """Rows and columns of every tile, and whether the tile also stands for its mirror image."""
     for i in range(0, len(anchors), side):
-        for j in range(i if others is None else 0, len(anchors if others is None else others), side):
-            yield slice(i, i + side), slice(j, j + side), others is None and j > i
+        first = i if candidates is None else 0
+        for j in range(first, len(anchors if candidates is None else candidates), side):
+            yield slice(i, i + side), slice(j, j + side), candidates is None and j > i
 
 
-def _tile(
-    anchors: Tensor, others: Tensor | None, rows: slice, columns: slice, related: Related, scale: float
-) -> Tensor:
-    tile = (anchors[rows] * scale) @ (anchors if others is None else others)[columns].T
-    return tile.sub_(scale).exp_().mul_(related(rows, columns))
+def _columns(anchors: Tensor, candidates: Tensor | None, columns: slice) -> Tensor:
+    return (anchors if candidates is None else candidates)[columns]
+
+
+def _exp_tile(rows: Tensor, columns: Tensor, related: Tensor, scale: float) -> Tensor:
+    return ((rows * scale) @ columns.T).sub_(scale).exp_().mul_(related)

@@ -11,10 +11,14 @@ class Cosine:
     The factor climbs linearly from 0 to 1 over the first warmup_epochs, then falls to `final` along half a cosine.
 
     Args:
-        warmup_epochs: may be a fraction; 0 = none. final: the last factor, in [0, 1].
+        warmup_epochs: at least 0, may be a fraction; 0 = none.
+        final: the last factor, in [0, 1].
+
+    Raises:
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, warmup_epochs: float, final: float) -> None:
+    def __init__(self, *, warmup_epochs: float = 0, final: float = 0.0) -> None:
         if not warmup_epochs >= 0:
             raise ConfigError(
                 f"schedule.warmup_epochs must be at least 0, got {warmup_epochs}: try schedule.warmup_epochs=10"

@@ -1,23 +1,28 @@
-"""A learning rate that falls in steps."""
+"""A learning rate that drops by a factor at milestones."""
+
+from collections.abc import Sequence
 
 from contrastive.errors import ConfigError
 
 
 class Step:
-    """`schedule(epoch, epochs)` → gamma to the power of how many milestones have been reached.
+    """`schedule(epoch, epochs)` → gamma to the power of the number of milestones reached.
 
     Args:
         milestones: epochs, rising. gamma: factor in (0, 1].
+
+    Raises:
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, milestones: list[float], gamma: float) -> None:
+    def __init__(self, *, milestones: Sequence[float] = (26, 53), gamma: float = 0.1) -> None:
         if sorted(milestones) != list(milestones) or not all(m >= 0 for m in milestones):
             raise ConfigError(
-                f"schedule.milestones are rising epochs, got {milestones}: try schedule.milestones=[26,53]"
+                f"schedule.milestones must be rising epochs, got {milestones}: try schedule.milestones=[26,53]"
             )
         if not 0 < gamma <= 1:
             raise ConfigError(f"schedule.gamma must lie in (0, 1], got {gamma}: try schedule.gamma=0.1")
-        self.milestones, self.gamma = milestones, gamma
+        self.milestones, self.gamma = tuple(milestones), gamma
 
     def __call__(self, epoch: float, epochs: int) -> float:
         return self.gamma ** sum(epoch >= m for m in self.milestones)

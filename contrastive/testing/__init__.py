@@ -1,4 +1,4 @@
-"""Checks for losses: golden values (`python -m contrastive.testing FILE.json`) and a conformance kit (`check_loss`)."""
+"""Checks for losses: `check_loss`, and golden values with `python -m contrastive.testing FILE.json`."""
 
 from contrastive.program.make import build
 from contrastive.testing.conformance import check_loss

@@ -10,10 +10,10 @@ from contrastive.testing.golden import check
 def main(path: str) -> int:
     count = {"passed": 0, "failed": 0, "not implemented": 0, "out of domain": 0}
     for case in json.loads(Path(path).read_text())["cases"]:
-        verdict, seen = check(case)
+        verdict, details = check(case)
         count[verdict] += 1
         if verdict != "passed":
-            print(f"case {case.get('id')} {case['loss']} {case['params']}: {verdict}: {seen}")
+            print(f"case {case.get('id')} {case['loss']} {case['params']}: {verdict}: {details}")
     if count["out of domain"]:
         print(f"{count['out of domain']} out of domain")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['not implemented']} not implemented")

@@ -1,29 +1,32 @@
-"""What every loss has to keep, checked on a loss one has written: `contrastive.testing.check_loss(loss)`."""
+"""`check_loss`: the properties that every loss must have, checked on a loss you wrote."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+import itertools
 
 import torch
 from torch import Tensor
 
-from contrastive.loss.base import Loss
-from contrastive.pairs import pairs, tiles
+from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
+from contrastive.pairs.tiles import Tiling
 from contrastive.types import Split
 
 CLASSES, BIASES, DIM = 3, 4, 6
+IN_TILES = Tiling(max_dense_pairs=0, chunk_pairs=150, tile=5)  # no matrix is held, and a tile has five anchors
 
 
 def check_loss(loss: Loss) -> None:
-    """Check that a loss keeps what every loss keeps.
+    """Check the properties of a loss. `loss.exempt_from` names those that must not hold, each with a reason.
 
-    Order of images, order of views and scale of z do not matter, except where `loss.exempt_from` says so and
-    why; its gradient is right; float32 agrees with float64; value and gradient are finite at every temperature, in
-    float32 and under bfloat16 autocast, for two images, one class only and classes all different; it is the same in
-    tiles; and descending it on free embeddings lowers it.
+    The value does not depend on the order of images, the order of views or the scale of z; the gradient is right;
+    float32 agrees with float64; value and gradient are finite at every temperature, in float32 and under bfloat16
+    autocast, for two images, one class only and all classes different; tiles give the same value as the whole matrix;
+    the mean over slices of anchors is the value of the batch; and gradient descent on free embeddings lowers the loss.
+
+    Args:
+        loss: built, not yet prepared; it is copied.
 
     Raises:
-        AssertionError: with the name of what does not hold.
+        AssertionError: naming the property that does not hold.
     """
     views = max(2, loss.min_views)
     z, label, bias = inputs(12, views)
@@ -42,28 +45,24 @@ def check_loss(loss: Loss) -> None:
     narrow = copy.deepcopy(loss).float()(z.float(), label, bias)
     torch.testing.assert_close(narrow.double(), value, rtol=1e-4, atol=1e-5, msg="float32 differs from float64")
 
-    with in_tiles():
-        torch.testing.assert_close(
-            loss(z, label, bias),
-            value,
-            rtol=1e-9,
-            atol=1e-12,
-            msg="a large batch, in tiles, differs: is a relation not symmetric?",
-        )
+    tiled = in_tiles(loss)(z, label, bias)
+    message = "a large batch, in tiles, differs: is a relation not symmetric?"
+    torch.testing.assert_close(tiled, value, rtol=1e-9, atol=1e-12, msg=message)
+    parts = [loss(z, label, bias, slice(start, start + 4)) for start in range(0, len(z), 4)]
+    message = "the mean over slices of anchors is not the value of the batch"
+    torch.testing.assert_close(torch.stack(parts).mean(), value, rtol=1e-9, atol=1e-12, msg=message)
     _finite_everywhere(loss)
     if "descent" not in loss.exempt_from:
         _descends(loss, z, label, bias)
 
 
-@contextmanager
-def in_tiles() -> Iterator[None]:
-    """No batch is small enough to hold its matrix, and a tile has five anchors."""
-    before = pairs.DENSE, tiles.SIDE
-    pairs.DENSE, tiles.SIDE = 0, 5
-    try:
-        yield
-    finally:
-        pairs.DENSE, tiles.SIDE = before
+def in_tiles(loss: Loss, tiling: Tiling = IN_TILES) -> Loss:
+    """A copy of the loss that computes small batches as it computes large ones."""
+    loss = copy.deepcopy(loss)
+    for module in loss.modules():
+        if isinstance(module, Loss):
+            module.tiling = tiling
+    return loss
 
 
 def inputs(n: int, views: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,7 +72,7 @@ def inputs(n: int, views: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def prepared(loss: Loss, label: Tensor, bias: Tensor) -> Loss:
-    """The loss in float64 with what it takes from training data; z stands for the logits where it reads those."""
+    """A copy of the loss in float64, prepared with these labels; z can be logits of DIM classes."""
     torch.manual_seed(0)
     loss = copy.deepcopy(loss)
     loss.prepare(Split(torch.zeros(len(label), 3, 1, 1, dtype=torch.uint8), label, bias), n_classes=DIM, dim=DIM)
@@ -88,25 +87,34 @@ def _invariant(loss: Loss, to: str, value: Tensor, other: Tensor) -> None:
 
 
 def _finite_everywhere(loss: Loss) -> None:
-    temperatures = (0.005, 0.01, 0.07, 0.5) if hasattr(loss, "temperature") else (None,)
-    views = max(2, loss.min_views)
-    for temperature in temperatures:
-        trial = copy.deepcopy(loss).float()
-        if temperature is not None:
-            setattr(trial, "temperature", temperature)  # noqa: B010  (only some losses have one)
-        for n in (2, 8):
-            z, label, bias = inputs(n, views)
-            for labels in (label, torch.zeros_like(label), torch.arange(n) % DIM):
-                for near in (z, torch.ones_like(z) + 1e-3 * z):
-                    for autocast in (False, True):
-                        free = near.float().requires_grad_()
-                        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-                            value = trial(free.bfloat16() if autocast else free, labels, bias)
-                        (gradient,) = torch.autograd.grad(value, free, allow_unused=True)
-                        where = f"temperature {temperature}, {n} images, autocast {autocast}"
-                        assert value.dtype == torch.float32, f"the loss is {value.dtype} under autocast"
-                        assert value.isfinite(), f"the loss is {value} at {where}"
-                        assert gradient is None or gradient.isfinite().all(), f"the gradient is not finite at {where}"
+    for trial, n, autocast in itertools.product(_at_all_temperatures(loss), (2, 8), (False, True)):
+        z, label, bias = inputs(n, max(2, loss.min_views))
+        for labels in (label, torch.zeros_like(label), torch.arange(n) % DIM):
+            for embeddings in (z, torch.ones_like(z) + 1e-3 * z):
+                _finite(trial, embeddings.float(), labels, bias, autocast=autocast)
+
+
+def _at_all_temperatures(loss: Loss) -> list[Loss]:
+    """Copies in float32: one for each temperature, or a single one of a loss without."""
+    copies: list[Loss] = []
+    for temperature in (0.005, 0.01, 0.07, 0.5):
+        narrow = copy.deepcopy(loss).float()
+        if not isinstance(narrow, SelfSupervisedLoss | SupervisedContrastiveLoss):
+            return [narrow]
+        narrow.temperature = temperature
+        copies.append(narrow)
+    return copies
+
+
+def _finite(loss: Loss, z: Tensor, label: Tensor, bias: Tensor, *, autocast: bool) -> None:
+    z.requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        value = loss(z.bfloat16() if autocast else z, label, bias)
+    (gradient,) = torch.autograd.grad(value, z, allow_unused=True)
+    batch = f"for {len(z)} images, autocast {autocast}, temperature {vars(loss).get('temperature')}"
+    assert value.dtype == torch.float32, f"the loss is {value.dtype} under autocast"
+    assert value.isfinite(), f"the loss is {value} {batch}"
+    assert gradient is None or gradient.isfinite().all(), f"the gradient is not finite {batch}"
 
 
 def _descends(loss: Loss, z: Tensor, label: Tensor, bias: Tensor) -> None:

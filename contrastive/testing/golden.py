@@ -1,16 +1,19 @@
-"""Golden values: a case names a loss, its parameters and regenerable inputs, and what the authors' code or the paper's
-formula gives. Every loss is built from its YAML under configs, so what is checked is what a run would use.
+"""Golden values: each case holds a loss, its parameters, regenerable inputs, and the value of the authors' code or the
+paper's formula. Every loss is built from its YAML under configs, so the check covers what a run would use.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.evaluator.alignment_uniformity import alignment, uniformity
+from contrastive.loss.base import Loss
+from contrastive.loss.bias_balanced import BiasBalanced
+from contrastive.loss.large_margin_softmax import LargeMarginSoftmax
 from contrastive.program.make import build
 from contrastive.regularizer.fairkl import gaussian_kl, masks
 from contrastive.regularizer.lnl import negative_entropy
@@ -20,56 +23,61 @@ Case = dict[str, Any]
 Evaluate = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]  # inputs (B, V, D), label, bias → value
 
 
+def built(group: str, name: str, **arguments: Any) -> Loss:
+    """configs/<group>/<name>.yaml with these arguments."""
+    return cast(Loss, build(group, name, **arguments))
+
+
 def loss(name: str, *, group: str = "loss", **fixed: Any) -> Callable[[Case], Evaluate]:
-    """A golden that is configs/<group>/<name>.yaml with the case's parameters and these."""
-    return lambda case: build(group, name, **arguments(case["params"]), **fixed)
+    """A golden computed by configs/<group>/<name>.yaml with the parameters of the case and `fixed`."""
+    return lambda case: built(group, name, **arguments(case["params"]), **fixed)
 
 
 def arguments(params: Case) -> Case:
-    """A case's parameters in this project's words."""
-    names = {"t": "temperature", "agg": "aggregation"}
+    """A case's parameters under this project's names."""
+    names = {"t": "temperature", "agg": "aggregation", "C": "penalty"}
     return {names.get(key, key): value for key, value in params.items() if key not in ("M", "base_temperature")}
 
 
 def times(scale: Callable[[Case], float], inner: Callable[[Case], Evaluate]) -> Callable[[Case], Evaluate]:
-    """A golden that is another one times a factor the released code hides."""
+    """Another golden times a factor hidden in the released code."""
     return lambda case: lambda z, label, bias: scale(case["params"]) * inner(case)(z, label, bias)
 
 
 def grouping(name: str, **fixed: Any) -> Callable[[Case], Evaluate]:
-    """The debiased losses, which group their positives unless the case says otherwise."""
-    return lambda case: build("loss", name, **{"aggregation": "pos_grouping", **arguments(case["params"]), **fixed})
+    """A debiased loss, with pos_grouping unless the case says otherwise."""
+    return lambda case: built("loss", name, **{"aggregation": "pos_grouping", **arguments(case["params"]), **fixed})
 
 
 def unit(function: Callable[[Tensor, Case], Tensor]) -> Callable[[Case], Evaluate]:
-    """A golden that is a metric of unit vectors."""
+    """A golden computed by a metric of unit vectors."""
     return lambda case: lambda z, label, bias: function(F.normalize(z, dim=-1), case["params"])
 
 
 def bias_balanced(case: Case) -> Evaluate:
-    """With the golden's own prior, n[b][y] = 1 + ((3b + 5y) mod 7)."""
+    """With the prior of the golden, n[b][y] = 1 + ((3b + 5y) mod 7)."""
     b, y = torch.meshgrid(torch.arange(4), torch.arange(case["inputs"]["C"]), indexing="ij")
     count = (1 + (3 * b + 5 * y) % 7).double()
-    term = build("loss", "bias_balanced")
+    term: BiasBalanced = build("loss", "bias_balanced")
     term.set_prior(count / count.sum(1, keepdim=True))
     return term
 
 
 def large_margin(case: Case) -> Evaluate:
-    """With the golden's own classifier, W[c][k] = u(300 + c, k + 1), on unit features."""
+    """With the classifier of the golden, W[c][k] = u(300 + c, k + 1), on unit features."""
     classes = int(integers(case["inputs"]["labels"], case["inputs"]["B"]).max()) + 1  # type: ignore[union-attr]
     c, k = torch.meshgrid(torch.arange(classes), torch.arange(case["inputs"]["D"]), indexing="ij")
-    term = build("loss", "large_margin_softmax", **case["params"])
+    term: LargeMarginSoftmax = build("loss", "large_margin_softmax", **case["params"])
     term.set_weight(u(300 + c, k + 1))
     return lambda z, label, bias: term(F.normalize(z, dim=-1), label, bias)
 
 
 def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
-    """The KL of the paper, with self-pairs or with the same KL on negatives where the case asks."""
+    """The KL of the paper; on request with self-pairs, or with the same KL on negatives."""
 
     def evaluate(z: Tensor, label: Tensor | None, bias: Tensor | None, case: Case) -> Tensor:
         if not negatives and "self" not in case["params"]:
-            return build("regularizer", "fairkl", weight=1.0)(z, label, bias)
+            return cast(Tensor, built("regularizer", "fairkl", weight=1.0)(z, label, bias))
         assert label is not None and bias is not None
         z = F.normalize(z, dim=-1).flatten(0, 1)
         kinds, s = masks(label, bias), z @ z.T
@@ -83,20 +91,24 @@ def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
 
 
 def fairkl_released(case: Case) -> Evaluate:
-    return build("regularizer", "fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
+    return built("regularizer", "fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
 
 
 def composite(case: Case) -> Evaluate:
     """alpha² · ε-SupInfoNCE + lambd · FairKL, as the released script combines them."""
     p = case["params"]
-    first = build("loss", "eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
+    first = built("loss", "eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
     second = fairkl_released(case)
     return lambda z, label, bias: p["alpha"] ** 2 * first(z, label, bias) + p["lambd"] * second(z, label, bias)
 
 
+def lnl_entropy(case: Case) -> Evaluate:
+    return lambda z, label, bias: negative_entropy(z.flatten(0, 1))
+
+
 def align_uniform(z: Tensor, p: Case) -> Tensor:
-    even = (uniformity(z[:, 0], p["t"]) + uniformity(z[:, 1], p["t"])) / 2
-    return alignment(z[:, 0], z[:, 1], p["alpha"]) + even
+    mean_uniformity = (uniformity(z[:, 0], p["t"]) + uniformity(z[:, 1], p["t"])) / 2
+    return alignment(z[:, 0], z[:, 1], p["alpha"]) + mean_uniformity
 
 
 CASES: dict[str, Callable[[Case], Evaluate]] = {
@@ -136,7 +148,7 @@ CASES: dict[str, Callable[[Case], Evaluate]] = {
     "end_orthogonal": loss("end", group="regularizer", alpha=1.0, beta=0.0),
     "end_parallel": loss("end", group="regularizer", alpha=0.0, beta=1.0, semantics="released"),
     "end_parallel_all_pairs": loss("end", group="regularizer", alpha=0.0, beta=1.0),
-    "lnl_entropy": lambda case: lambda z, label, bias: negative_entropy(z.flatten(0, 1)),
+    "lnl_entropy": lnl_entropy,
     "align": unit(lambda z, p: alignment(z[:, 0], z[:, 1], p["alpha"])),
     "uniform": unit(lambda z, p: uniformity(z[:, 0], p["t"])),
     "align_plus_uniform": unit(align_uniform),
@@ -151,7 +163,7 @@ def run_case(case: Case) -> tuple[float, float]:
         kind `logits`, to the logits).
 
     Raises:
-        NotImplementedError: the case names something this project does not have.
+        NotImplementedError: this project does not have the loss of the case.
     """
     value, gradient = evaluate(case)
     return value.item(), gradient.norm().item()
@@ -169,34 +181,34 @@ def evaluate(case: Case) -> tuple[Tensor, Tensor]:
 
 
 def check(case: Case) -> tuple[str, str]:
-    """(`passed` | `failed` | `not implemented` | `out of domain`, what was seen)."""
+    """(`passed` | `failed` | `not implemented` | `out of domain`, details)."""
     if out_of_domain(case):
         return "out of domain", "tau_plus * B < 1/2: refused when the program is built"
     try:
         value, gradient = evaluate(case)
     except NotImplementedError as missing:
         return "not implemented", str(missing)
-    seen = {"value": value.item(), "grad_raw_l2": gradient.norm().item()}
+    computed = {"value": value.item(), "grad_raw_l2": gradient.norm().item()}
     if case["inputs"]["kind"] == "logits":
         i, c = torch.meshgrid(torch.arange(gradient.shape[0]), torch.arange(gradient.shape[2]), indexing="ij")
-        seen = {
+        computed = {
             "value": value.item(),
             "grad_l2": gradient.norm().item(),
             "grad_probe": (gradient[:, 0] * torch.cos((i + 2 * c).double())).sum().item(),
         }
     wrong = [
         f"{key} {x!r} instead of {case[key]!r}"
-        for key, x in seen.items()
+        for key, x in computed.items()
         if case.get(key) is not None and not abs(x - case[key]) <= 1e-9 * abs(case[key]) + 1e-14
     ]
-    if case.get("value") is None:  # the authors' code is not finite there; ours has to be
-        wrong += [f"{key} is {x}" for key, x in seen.items() if not math.isfinite(x)]
+    if case.get("value") is None:  # the authors' code is not finite here; ours must be
+        wrong += [f"{key} is {x}" for key, x in computed.items() if not math.isfinite(x)]
     return ("failed", "; ".join(wrong)) if wrong else ("passed", "")
 
 
 def out_of_domain(case: Case) -> bool:
-    """The adversarial inputs of kind flip, at a prior so small that a run is refused before it starts."""
-    return (
+    """Whether a run with these settings would be refused: adversarial inputs (kind flip) at a very small prior."""
+    return bool(
         case["loss"] == "debiased_pos"
         and case["inputs"]["kind"] == "flip"
         and case["params"]["tau_plus"] * case["inputs"]["B"] < 0.5

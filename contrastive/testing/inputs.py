@@ -1,4 +1,4 @@
-"""The regenerable inputs of golden cases: an integer-hash sine, the same in every language."""
+"""Inputs of golden cases, regenerated from an integer hash: the same in every language."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def u(a: Tensor, k: Tensor) -> Tensor:
-    """sin(2π h / 65537) of an integer hash h of (a, k): the same inputs in every language."""
+    """sin(2π h / 65537) of an integer hash h of (a, k)."""
     h = (7919 * a * a + 104729 * a * k + 31337 * k * k + 1299709 * a + 15485863 * k) % 65537
     return torch.sin(2 * math.pi * h.to(torch.float64) / 65537)
 

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from measure import Clock, report
 
-from contrastive.evaluator._accuracy import top
-from contrastive.testing import build
+from contrastive.evaluator._accuracy import topk_accuracy
 
 N, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -23,7 +22,7 @@ def features() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def ours(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    return build("probe", "linear").fit(x, label, CLASSES, 1e-5)
+    return fit_logistic(x, label, n_classes=CLASSES, l2=1e-5, max_iter=100)
 
 
 def adam(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
@@ -46,4 +45,4 @@ if __name__ == "__main__":
     clock.start()
     weight = {"ours": ours, "adam": adam}[sys.argv[1]](x[:N], label[:N])
     time = clock.stop()
-    report(accuracy=top(F.linear(x[N:], weight[:, :-1], weight[:, -1]), label[N:], 1), **time)
+    report(accuracy=topk_accuracy(F.linear(x[N:], weight[:, :-1], weight[:, -1]), label[N:], 1), **time)

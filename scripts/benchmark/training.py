@@ -3,10 +3,11 @@
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +17,10 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
-import contrastive.program.command_line  # noqa: F401  (registers the resolvers)
+import contrastive.program.naming  # noqa: F401  (registers the resolver)
 from contrastive.encoder.resnet import ResNet
 from contrastive.program.build import build
-from contrastive.program.settings import settings
+from contrastive.program.settings import Settings
 from contrastive.seeding import generator
 from contrastive.training.precision import autocast
 
@@ -35,7 +36,7 @@ def pictures(n: int) -> list[Image.Image]:
 
 
 @contextmanager
-def host_syncs() -> Iterator[list]:
+def host_syncs() -> Iterator[list[warnings.WarningMessage]]:
     """A list that grows whenever the host waits for the GPU."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -56,7 +57,7 @@ def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words:
             (Path(folder) / "test" / str(i)).mkdir(parents=True, exist_ok=True)
             pictures(1)[0].save(Path(folder) / "test" / str(i) / "x.png")
             pictures(1)[0].save(Path(folder) / "train" / str(i) / "x.png")
-        cfg = settings(
+        settings = Settings.from_config(
             compose(
                 "train",
                 [
@@ -76,20 +77,20 @@ def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words:
                 ],
             )
         )
-        built = build(cfg)
-    trainer, rng = built.trainer, generator(built.device, "bench")
+        built = build(settings)
+    step, rng = built.step, generator(built.device, "bench")
     batches = built.loader.epoch(0)
     first = next(batches)
-    trainer.encoder.train()
+    step.encoder.train()
     with FlopCounterMode(display=False) as counter:
-        trainer.encode(trainer.views(first, rng))[1].float().sum().backward()
+        step.encode(step.views(first, rng))[1].float().sum().backward()
     for images in islice(batches, WARM_UP):
-        trainer.step(images, rng)
+        step(images, rng)
     clock, done = Clock(), 0
     clock.start()
     with host_syncs() as waits:
         for images in islice(batches, steps):
-            loss = trainer.step(images, rng)[0]
+            loss = step(images, rng).loss
             done += 1
     loss.item()
     time = clock.stop()
@@ -97,21 +98,21 @@ def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words:
     if "compile=true" not in words:
         clock.start()
         for _ in range(5):
-            trainer.views(first, rng)
+            step.views(first, rng)
         share |= {"augmentation_share": clock.stop()["seconds"] / 5 / (time["seconds"] / done)}
     report(views=2 * batch * done, flops=counter.get_total_flops() * done, **share, **time)
 
 
-class Views(Dataset):
+class Views(Dataset[Any]):
     """Pictures in memory, as torchvision's CIFAR10 holds them."""
 
-    def __init__(self, images: list[Image.Image], transform) -> None:
+    def __init__(self, images: list[Image.Image], transform: Callable[[Image.Image], Any]) -> None:
         self.images, self.transform = images, transform
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def __getitem__(self, index: int):
+    def __getitem__(self, index: int) -> Any:
         return self.transform(self.images[index])
 
 

@@ -1,0 +1,153 @@
+"""A GPU without a GPU: tensors on `cuda` that hold no data (torch's FakeTensorMode).
+
+Mixed devices and waits for the host (`item`, `nonzero`, shapes that depend on data) raise here as they would fail or
+stall there. The backward pass needs a real device: tests/test_cuda.py runs it where there is one.
+"""
+
+import functools
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorDeviceMismatchError,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
+
+from contrastive.augmentation.simclr import SimCLR
+from contrastive.evaluator.knn import knn_scores
+from contrastive.program.make import build
+from contrastive.testing.conformance import in_tiles
+from contrastive.training.normalize import Normalize
+from contrastive.training.objective import Objective
+from contrastive.training.precision import autocast
+from contrastive.training.step import TrainStep
+from contrastive.types import Batch, Split
+from tests.test_conformance import TERMS
+
+CUDA = torch.device("cuda:0")
+B, VIEWS, SIDE, CLASSES = 8, 3, 8, 4
+
+
+@pytest.fixture(autouse=True)
+def fake() -> Iterator[None]:
+    """Every new tensor is fake; what was built before can be copied to the fake device."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield
+
+
+def on_fake_cuda(module: nn.Module) -> nn.Module:
+    """The module with parameters and buffers of the same shapes on the fake device (`Module.to` cannot do it)."""
+    for part in module.modules():
+        for name, value in part._parameters.items():
+            if value is not None:
+                part._parameters[name] = nn.Parameter(torch.empty_like(value, device=CUDA))
+        for name, value in part._buffers.items():
+            if value is not None:
+                part._buffers[name] = torch.empty_like(value, device=CUDA)
+    return module
+
+
+class DrawnOnHost:
+    """An augmentation whose parameters are drawn on the CPU: a generator of the fake device cannot be made."""
+
+    def __init__(self) -> None:
+        self.inner = SimCLR(size=SIDE)
+        self.apply, self.output_size = self.inner.apply, self.inner.output_size
+
+    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> dict[str, dict[str, Tensor]]:
+        parameters = self.inner.draw(n, height, width, generator)
+        return {name: {key: value.to(CUDA) for key, value in drawn.items()} for name, drawn in parameters.items()}
+
+
+@functools.cache
+def images() -> Split:
+    """Real data of the host: terms count its labels and biases before the first step."""
+    with unset_fake_temporarily():
+        image = torch.zeros(B, 3, SIDE, SIDE, dtype=torch.uint8)
+        return Split(image, torch.arange(B) % CLASSES, torch.arange(B) // 2 % 3)
+
+
+def make_step(group: str = "loss", name: str = "nt_xent", *, forward: str = "fused", tiled: bool = False) -> TrainStep:
+    """A step on the fake device with this term, a narrow ResNet and float32: autocast asks for a real device."""
+    with unset_fake_temporarily():
+        encoder = build("encoder", "resnet18", width=2)
+        head = build("head", "mlp", in_dim=encoder.dim)
+        terms = [build(group, name)] if group == "loss" else [build("loss", "nt_xent"), build(group, name)]
+        objective = Objective(
+            *((in_tiles(terms[0]), [in_tiles(term) for term in terms[1:]]) if tiled else (terms[0], terms[1:])),
+            train=images(),
+            n_classes=CLASSES,
+            feature_dim=encoder.dim,
+            projection_dim=head.dim,
+        )
+    return TrainStep(
+        encoder=on_fake_cuda(encoder),
+        head=on_fake_cuda(head),
+        objective=on_fake_cuda(objective),
+        optimizer=None,
+        augmentation=DrawnOnHost(),
+        normalize=Normalize((0.5,) * 3, (0.2,) * 3, device=CUDA, channels_last=True),
+        autocast=autocast("fp32", CUDA),
+        scaler=None,
+        n_views=VIEWS,
+        views_forward=forward,
+    )
+
+
+def batch() -> Batch:
+    data = images()
+    return Batch(
+        *(torch.empty_like(value, device=CUDA) for value in (data.image, data.label)),
+        bias=torch.empty_like(data.bias, device=CUDA),
+    )
+
+
+def test_the_fake_device_refuses_mixed_devices_and_waits_for_the_host():
+    x = torch.zeros(3, device=CUDA)
+    with pytest.raises(FakeTensorDeviceMismatchError):
+        x + torch.ones(3)
+    with pytest.raises(DataDependentOutputException):
+        x.sum().item()
+    with pytest.raises(DynamicOutputShapeException):
+        x[x > 0]
+
+
+@pytest.mark.parametrize("forward", ["fused", "per_view"])
+def test_views_and_forward(forward):
+    step = make_step(forward=forward)
+    views = step.views(batch(), torch.Generator().manual_seed(0))
+    h, z = step.forward(views)
+    assert views.shape == (VIEWS, B, 3, SIDE, SIDE)
+    assert h.shape == (B, VIEWS, 16)
+    assert z.shape == (B, VIEWS, 128)
+    assert {views.device, h.device, z.device} == {CUDA}
+
+
+@pytest.mark.parametrize("tiled", [False, True], ids=["dense", "tiled"])
+@pytest.mark.parametrize(("group", "name"), TERMS)
+def test_the_objective_of_every_term(group, name, tiled):
+    step = make_step(group, name, tiled=tiled)
+    data = batch()
+    h, z = (torch.empty(B, VIEWS, dim, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for dim in (16, 128))
+    value = step.objective(h, z, data.label, data.bias)
+    assert (value.shape, value.dtype, value.device) == ((), torch.float32, CUDA)
+
+
+@pytest.mark.parametrize("name", ["debiased_pos", "eps_supinfonce"])
+@pytest.mark.parametrize("forward", ["fused", "per_view"])
+def test_a_step_up_to_the_loss(name, forward):
+    step = make_step(name=name, forward=forward)
+    data = batch()
+    h, z = step.forward(step.views(data, torch.Generator().manual_seed(0)))
+    assert step.objective(h, z, data.label, data.bias).device == CUDA
+
+
+def test_knn_votes():
+    bank, label, query = torch.empty(50, 6, device=CUDA), batch().label.repeat(7)[:50], torch.empty(9, 6, device=CUDA)
+    scores = knn_scores(bank, label, query, n_classes=CLASSES, k=5, temperature=0.5)
+    assert (scores.shape, scores.device) == ((9, CLASSES), CUDA)

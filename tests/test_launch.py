@@ -1,0 +1,95 @@
+"""Several processes as one run, started as a user does."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, restore_sigint, wait_for
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        torch.cuda.is_available(), reason="two processes need two GPUs: try again with CUDA_VISIBLE_DEVICES= in front"
+    ),
+]
+QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
+
+
+def test_devices_2_is_one_run_in_one_directory(tmp_path):
+    one = program(*QUICK, "hydra.run.dir=one", cwd=tmp_path)
+    assert one.returncode == 0, one.stderr
+    two = program(*QUICK, "devices=2", "hydra.run.dir=two", cwd=tmp_path)
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("Test split") == 1
+    assert {p.name for p in (tmp_path / "one").rglob("*")} - {"events"} >= {"result.json", "last.pt"}
+    assert sorted(p.name for p in (tmp_path / "two").iterdir()) == sorted(p.name for p in (tmp_path / "one").iterdir())
+    mine, theirs = logged_lines(tmp_path / "two"), logged_lines(tmp_path / "one")
+    assert [line.keys() for line in mine] == [line.keys() for line in theirs]
+    assert mine[0] == theirs[0]  # the untrained encoder
+    for i in (1, 2):  # later, rounding has grown: as it does between memory formats
+        assert mine[i]["train/loss"] == pytest.approx(theirs[i]["train/loss"], rel=1e-5)
+    again = program(*QUICK, "devices=2", "hydra.run.dir=two", cwd=tmp_path)
+    assert "done already" in again.stdout
+
+
+def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(ROOT / "train.py")]
+    words = [*QUICK, "epochs=12", "hydra.run.dir=run"]
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [*torchrun, *words], cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wait_for(tmp_path / "run/checkpoints/last.pt", process)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    done = subprocess.run([*torchrun, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("resuming after epoch") == 1
+    logged = logged_lines(tmp_path / "run")
+    assert [line["step"] for line in logged] == sorted(line["step"] for line in logged)
+    assert sum("train/loss" in line for line in logged) == 12 * (1438 // 256)
+    one = program(*words, "hydra.run.dir=one", "epochs=13", cwd=tmp_path)
+    assert one.returncode == 0, one.stderr
+    mine, theirs = (
+        next(line for line in some if "train/loss" in line) for some in (logged, logged_lines(tmp_path / "one"))
+    )
+    assert mine["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
+
+
+def test_refusals_of_several_processes_are_one_sentence(tmp_path):
+    for words, said in (
+        (["devices=3"], "try batch_size=255"),
+        (["devices=0"], "try devices=2"),
+        (["devices=2", "loss=debiased_pos", "tau_plus=0.001"], "tau_plus * batch_size"),
+        (["devices=2", "loss=nt_xent", "regularizer=end"], "bias labels"),
+    ):
+        done = program(*QUICK, *words, cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("whom", ["parent", "all"])
+def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
+    words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), *words],
+        cwd=tmp_path,
+        env=ONE_THREAD,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=restore_sigint,
+    )
+    wait_for(tmp_path / "run/checkpoints/last.pt", process)
+    (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)  # the pipes close when the last process has gone
+    assert process.returncode == 130
+    assert "same command again" in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert not (tmp_path / "run/result.json").exists()

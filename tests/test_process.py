@@ -1,0 +1,226 @@
+"""Two processes against one on the same global batch."""
+
+import time
+
+import pytest
+import torch
+import torch._dynamo  # so that forked processes have it already
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+from contrastive.distributed.batch_norm import CrossProcessBatchNorm, convert_sync_batchnorm
+from contrastive.distributed.process import (
+    all_reduce_sum,
+    average_gradients,
+    broadcast_from_main,
+    gather,
+    main_process_first,
+    rank,
+    shard,
+    world_size,
+)
+from contrastive.errors import ConfigError
+from contrastive.program.build import build as build_experiment
+from contrastive.seeding import generator
+from contrastive.testing import build
+from contrastive.training.features import extract
+from contrastive.training.objective import Objective
+from contrastive.types import Split
+from tests.helpers import TINY
+from tests.test_conformance import TERMS
+
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="forked processes inherit no GPU: try again with CUDA_VISIBLE_DEVICES= in front"
+)
+N, WORLD = 12, 2
+QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
+
+
+def _worker(rank, task, rendezvous, results):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=WORLD)
+    torch.save(task(), results / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def together(tmp_path):
+    """together(task): what task() returns in each of two processes."""
+
+    def run(task):
+        mp.start_processes(_worker, (task, tmp_path / "rendezvous", tmp_path), nprocs=WORLD, start_method="fork")
+        (tmp_path / "rendezvous").unlink(missing_ok=True)
+        return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(WORLD)]
+
+    return run
+
+
+def batch():
+    rng = torch.Generator().manual_seed(0)
+    image = torch.randint(0, 256, (N, 3, 8, 8), generator=rng, dtype=torch.uint8)
+    return Split(image, torch.arange(N) % 3, torch.arange(N) // 2 % 4)
+
+
+class Tiny(nn.Module):
+    """An encoder of 3 × 8 × 8 pixels, with or without BatchNorm."""
+
+    dim = 6
+
+    def __init__(self, norm: bool) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(192, 8), nn.BatchNorm1d(8) if norm else nn.Identity(), nn.Tanh(), nn.Linear(8, 6)
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def gradients(group, name, norm):
+    """Value and every parameter's gradient of one term on the same batch, however many processes share it."""
+    torch.manual_seed(0)
+    data = batch()
+    encoder, head = Tiny(norm).double(), nn.Linear(6, 5).double()
+    loss, others = build("loss", "nt_xent"), []
+    if group == "loss":
+        loss = build(group, name)
+    else:
+        others = [build(group, name)]
+    objective = Objective(loss, others, train=data, n_classes=3, feature_dim=6, projection_dim=5).double()
+    encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
+    local = shard().of(N)
+    views = torch.stack([data.image, data.image.flip(3)]).double() / 255
+    x = views[:, local].flatten(0, 1)
+    h = encoder(x)
+    h, z = (value.unflatten(0, (2, N // world_size())).transpose(0, 1) for value in (h, head(h)))
+    value = objective(h, z, data.label[local], data.bias[local])
+    value.backward()
+    parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
+    average_gradients(parameters)
+    return all_reduce_sum(value.detach()) / world_size(), [p.grad for p in parameters]
+
+
+def named(key):
+    return lambda text: f"{key}: {text}"
+
+
+def every_term():
+    return {(group, name, norm): gradients(group, name, norm) for group, name in TERMS for norm in (False, True)}
+
+
+def test_every_loss_and_regularizer_has_the_value_and_gradients_of_one_process(together):
+    alone, shared = every_term(), together(every_term)
+    assert len(alone) == 2 * len(TERMS)
+    for key, (value, expected) in alone.items():
+        assert any(g is not None and g.abs().max() > 1e-8 for g in expected), key
+        for result in shared:
+            torch.testing.assert_close(result[key][0], value, rtol=1e-9, atol=1e-12, msg=named(key))
+            for mine, theirs in zip(result[key][1], expected, strict=True):
+                assert (mine is None) == (theirs is None), key
+                if mine is not None:
+                    torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=named(key))
+
+
+def normalized():
+    torch.manual_seed(0)
+    x = torch.randn(N, 4, 3, 3, dtype=torch.float64) * 3 + 100
+    local = shard().of(N)
+    norm = convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(4)), torch.device("cpu")).double()
+    free = x[local].clone().requires_grad_()
+    out = norm(free)
+    (gradient,) = torch.autograd.grad((out * torch.arange(N).double()[local, None, None, None] ** 2).sum(), free)
+    return gather(out.detach()), gather(gradient), dict(norm.state_dict()), type(norm[0]).__name__
+
+
+def test_batch_norm_across_processes(together):
+    alone = normalized()
+    for shared in together(normalized):
+        torch.testing.assert_close(shared[:3], alone[:3], rtol=1e-9, atol=1e-9)
+        assert shared[3] == CrossProcessBatchNorm.__name__
+    assert alone[3] == "BatchNorm2d"
+
+
+def refuse():
+    raise ConfigError("no: try yes")
+
+
+def refused(task):
+    try:
+        task()
+    except ConfigError as error:
+        return str(error)
+
+
+def body_on_main_first(path, error=None):
+    """Rank 0 writes a file that the other ranks read."""
+    with main_process_first():
+        if rank() == 0:
+            time.sleep(0.3)
+            path.write_text("written")
+            if error:
+                raise ConfigError(error)
+        return path.read_text()
+
+
+def test_broadcast_from_main_gives_result_and_error_to_all(together):
+    assert together(lambda: refused(lambda: broadcast_from_main(refuse))) == ["no: try yes"] * 2
+    assert together(lambda: broadcast_from_main(lambda: rank())) == [0, 0]
+
+
+def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, tmp_path):
+    assert together(lambda: body_on_main_first(tmp_path / "file")) == ["written"] * 2
+    assert (
+        together(lambda: refused(lambda: body_on_main_first(tmp_path / "other", "no: try yes"))) == ["no: try yes"] * 2
+    )
+    with main_process_first():  # a single process just runs the body
+        (tmp_path / "alone").touch()
+    assert (tmp_path / "alone").exists()
+    assert refused(lambda: body_on_main_first(tmp_path / "alone", "no: try yes")) == "no: try yes"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [],
+        ["loss=debiased_pos", "n_views=3", "views_forward=per_view", "noise_frac=0.5"],
+        [
+            "dataset=biased_digits",
+            "loss=eps_supinfonce",
+            "regularizer=fairkl",
+            "sampler=bias_balanced",
+            "encoder=simple_convnet",
+            "encoder.width=2",
+        ],
+    ],
+)
+def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):
+    cfg = composed(*[word for word in QUICK if not (extra and "dataset" in extra[0] and "encoder" in word)], *extra)
+
+    def steps():
+        built = build_experiment(cfg)
+        step, rng, normalize = built.step, generator("cpu", 0), built.step.normalize
+        for module in (step.encoder, step.head, step.objective):
+            module.double()
+        step.normalize = lambda x: normalize(x).double()
+        for _, images in zip(range(3), built.loader.epoch(0), strict=False):
+            step(images, rng)
+        return step.encoder.state_dict()
+
+    alone = steps()
+    for shared in together(steps):
+        for key, value in alone.items():
+            torch.testing.assert_close(shared[key], value, rtol=1e-5, atol=1e-7, msg=named(key))
+
+
+def features():
+    torch.manual_seed(0)
+    encoder = build("encoder", "resnet18", width=2)
+    return extract(encoder, batch(), lambda x: x / 255, torch.arange(N - 1)).h
+
+
+def test_every_process_extracts_its_part_and_all_hold_all_features(together):
+    alone = features()
+    assert alone.shape == (N - 1, 16)
+    for shared in together(features):
+        torch.testing.assert_close(shared, alone)
