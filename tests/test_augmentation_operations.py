@@ -92,8 +92,8 @@ def test_operation_equals_torchvision_with_the_same_parameters(operation, height
     original = x.clone()
     parameters = operation.draw(64, height, width, generator("cpu", 1))
     y = operation.apply(x, parameters)
-    each = [{key: value[i] for key, value in parameters.items()} for i in range(64)]
-    expected = torch.stack([torchvision(operation, image, p) for image, p in zip(x, each, strict=True)])
+    draws = [{key: value[i] for key, value in parameters.items()} for i in range(64)]
+    expected = torch.stack([torchvision(operation, image, p) for image, p in zip(x, draws, strict=True)])
     assert y.shape == (64, 3, *operation.output_size(height, width))
     torch.testing.assert_close(y, expected, rtol=0, atol=1e-5)
     assert torch.equal(x, original), "the input was changed"
