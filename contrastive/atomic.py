@@ -1,16 +1,22 @@
-"""Files that are whole or not there."""
+"""Atomic file writes, and locks between processes."""
 
+import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, make it durable and rename it over `path`."""
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` to write to; on leaving, make it durable and rename it over `path`.
+
+    After an exception, or when the process is killed, `path` is as it was before.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        write(part)
+        yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(path)
@@ -19,4 +25,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda part: part.write_text(text))
+    """Replace the content of `path` atomically."""
+    with atomic(path) as part:
+        part.write_text(text)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path`, created if missing; other processes wait at the same call."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

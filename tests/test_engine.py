@@ -62,8 +62,7 @@ def test_streamed_batches_are_the_resident_ones(composed):
 def test_images_stream_when_half_of_what_is_free_does_not_hold_them(composed, monkeypatch):
     data = build(composed(*QUICK)).evaluator.data
     assert resident(data, torch.device("cpu"), "auto")
-    size = sum(split.image.nbytes for split in (data.pretrain, data.probe_val, data.test))
-    monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * size - 1, "SC_PAGE_SIZE": 1}[name])
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * data.nbytes - 1, "SC_PAGE_SIZE": 1}[name])
     assert not resident(data, torch.device("cpu"), "auto")
 
 

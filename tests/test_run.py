@@ -1,14 +1,12 @@
-"""The run directory: exact resume, refusals, atomic writes."""
+"""The run directory: exact resume, refusals."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from contrastive.atomic import write_atomically, write_text
 from contrastive.errors import ConfigError
 from contrastive.program import experiment as program
 from contrastive.run.directory import differing
@@ -175,20 +173,6 @@ def test_differing_ignores_what_changes_no_result():
         "a.b: 1 -> (absent)",
         "c: (absent) -> 2",
     ]
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
-    path = tmp_path / "file"
-    write_text(path, "old")
-
-    def fails(part: Path) -> None:
-        part.write_text("half")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, fails)
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_torn_log_line_is_cut(composed, tmp_path, stop_after):

@@ -171,7 +171,7 @@ def resident(data: Data, device: torch.device, asked: bool | str) -> bool:
         if device.type == "cuda"
         else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     )
-    return sum(split.image.nbytes for split in (data.pretrain, data.probe_val, data.test)) <= free / 2
+    return data.nbytes <= free / 2
 
 
 def check_compiler(device: torch.device) -> None:

@@ -18,7 +18,7 @@ import yaml
 from safetensors.torch import save_file
 from torch import Tensor
 
-from contrastive.atomic import write_atomically, write_text
+from contrastive.atomic import atomic, write_text
 from contrastive.distributed.process import broadcast_from_main
 from contrastive.errors import ConfigError
 from contrastive.program.settings import FREE, flatten
@@ -144,12 +144,14 @@ class Run:
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors and its `step`."""
         os.fsync(self._lines.fileno())
-        write_atomically(self.checkpoint, lambda part: torch.save({**state, "lines": self._n_lines}, part))
+        with atomic(self.checkpoint) as part:
+            torch.save({**state, "lines": self._n_lines}, part)
 
     def finish(self, result: dict[str, Any], encoder: torch.nn.Module) -> None:
         """Write the encoder's weights and, last, the result: the run is done."""
         weights = {k: v.detach().cpu().contiguous() for k, v in encoder.state_dict().items()}
-        write_atomically(self.path / "encoder.safetensors", lambda part: save_file(weights, part))
+        with atomic(self.path / "encoder.safetensors") as part:
+            save_file(weights, part)
         write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
         self.result = result
 
