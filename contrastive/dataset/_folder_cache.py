@@ -32,14 +32,14 @@ class ImageFile(NamedTuple):
 
 def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
     """Every image file below folder/<class>, by class and path; reads metadata only."""
-    files = []
+    files, start = [], len(f"{folder}{os.sep}")
     for label, name in enumerate(classes):
         tree = os.walk(folder / name)
         paths = [os.path.join(top, file) for top, _, names in tree for file in names]
         paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
         for path in sorted(paths, key=lambda path: path.split(os.sep)):
             stat = os.stat(path)
-            files.append(ImageFile(os.path.relpath(path, folder), label, stat.st_size, stat.st_mtime_ns))
+            files.append(ImageFile(path[start:], label, stat.st_size, stat.st_mtime_ns))
     return files
 
 
