@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from contrastive import make
 from contrastive.errors import ConfigError
 from contrastive.evaluator.bias_audit import conflicting_pairs, group_accuracy, own_bias, similarity_kinds
 from contrastive.program import experiment as program
-from contrastive.testing import build
 from contrastive.training.diagnostics import debiasing
 from contrastive.types import Split
 from tests.test_run import lines
@@ -57,7 +57,7 @@ def test_kinds_of_pairs_by_hand():
 def test_debiasing_diagnostics_by_hand():
     z = torch.nn.functional.normalize(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
     label = torch.tensor([0, 0, 1, 1, 2, 2])
-    found = debiasing(build("loss", "nt_xent"), z, label)
+    found = debiasing(make("loss/nt_xent"), z, label)
     assert found["false_negatives"] == pytest.approx(2 / 10)
     weights, false, terms = 0.0, 0.0, []
     for i in range(6):
@@ -70,7 +70,7 @@ def test_debiasing_diagnostics_by_hand():
             terms.append(torch.tensor(sum(true) / len(true)).log())
     assert found["gradient_on_false_negatives"].item() == pytest.approx(false / weights, rel=1e-4)
     assert found["negative_oracle"].item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-4)
-    oracle = debiasing(build("loss", "nt_xent", drop_false_negatives=True), z, label)
+    oracle = debiasing(make("loss/nt_xent", drop_false_negatives=True), z, label)
     assert oracle["gradient_on_false_negatives"] == 0
 
 

@@ -12,12 +12,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
+from contrastive import make
 from contrastive.distributed.batch_norm import CrossProcessBatchNorm, convert_sync_batchnorm
 from contrastive.distributed.process import all_reduce_sum, broadcast_from_main, gather, shard, sum_gradients
 from contrastive.errors import ConfigError
 from contrastive.program.build import build as build_all
 from contrastive.seeding import generator
-from contrastive.testing import build
 from contrastive.training.objective import Objective
 from contrastive.types import Split
 from tests.conftest import ONE_THREAD, ROOT, TINY, program
@@ -77,11 +77,11 @@ def gradients(group, name, norm):
     torch.manual_seed(0)
     data = batch()
     encoder, head = Tiny(norm).double(), nn.Linear(6, 5).double()
-    loss, others = build("loss", "nt_xent"), []
+    loss, others = make("loss/nt_xent"), []
     if group == "loss":
-        loss = build(group, name)
+        loss = make(f"{group}/{name}")
     else:
-        others = [build(group, name)]
+        others = [make(f"{group}/{name}")]
     objective = Objective(loss, others, train=data, n_classes=3, feature_dim=6, projection_dim=5).double()
     encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
     own = shard().of(N)

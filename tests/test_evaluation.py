@@ -4,10 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from contrastive import make
 from contrastive.evaluator._accuracy import top
 from contrastive.evaluator.alignment_uniformity import alignment, uniformity
 from contrastive.evaluator.knn import knn, vote
-from contrastive.testing import build, raw_inputs
+from contrastive.testing import raw_inputs
 from contrastive.training.features import extract, state_hash
 from contrastive.types import Features, Split
 
@@ -51,7 +52,7 @@ def blobs(n: int, seed: int, noise: float = 1.0) -> Features:
 
 def test_probe_equals_scikit_learn():
     linear_model = pytest.importorskip("sklearn.linear_model")
-    probe = build("probe", "linear", max_iter=500)
+    probe = make("probe/linear", max_iter=500)
     train = blobs(300, 0, 2.0)
     x = (train.h - train.h.mean(0)) / train.h.std(0)
     ours = probe.fit(x, train.label, 4, 1e-2)
@@ -62,7 +63,7 @@ def test_probe_equals_scikit_learn():
 
 
 def test_probe_is_deterministic_selects_on_val_and_sees_the_signal():
-    probe = build("probe", "linear")
+    probe = make("probe/linear")
     train, val, test = blobs(200, 0), blobs(50, 1), blobs(400, 2)
     everything = Features(torch.cat([train.h, val.h]), torch.cat([train.label, val.label]))
     first, again = (probe(train, val, everything, test, 4)[0] for _ in range(2))
@@ -71,7 +72,7 @@ def test_probe_is_deterministic_selects_on_val_and_sees_the_signal():
     assert first["few_shot_top1"] > 70
     shuffled = Features(test.h, test.label[torch.randperm(400, generator=torch.Generator().manual_seed(0))])
     assert probe(train, val, everything, shuffled, 4)[0]["linear_top1"] < 40
-    strict = build("probe", "linear", l2=[1e3, 1e-3])
+    strict = make("probe/linear", l2=[1e3, 1e-3])
     more = blobs(201, 0)  # one image more of one class: at strength 1e3 that is all that is learned, and val rejects it
     assert strict(more, val, everything, test, 4)[0]["linear_top1"] > 90
 
@@ -89,7 +90,7 @@ def test_probe_converges_whatever_the_scales_of_its_features():
         return torch.autograd.grad(value + l2 / 2 * weight[:, :-1].square().sum(), weight)[0]
 
     for l2 in (1e-1, 1e-3, 1e-5):
-        assert gradient(build("probe", "linear", max_iter=60).fit(x, label, 3, l2), l2).abs().max() < 2e-4
+        assert gradient(make("probe/linear", max_iter=60).fit(x, label, 3, l2), l2).abs().max() < 2e-4
 
 
 @pytest.mark.parametrize("dim", [64, 1024])
@@ -97,12 +98,12 @@ def test_probe_survives_collapsed_features(dim):
     rng = torch.Generator().manual_seed(0)
     h = torch.randn(400, 1, generator=rng) @ torch.randn(1, dim, generator=rng)  # one direction and no other
     for l2 in (0.0, 1e-6, 1e-2):
-        weight = build("probe", "linear").fit((h - h.mean(0)) / h.std(0), torch.arange(400) % 2, 2, l2)
+        weight = make("probe/linear").fit((h - h.mean(0)) / h.std(0), torch.arange(400) % 2, 2, l2)
         assert weight.isfinite().all()
 
 
 def test_extract_freezes_and_restores():
-    encoder = build("encoder", "resnet18", width=2).train()
+    encoder = make("encoder/resnet18", width=2).train()
     before = state_hash(encoder)
     split = Split(torch.randint(0, 256, (7, 3, 8, 8), dtype=torch.uint8), torch.arange(7))
     found = extract(encoder, split, lambda x: x / 255, lambda: torch.autocast("cpu", enabled=False))

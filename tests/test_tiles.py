@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from contrastive import make
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.pairs import pairs, tiles
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
-from contrastive.testing import build
 from contrastive.testing.conformance import inputs, prepared
 from contrastive.types import Shard
 from tests.test_conformance import TERMS
@@ -15,7 +15,7 @@ from tests.test_conformance import TERMS
 PER_ANCHOR = [
     name
     for group, name in TERMS
-    if group == "loss" and isinstance(build(group, name), SelfSupervisedLoss | SupervisedContrastiveLoss)
+    if group == "loss" and isinstance(make(f"{group}/{name}"), SelfSupervisedLoss | SupervisedContrastiveLoss)
 ]
 
 
@@ -45,7 +45,7 @@ def tiled(monkeypatch):
 @pytest.mark.parametrize("name", PER_ANCHOR)
 @pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5])  # one maximum serves all in float32 from 0.025 on
 def test_tiles_equal_the_matrix(name, temperature, tiled):
-    loss = build("loss", name, temperature=temperature)
+    loss = make(f"loss/{name}", temperature=temperature)
     wide = inputs(11, 2)
     narrow = (wide[0].float(), *wide[1:])
     dense, dense_narrow = value_and_gradient(loss, *wide), value_and_gradient(loss, *narrow)
@@ -67,7 +67,7 @@ def test_an_anchor_without_others_is_minus_infinity_with_zero_gradient(tiled):
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_shares_sum_to_the_whole(group, name, views, tiled):
     z, label, bias = inputs(12, views)
-    loss = prepared(build(group, name), label, bias)
+    loss = prepared(make(f"{group}/{name}"), label, bias)
     whole = value_and_gradient(loss, z, label, bias)
     for in_tiles in (False, True):
         if in_tiles:

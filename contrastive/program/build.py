@@ -20,6 +20,7 @@ from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
+from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
 from contrastive.training.loader import Loader
@@ -101,6 +102,7 @@ def build(cfg: dict[str, Any]) -> Built:
     for term in (loss, *regularizers):
         term.check_config(batch_size=cfg["batch_size"])
     encoder = make(cfg["encoder"])
+    check_encoder_output(encoder, image_size(cfg["dataset"]))
     head = make(cfg["head"], in_dim=encoder.dim)
     check_optimizer(cfg["optimizer"])
 

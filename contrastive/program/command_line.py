@@ -22,10 +22,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from contrastive.errors import ConfigError
 from contrastive.program import malloc
+from contrastive.program.configs import options
 from contrastive.program.settings import FREE
 from contrastive.report.sweep import Job, table
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 LONGEST = 120  # characters of a directory's name
 
 
@@ -156,8 +156,8 @@ def sentence(error: BaseException) -> str | None:
             return f"{plugin} is not installed: try pip install -e '.[{extra}]'"
     choice = re.search(r"Could not find '([^/']+)/([^']+)'", lines[0]) if lines else None
     if choice:
-        options = sorted(p.stem for p in (CONFIGS / choice[1]).glob("*.yaml"))
-        known = f", known are {', '.join(options)}" if options else ""
+        names = options(choice[1])
+        known = f", known are {', '.join(names)}" if names else ""
         return f"there is no {choice[1]}={choice[2]}{known}: try python train.py --help"
     last = chain[-1]
     return f"{' '.join(lines[:1])} {'' if last is error else last}".strip() + ": try python train.py --cfg job"

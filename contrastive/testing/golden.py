@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.evaluator.alignment_uniformity import alignment, uniformity
-from contrastive.program.make import build
+from contrastive.program.make import make
 from contrastive.regularizer.fairkl import gaussian_kl, masks
 from contrastive.regularizer.lnl import negative_entropy
 from contrastive.testing.inputs import integers, raw_inputs, u
@@ -22,7 +22,7 @@ Evaluate = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]  # inputs (B
 
 def loss(name: str, *, group: str = "loss", **fixed: Any) -> Callable[[Case], Evaluate]:
     """A golden that is configs/<group>/<name>.yaml with the case's parameters and these."""
-    return lambda case: build(group, name, **arguments(case["params"]), **fixed)
+    return lambda case: make(f"{group}/{name}", **arguments(case["params"]), **fixed)
 
 
 def arguments(params: Case) -> Case:
@@ -38,7 +38,7 @@ def times(scale: Callable[[Case], float], inner: Callable[[Case], Evaluate]) -> 
 
 def grouping(name: str, **fixed: Any) -> Callable[[Case], Evaluate]:
     """The debiased losses, which group their positives unless the case says otherwise."""
-    return lambda case: build("loss", name, **{"aggregation": "pos_grouping", **arguments(case["params"]), **fixed})
+    return lambda case: make(f"loss/{name}", **{"aggregation": "pos_grouping", **arguments(case["params"]), **fixed})
 
 
 def unit(function: Callable[[Tensor, Case], Tensor]) -> Callable[[Case], Evaluate]:
@@ -50,7 +50,7 @@ def bias_balanced(case: Case) -> Evaluate:
     """With the golden's own prior, n[b][y] = 1 + ((3b + 5y) mod 7)."""
     b, y = torch.meshgrid(torch.arange(4), torch.arange(case["inputs"]["C"]), indexing="ij")
     count = (1 + (3 * b + 5 * y) % 7).double()
-    term = build("loss", "bias_balanced")
+    term = make("loss/bias_balanced")
     term.set_prior(count / count.sum(1, keepdim=True))
     return term
 
@@ -59,7 +59,7 @@ def large_margin(case: Case) -> Evaluate:
     """With the golden's own classifier, W[c][k] = u(300 + c, k + 1), on unit features."""
     classes = int(integers(case["inputs"]["labels"], case["inputs"]["B"]).max()) + 1  # type: ignore[union-attr]
     c, k = torch.meshgrid(torch.arange(classes), torch.arange(case["inputs"]["D"]), indexing="ij")
-    term = build("loss", "large_margin_softmax", **case["params"])
+    term = make("loss/large_margin_softmax", **case["params"])
     term.set_weight(u(300 + c, k + 1))
     return lambda z, label, bias: term(F.normalize(z, dim=-1), label, bias)
 
@@ -69,7 +69,7 @@ def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
 
     def evaluate(z: Tensor, label: Tensor | None, bias: Tensor | None, case: Case) -> Tensor:
         if not negatives and "self" not in case["params"]:
-            return build("regularizer", "fairkl", weight=1.0)(z, label, bias)
+            return make("regularizer/fairkl", weight=1.0)(z, label, bias)
         assert label is not None and bias is not None
         z = F.normalize(z, dim=-1).flatten(0, 1)
         kinds, s = masks(label, bias), z @ z.T
@@ -83,13 +83,13 @@ def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
 
 
 def fairkl_released(case: Case) -> Evaluate:
-    return build("regularizer", "fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
+    return make("regularizer/fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
 
 
 def composite(case: Case) -> Evaluate:
     """alpha² · ε-SupInfoNCE + lambd · FairKL, as the released script combines them."""
     p = case["params"]
-    first = build("loss", "eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
+    first = make("loss/eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
     second = fairkl_released(case)
     return lambda z, label, bias: p["alpha"] ** 2 * first(z, label, bias) + p["lambd"] * second(z, label, bias)
 

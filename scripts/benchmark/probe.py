@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from measure import Clock, report
 
+from contrastive import make
 from contrastive.evaluator._accuracy import top
-from contrastive.testing import build
 
 N, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -23,7 +23,7 @@ def features() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def ours(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    return build("probe", "linear").fit(x, label, CLASSES, 1e-5)
+    return make("probe/linear").fit(x, label, CLASSES, 1e-5)
 
 
 def adam(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
