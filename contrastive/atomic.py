@@ -1,5 +1,6 @@
-"""Atomic file writes."""
+"""Atomic file writes, and locks between processes."""
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +9,9 @@ from pathlib import Path
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Write a file atomically: fill the temporary path given; on success it is made durable and renamed to `path`.
+    """Yield a temporary path beside `path` to write to; on leaving, make it durable and rename it over `path`.
 
-    After an error or a kill the old file, if any, is untouched.
+    After an exception, or when the process is killed, `path` is as it was before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -18,20 +19,29 @@ def atomic(path: Path) -> Iterator[Path]:
         yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        os.chmod(part, 0o666 & ~_umask())
+        os.chmod(part, 0o666 & ~_umask())  # some libraries create files that only their owner can read
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file by a text, atomically."""
+    """Replace the content of `path` atomically."""
     with atomic(path) as part:
         part.write_text(text)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path`, created if missing; other processes wait at the same call."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _umask() -> int:
-    """The process's umask: some libraries create files that only their owner can read."""
+    """The permissions that this process withholds from new files; asking for it means setting it twice."""
     umask = os.umask(0)
     os.umask(umask)
     return umask

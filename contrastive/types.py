@@ -51,10 +51,10 @@ class Batch:
     view1_source: Tensor | None = None  # (B, 3, H, W) uint8, images to draw view 1 from; None = the same images
 
     def to(self, device: torch.device) -> "Batch":
-        """Copy to the device, through pinned memory to a GPU."""
+        """Copy to the device; copies to a GPU go through pinned memory and do not block."""
         return Batch(
-            _move(self.image, device),
-            _move(self.label, device),
+            image=_move(self.image, device),
+            label=_move(self.label, device),
             bias=None if self.bias is None else _move(self.bias, device),
             view1_source=None if self.view1_source is None else _move(self.view1_source, device),
         )
@@ -66,32 +66,50 @@ def _move(value: Tensor, device: torch.device) -> Tensor:
     return value.to(device, non_blocking=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Data:
-    """A dataset's named splits and facts.
+    """Named splits of a dataset, and facts about it.
 
-    `pretrain` is the training split and the kNN bank; `probe_val` is a fixed tenth of its labeled images, used only to
-    select (biased data shows it with nearly unbiased colors), and `probe_train` the other nine tenths, as indices into
-    `pretrain` whose features are known already. With hold_out the tenth is no part of `pretrain`.
+    `pretrain` is the training split and the kNN bank. Its labeled images are divided into a fixed tenth for validation
+    (`probe_val`), used only to select hyperparameters, and nine tenths to fit probes on (`probe_train`). The validation
+    images are entries of `pretrain` (`probe_val_index`), so that their features are extracted once, or a split of their
+    own (`probe_val_split`): held out of `pretrain`, or shown recolored. Exactly one of the two is given.
     """
 
     pretrain: Split
-    probe_train: Tensor  # (n,) int64
-    probe_val: Split
+    probe_train: Tensor  # (n,) int64, indices into `pretrain`
+    probe_val_index: Tensor | None = None  # (m,) int64, indices into `pretrain`
+    probe_val_split: Split | None = None
     test: Split
     classes: tuple[str, ...]
     mean: tuple[float, float, float]  # of the training images scaled to [0, 1]
     std: tuple[float, float, float]
     biases: tuple[str, ...] = ()  # names of the bias labels
-    facts: dict[str, str] = field(default_factory=dict)  # what else a run should record of its data
-    probe_val_index: Tensor | None = None  # where probe_val lies in pretrain; None: held out or shown recolored
+    facts: dict[str, str] = field(default_factory=dict)  # recorded by the run, beside the hash of the data
+    digest: str | None = None  # sha256 that identifies the images and labels; None = computed from the splits
+
+    @property
+    def probe_val(self) -> Split:
+        """The validation images; copied out of `pretrain` at each call when they are indices into it."""
+        if self.probe_val_split is not None:
+            return self.probe_val_split
+        assert self.probe_val_index is not None
+        return self.pretrain[self.probe_val_index]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all images."""
+        splits = (self.pretrain, self.probe_val_split, self.test)
+        return sum(split.image.nbytes for split in splits if split is not None)
 
     def to(self, device: torch.device) -> "Data":
+        index, split = self.probe_val_index, self.probe_val_split
         return replace(
             self,
             pretrain=self.pretrain.to(device),
             probe_train=self.probe_train.to(device),
-            probe_val=self.probe_val.to(device),
+            probe_val_index=None if index is None else index.to(device),
+            probe_val_split=None if split is None else split.to(device),
             test=self.test.to(device),
         )
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.pairs.relations import other_image
-from contrastive.testing import build, check_loss
+from contrastive.program.make import make
+from contrastive.testing import check_loss
 from tests.helpers import ROOT
 
 TERMS = [
@@ -21,7 +22,7 @@ TERMS = [
 
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_conformance(group, name):
-    check_loss(build(group, name))
+    check_loss(make(f"{group}/{name}"))
 
 
 class Broken(SelfSupervisedLoss):
@@ -73,18 +74,18 @@ def test_limits_hold_for_any_batch(b, t, seed):
     z = torch.randn(b, 2, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     label = torch.randint(0, 3, (b,), generator=torch.Generator().manual_seed(seed))
     arguments = {"temperature": t}
-    plain = build("loss", "nt_xent", **arguments)(z)
+    plain = make("loss/nt_xent", **arguments)(z)
     close = torch.testing.assert_close
-    close(build("loss", "debiased_neg", tau_plus=0, **arguments)(z), plain)
-    close(build("loss", "hard_negative", tau_plus=0, beta=0, **arguments)(z), plain)
-    close(build("loss", "hard_negative", beta=0, **arguments)(z), build("loss", "debiased_neg", **arguments)(z))
-    close(build("loss", "eps_supcon", epsilon=0, **arguments)(z, label), build("loss", "supcon", **arguments)(z, label))
+    close(make("loss/debiased_neg", tau_plus=0, **arguments)(z), plain)
+    close(make("loss/hard_negative", tau_plus=0, beta=0, **arguments)(z), plain)
+    close(make("loss/hard_negative", beta=0, **arguments)(z), make("loss/debiased_neg", **arguments)(z))
+    close(make("loss/eps_supcon", epsilon=0, **arguments)(z, label), make("loss/supcon", **arguments)(z, label))
     alone = torch.arange(b)
-    close(build("loss", "eps_supinfonce", epsilon=0, **arguments)(z, alone), plain)
+    close(make("loss/eps_supinfonce", epsilon=0, **arguments)(z, alone), plain)
     same = torch.ones_like(z)
     for name in ("nt_xent", "debiased_neg", "hard_negative"):
-        close(build("loss", name, **arguments)(same), torch.tensor(2 * b - 1).double().log())
-    assert build("loss", "supcon", form="in", **arguments)(z, label) <= build("loss", "supcon", **arguments)(z, label)
+        close(make(f"loss/{name}", **arguments)(same), torch.tensor(2 * b - 1).double().log())
+    assert make("loss/supcon", form="in", **arguments)(z, label) <= make("loss/supcon", **arguments)(z, label)
     assert plain >= 0
 
 
@@ -92,13 +93,13 @@ def test_limits():
     z = torch.randn(12, 2, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     label = torch.arange(12) % 3
     close = torch.testing.assert_close
-    close(build("loss", "hard_negative", beta=0.0)(z), build("loss", "debiased_neg")(z))
-    close(build("loss", "combination", alpha=1.0)(z), build("loss", "debiased_neg")(z))
-    close(build("loss", "combination", alpha=0.0)(z), build("loss", "debiased_pos")(z))
-    close(build("loss", "eps_supcon")(z, label), build("loss", "supcon")(z, label))
-    assert build("loss", "supcon", form="in")(z, label) <= build("loss", "supcon")(z, label)
+    close(make("loss/hard_negative", beta=0.0)(z), make("loss/debiased_neg")(z))
+    close(make("loss/combination", alpha=1.0)(z), make("loss/debiased_neg")(z))
+    close(make("loss/combination", alpha=0.0)(z), make("loss/debiased_pos")(z))
+    close(make("loss/eps_supcon")(z, label), make("loss/supcon")(z, label))
+    assert make("loss/supcon", form="in")(z, label) <= make("loss/supcon")(z, label)
     alone = torch.arange(12)  # the other view is the only positive
-    close(build("loss", "supcon", temperature=0.5)(z, alone), build("loss", "nt_xent", temperature=0.5)(z))
+    close(make("loss/supcon", temperature=0.5)(z, alone), make("loss/nt_xent", temperature=0.5)(z))
     one = torch.zeros(12).long()
-    assert build("loss", "eps_supinfonce", epsilon=0.25)(z, one).item() == pytest.approx(-0.25)
-    assert build("regularizer", "fairkl")(z, label, one) == 0  # no conflicting pair
+    assert make("loss/eps_supinfonce", epsilon=0.25)(z, one).item() == pytest.approx(-0.25)
+    assert make("regularizer/fairkl")(z, label, one) == 0  # no conflicting pair

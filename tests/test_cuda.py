@@ -44,12 +44,12 @@ def test_a_step_never_waits_for_the_device(composed, loss):
 
 
 def test_tiles_on_the_gpu_equal_the_matrix_on_the_cpu():
-    from contrastive.testing import build as component
+    from contrastive import make
 
     z = torch.randn(3000, 2, 16, generator=torch.Generator().manual_seed(0))
     values = []
     for device in ("cpu", "cuda"):
         free = z.to(device).requires_grad_()
-        value = component("loss", "nt_xent")(free)
+        value = make("loss/nt_xent")(free)
         values.append((value.detach().cpu(), torch.autograd.grad(value, free)[0].cpu()))
     torch.testing.assert_close(values[1], values[0], rtol=1e-5, atol=1e-6)

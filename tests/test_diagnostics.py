@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive.program.experiment import run_experiment
-from contrastive.program.make import build
+from contrastive.program.make import make
 from contrastive.training.diagnostics import conflicting_pairs
 from tests.helpers import logged_lines
 
@@ -16,7 +16,7 @@ def test_conflicting_pairs_are_counted_once():
 def test_debiasing_diagnostics_by_hand():
     z = torch.nn.functional.normalize(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
     label = torch.tensor([0, 0, 1, 1, 2, 2])
-    values = build("loss", "nt_xent").diagnostics(z, label, None)
+    values = make("loss/nt_xent").diagnostics(z, label, None)
     assert values["debiasing/false_negatives"] == pytest.approx(2 / 10)
     weights, false, terms = 0.0, 0.0, []
     for i in range(6):
@@ -29,7 +29,7 @@ def test_debiasing_diagnostics_by_hand():
             terms.append(torch.tensor(sum(true) / len(true)).log())
     assert values["debiasing/gradient_on_false_negatives"].item() == pytest.approx(false / weights, rel=1e-4)
     assert values["debiasing/negative_oracle"].item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-4)
-    oracle = build("loss", "nt_xent", drop_false_negatives=True).diagnostics(z, label, None)
+    oracle = make("loss/nt_xent", drop_false_negatives=True).diagnostics(z, label, None)
     assert oracle["debiasing/gradient_on_false_negatives"] == 0
 
 

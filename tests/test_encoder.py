@@ -7,14 +7,14 @@ import torch
 import torchvision
 from torch import nn
 
-from contrastive.testing import build
+from contrastive.program.make import make
 
 
 @pytest.mark.parametrize("stem", ["small", "large"])
 @pytest.mark.parametrize(("depth", "dim"), [(18, 512), (34, 512), (50, 2048)])
 def test_width_64_is_torchvisions_network_but_for_the_small_stem(depth, dim, stem):
     torch.manual_seed(0)
-    ours = build("encoder", f"resnet{depth}", stem=stem).eval()
+    ours = make(f"encoder/resnet{depth}", stem=stem).eval()
     theirs = getattr(torchvision.models, f"resnet{depth}")()
     theirs.fc = nn.Identity()
     if stem == "small":
@@ -27,18 +27,18 @@ def test_width_64_is_torchvisions_network_but_for_the_small_stem(depth, dim, ste
 
 def test_initialization_is_torchvisions():
     torch.manual_seed(0)
-    ours = build("encoder", "resnet18").layer4[1].conv2.weight
+    ours = make("encoder/resnet18").layer4[1].conv2.weight
     assert ours.std().item() == pytest.approx(math.sqrt(2 / (512 * 9)), rel=0.02)  # Kaiming, fan out
 
 
 def test_width_scales_every_stage():
-    narrow = build("encoder", "resnet18", width=8)
+    narrow = make("encoder/resnet18", width=8)
     assert narrow.dim == 64
     assert narrow(torch.randn(2, 3, 16, 16)).shape == (2, 64)
 
 
 def test_simple_convnet():
-    net = build("encoder", "simple_convnet")
+    net = make("encoder/simple_convnet")
     assert net(torch.randn(2, 3, 28, 28)).shape == (2, 128)
     assert net.dim == 128
     convolutions = [layer for layer in net.layers if isinstance(layer, nn.Conv2d)]

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import (
 
 from contrastive.augmentation.simclr import SimCLR
 from contrastive.evaluator.knn import knn_scores
-from contrastive.program.make import build
+from contrastive.program.make import make
 from contrastive.testing.conformance import in_tiles
 from contrastive.training.normalize import Normalize
 from contrastive.training.objective import Objective
@@ -75,9 +75,9 @@ def images() -> Split:
 def make_step(group: str = "loss", name: str = "nt_xent", *, forward: str = "fused", tiled: bool = False) -> TrainStep:
     """A step on the fake device with this term, a narrow ResNet and float32: autocast asks for a real device."""
     with unset_fake_temporarily():
-        encoder = build("encoder", "resnet18", width=2)
-        head = build("head", "mlp", in_dim=encoder.dim)
-        terms = [build(group, name)] if group == "loss" else [build("loss", "nt_xent"), build(group, name)]
+        encoder = make("encoder/resnet18", width=2)
+        head = make("head/mlp", in_dim=encoder.dim)
+        terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
         objective = Objective(
             *((in_tiles(terms[0]), [in_tiles(term) for term in terms[1:]]) if tiled else (terms[0], terms[1:])),
             train=images(),

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from contrastive.program.make import build
+from contrastive.program.make import make
 from contrastive.training.features import extract, extract_feature_sets
 from contrastive.types import Data, Split
 
@@ -19,7 +19,7 @@ def normalize(x: torch.Tensor) -> torch.Tensor:
 
 def encoder() -> torch.nn.Module:
     torch.manual_seed(0)
-    return build("encoder", "resnet18", width=2).train()
+    return make("encoder/resnet18", width=2).train()
 
 
 def test_extraction_freezes_the_encoder_and_restores_its_mode():

@@ -11,7 +11,8 @@ from contrastive.errors import ConfigError
 from contrastive.loss.debiased_pos import DebiasedPos
 from contrastive.loss.nt_xent import NTXent
 from contrastive.loss.supcon import SupCon
-from contrastive.testing import build, check, raw_inputs
+from contrastive.program.make import make
+from contrastive.testing import check, raw_inputs
 from contrastive.testing.__main__ import main
 
 NAMES = ("nt_xent", "debiased_neg", "debiased_pos")
@@ -92,7 +93,7 @@ def test_the_checker_fails_on_a_wrong_number(golden, tmp_path, capsys):
 )
 def test_equals_the_slow_transcription(name, extra, drop, t):
     z, label = embeddings(12, 2), [i % 3 for i in range(12)]
-    loss = build("loss", name, temperature=t, drop_false_negatives=drop, **extra)
+    loss = make(f"loss/{name}", temperature=t, drop_false_negatives=drop, **extra)
     assert loss(z, torch.tensor(label)).item() == pytest.approx(
         slow(name, z, t=t, label=label, drop=drop, **extra), rel=1e-9
     )
@@ -101,7 +102,7 @@ def test_equals_the_slow_transcription(name, extra, drop, t):
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_pos_grouping_averages_the_positives(name):
     z = embeddings(10, 4)
-    loss = build("loss", name, aggregation="pos_grouping")
+    loss = make(f"loss/{name}", aggregation="pos_grouping")
     assert loss(z).item() == pytest.approx(slow(name, z, t=0.5), rel=1e-9)
 
 
@@ -109,27 +110,27 @@ def test_pos_grouping_averages_the_positives(name):
 def test_loss_combination_is_the_mean_over_pairs_of_views(name):
     z = embeddings(10, 4)
     expected = [slow(name, z[:, list(two)], t=0.5) for two in combinations(range(4), 2)]
-    assert build("loss", name)(z).item() == pytest.approx(sum(expected) / 6, rel=1e-9)
+    assert make(f"loss/{name}")(z).item() == pytest.approx(sum(expected) / 6, rel=1e-9)
 
 
 def test_limits():
     z = embeddings(16, 2)
-    plain = build("loss", "nt_xent")(z)
-    torch.testing.assert_close(build("loss", "debiased_neg", tau_plus=0)(z), plain, rtol=1e-12, atol=0)
+    plain = make("loss/nt_xent")(z)
+    torch.testing.assert_close(make("loss/debiased_neg", tau_plus=0)(z), plain, rtol=1e-12, atol=0)
     same = torch.ones(16, 2, 4, dtype=torch.float64)
     for name in NAMES[:2]:
-        assert build("loss", name)(same).item() == pytest.approx(math.log(31), rel=1e-12)
-    assert build("loss", "debiased_pos")(same).item() == pytest.approx(math.log(31), rel=1e-12)
+        assert make(f"loss/{name}")(same).item() == pytest.approx(math.log(31), rel=1e-12)
+    assert make("loss/debiased_pos")(same).item() == pytest.approx(math.log(31), rel=1e-12)
     for name in NAMES:
-        assert build("loss", name)(embeddings(1, 2)).item() == 0
-        assert build("loss", name, drop_false_negatives=True)(z, torch.zeros(16).long()).isfinite()
-    assert build("loss", "nt_xent", drop_false_negatives=True)(z, torch.zeros(16).long()).item() == 0
+        assert make(f"loss/{name}")(embeddings(1, 2)).item() == 0
+        assert make(f"loss/{name}", drop_false_negatives=True)(z, torch.zeros(16).long()).isfinite()
+    assert make("loss/nt_xent", drop_false_negatives=True)(z, torch.zeros(16).long()).item() == 0
 
 
 def test_unlabeled_images_are_never_false_negatives():
     z = embeddings(8, 2)
-    oracle = build("loss", "nt_xent", drop_false_negatives=True)
-    torch.testing.assert_close(oracle(z, torch.full((8,), -1)), build("loss", "nt_xent")(z))
+    oracle = make("loss/nt_xent", drop_false_negatives=True)
+    torch.testing.assert_close(oracle(z, torch.full((8,), -1)), make("loss/nt_xent")(z))
 
 
 @pytest.mark.parametrize("aggregation", ["loss_combination", "pos_grouping"])
@@ -141,7 +142,7 @@ def test_finite_in_float32_at_any_temperature(name, t, aggregation):
     for z in (embeddings(8, 2, dtype=torch.float32), near, opposed, embeddings(2, 2, dtype=torch.float32)):
         for drop in (False, True):
             z = z.detach().clone().requires_grad_()
-            loss = build("loss", name, temperature=t, aggregation=aggregation, drop_false_negatives=drop)
+            loss = make(f"loss/{name}", temperature=t, aggregation=aggregation, drop_false_negatives=drop)
             value = loss(z, torch.arange(len(z)) % 2)
             value.backward()
             assert value.isfinite()
@@ -151,7 +152,7 @@ def test_finite_in_float32_at_any_temperature(name, t, aggregation):
 @pytest.mark.parametrize("name", NAMES)
 def test_autocast_does_not_reach_the_loss(name):
     z = embeddings(16, 2, dtype=torch.float32)
-    loss = build("loss", name, temperature=0.1)
+    loss = make(f"loss/{name}", temperature=0.1)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = loss(z)
     assert inside.dtype == torch.float32
@@ -161,7 +162,7 @@ def test_autocast_does_not_reach_the_loss(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_gradcheck(name):
     z = embeddings(5, 2, 3).requires_grad_()
-    assert torch.autograd.gradcheck(build("loss", name), (z,))
+    assert torch.autograd.gradcheck(make(f"loss/{name}"), (z,))
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
@@ -170,17 +171,17 @@ def test_the_floor_is_reported(name):
         z, tau_plus = torch.eye(4, dtype=torch.float64)[:, None].repeat(1, 2, 1), 0.5
     else:
         z, tau_plus = raw_inputs({"kind": "flip", "V": 2, "B": 2, "D": 4}), 0.05
-    loss = build("loss", name, temperature=0.5, tau_plus=tau_plus)
+    loss = make(f"loss/{name}", temperature=0.5, tau_plus=tau_plus)
     assert loss.diagnostics(z, None, None)["pairs/clamped"] > 0
     assert loss(z).isfinite()
-    assert build("loss", name).diagnostics(embeddings(16, 2), None, None)["pairs/clamped"] == 0
+    assert make(f"loss/{name}").diagnostics(embeddings(16, 2), None, None)["pairs/clamped"] == 0
 
 
 def test_constructors_work_without_arguments():
     z = embeddings(6, 2)
-    torch.testing.assert_close(NTXent()(z), build("loss", "nt_xent")(z))
-    torch.testing.assert_close(DebiasedPos()(z), build("loss", "debiased_pos")(z))
-    torch.testing.assert_close(NTXent(temperature=0.2)(z), build("loss", "nt_xent", temperature=0.2)(z))
+    torch.testing.assert_close(NTXent()(z), make("loss/nt_xent")(z))
+    torch.testing.assert_close(DebiasedPos()(z), make("loss/debiased_pos")(z))
+    torch.testing.assert_close(NTXent(temperature=0.2)(z), make("loss/nt_xent", temperature=0.2)(z))
 
 
 def test_a_wrong_shape_says_what_to_do():
@@ -197,16 +198,16 @@ def test_a_wrong_shape_says_what_to_do():
 def test_a_loss_without_its_classifier_says_what_to_call():
     h, label, bias = embeddings(6, 2), torch.arange(6), torch.arange(6)
     with pytest.raises(ConfigError, match="set_weight"):
-        build("loss", "large_margin_softmax")(h, label)
+        make("loss/large_margin_softmax")(h, label)
     with pytest.raises(ConfigError, match="prepare"):
-        build("regularizer", "lnl")(h, label, bias)
+        make("regularizer/lnl")(h, label, bias)
 
 
 def test_fairkl_needs_two_unordered_pairs_of_each_kind():
     h = embeddings(8, 1)
     label = torch.tensor([0, 0, 0, 1, 2, 3, 4, 5])  # (0, 1) aligned, (0, 2) and (1, 2) conflicting
     bias = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1])
-    regularizer = build("regularizer", "fairkl")
+    regularizer = make("regularizer/fairkl")
     assert regularizer(h, label, bias) == 0
     assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 1}
     label[3], bias[3] = 0, 1  # (2, 3) is the second aligned pair
@@ -223,15 +224,15 @@ def test_refusals_say_what_to_type():
         ("debiased_neg", {"aggregation": "sum"}),
     ):
         with pytest.raises(Exception, match="try ") as caught:
-            build("loss", name, **arguments)
+            make(f"loss/{name}", **arguments)
         assert isinstance(caught.value.__cause__, ConfigError)
     with pytest.raises(ConfigError, match="try "):
-        build("loss", "nt_xent")(embeddings(4, 1))
+        make("loss/nt_xent")(embeddings(4, 1))
     with pytest.raises(ConfigError, match="needs a label"):
-        build("loss", "nt_xent", drop_false_negatives=True)(embeddings(4, 2))
+        make("loss/nt_xent", drop_false_negatives=True)(embeddings(4, 2))
     with pytest.raises(ConfigError, match="loss_combination"):
-        build("loss", "nt_xent", aggregation="pos_grouping")(embeddings(4, 3))
+        make("loss/nt_xent", aggregation="pos_grouping")(embeddings(4, 3))
     with pytest.raises(ConfigError, match="semantics=paper"):
-        build("loss", "debiased_pos", aggregation="pos_grouping", semantics="released")(embeddings(4, 3))
+        make("loss/debiased_pos", aggregation="pos_grouping", semantics="released")(embeddings(4, 3))
     with pytest.raises(ConfigError, match="batch_size=5"):
-        build("loss", "debiased_pos", tau_plus=0.1).check_config(batch_size=4)
+        make("loss/debiased_pos", tau_plus=0.1).check_config(batch_size=4)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive.loss.base import Loss
-from contrastive.testing import build
+from contrastive.program.make import make
 from contrastive.training.objective import Objective
 from contrastive.types import Split
 
@@ -28,7 +28,7 @@ def objective(loss: Loss, *regularizers: Loss) -> Objective:
 
 
 def test_the_objective_is_the_sum_of_its_terms_on_the_inputs_they_declare():
-    loss, fairkl, ce = build("loss", "nt_xent"), build("regularizer", "fairkl"), build("regularizer", "cross_entropy")
+    loss, fairkl, ce = make("loss/nt_xent"), make("regularizer/fairkl"), make("regularizer/cross_entropy")
     both = objective(loss, fairkl, ce)
     h, z, label, bias = batch()
     logits = both.classifier(h)
@@ -37,43 +37,41 @@ def test_the_objective_is_the_sum_of_its_terms_on_the_inputs_they_declare():
 
 
 def test_a_classifier_exists_only_if_a_term_reads_logits():
-    assert objective(build("loss", "nt_xent")).classifier is None
-    assert objective(build("loss", "cross_entropy")).classifier.weight.shape == (CLASSES, F)
+    assert objective(make("loss/nt_xent")).classifier is None
+    assert objective(make("loss/cross_entropy")).classifier.weight.shape == (CLASSES, F)
 
 
 def test_terms_are_logged_by_name_and_sum_to_the_objective():
-    three = objective(build("loss", "nt_xent"), build("regularizer", "fairkl"), build("regularizer", "cross_entropy"))
+    three = objective(make("loss/nt_xent"), make("regularizer/fairkl"), make("regularizer/cross_entropy"))
     h, z, label, bias = batch()
     metrics = three.diagnostics(h, z, label, bias)
     terms = {key: value for key, value in metrics.items() if key.startswith("terms/")}
     assert set(terms) == {"terms/NTXent", "terms/FairKL", "terms/CrossEntropy"}
     torch.testing.assert_close(sum(terms.values()), three(h, z, label, bias).detach())
     assert {"pairs/fairkl_empty", "debiasing/false_negatives", "debiasing/gradient_on_false_negatives"} <= set(metrics)
-    alone = objective(build("loss", "debiased_neg")).diagnostics(h, z, label, bias)
+    alone = objective(make("loss/debiased_neg")).diagnostics(h, z, label, bias)
     assert "pairs/clamped" in alone
     assert not any(key.startswith("terms/") for key in alone)
 
 
 def test_diagnostics_leave_no_gradient_and_need_no_labels():
     h, z, _, _ = batch()
-    metrics = objective(build("loss", "debiased_neg")).diagnostics(h, z, torch.full((N,), -1), None)
+    metrics = objective(make("loss/debiased_neg")).diagnostics(h, z, torch.full((N,), -1), None)
     assert set(metrics) == {"pairs/clamped"}
-    labeled = objective(build("loss", "debiased_neg")).diagnostics(*batch())
+    labeled = objective(make("loss/debiased_neg")).diagnostics(*batch())
     assert not any(value.requires_grad for value in labeled.values())
 
 
 @pytest.mark.parametrize("regularizer", ["cross_entropy", "end"])
 def test_half_precision_is_widened(regularizer):
-    both = objective(build("loss", "nt_xent"), build("regularizer", regularizer))
+    both = objective(make("loss/nt_xent"), make(f"regularizer/{regularizer}"))
     value = both(*batch(torch.bfloat16))
     assert value.dtype == torch.float32
     assert value.isfinite()
 
 
 def test_parameters_of_terms_are_parameters_of_the_objective():
-    names = {
-        name for name, _ in objective(build("loss", "cross_entropy"), build("regularizer", "lnl")).named_parameters()
-    }
+    names = {name for name, _ in objective(make("loss/cross_entropy"), make("regularizer/lnl")).named_parameters()}
     assert names == {
         "classifier.weight",
         "classifier.bias",

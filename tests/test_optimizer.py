@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.testing import build
+from contrastive.program.make import make
 from contrastive.testing.inputs import u
 
 
@@ -21,7 +21,7 @@ def test_lars_goldens(golden, nesterov, adapted, variant):
     i, j = torch.meshgrid(torch.arange(4), torch.arange(3), indexing="ij")
     shape = (4, 3) if adapted else (12,)  # a tensor of one dimension is neither decayed nor scaled
     w = nn.Parameter(u(400 + i, 1 + j).reshape(shape))
-    optimizer = build("optimizer", "lars", lr=case["lr"], nesterov=nesterov)([w])
+    optimizer = make("optimizer/lars", lr=case["lr"], nesterov=nesterov)([w])
     for s in range(1, case["steps"] + 1):
         w.grad = u(400 + i, 1 + j + 10 * s).reshape(shape)
         optimizer.step()
@@ -34,7 +34,7 @@ def test_lars_goldens(golden, nesterov, adapted, variant):
 def test_lars_on_zero_gradients_and_weights():
     w = nn.Parameter(torch.zeros(3, 2))
     v = nn.Parameter(torch.ones(3, 2))
-    optimizer = build("optimizer", "lars", weight_decay=0.0)([w, v])
+    optimizer = make("optimizer/lars", weight_decay=0.0)([w, v])
     w.grad, v.grad = torch.ones(3, 2), torch.zeros(3, 2)
     optimizer.step()
     assert torch.equal(w.detach(), -torch.ones(3, 2))

@@ -22,8 +22,8 @@ from contrastive.distributed.process import (
 )
 from contrastive.errors import ConfigError
 from contrastive.program.build import build as build_experiment
+from contrastive.program.make import make
 from contrastive.seeding import generator
-from contrastive.testing import build
 from contrastive.training.features import extract
 from contrastive.training.objective import Objective
 from contrastive.types import Split
@@ -82,11 +82,11 @@ def gradients(group, name, norm):
     torch.manual_seed(0)
     data = batch()
     encoder, head = Tiny(norm).double(), nn.Linear(6, 5).double()
-    loss, others = build("loss", "nt_xent"), []
+    loss, others = make("loss/nt_xent"), []
     if group == "loss":
-        loss = build(group, name)
+        loss = make(f"{group}/{name}")
     else:
-        others = [build(group, name)]
+        others = [make(f"{group}/{name}")]
     objective = Objective(loss, others, train=data, n_classes=3, feature_dim=6, projection_dim=5).double()
     encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
     local = shard().of(N)
@@ -215,7 +215,7 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
 
 def features():
     torch.manual_seed(0)
-    encoder = build("encoder", "resnet18", width=2)
+    encoder = make("encoder/resnet18", width=2)
     return extract(encoder, batch(), lambda x: x / 255, torch.arange(N - 1)).h
 
 

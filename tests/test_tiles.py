@@ -6,7 +6,7 @@ import torch
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
-from contrastive.testing import build
+from contrastive.program.make import make
 from contrastive.testing.conformance import IN_TILES, in_tiles, inputs, prepared
 from contrastive.types import Shard
 from tests.test_conformance import TERMS
@@ -14,7 +14,7 @@ from tests.test_conformance import TERMS
 PER_ANCHOR = [
     name
     for group, name in TERMS
-    if group == "loss" and isinstance(build(group, name), SelfSupervisedLoss | SupervisedContrastiveLoss)
+    if group == "loss" and isinstance(make(f"{group}/{name}"), SelfSupervisedLoss | SupervisedContrastiveLoss)
 ]
 
 
@@ -41,7 +41,7 @@ def no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", PER_ANCHOR)
 @pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5])  # tiles are safe in float32 from 0.025 on
 def test_tiles_equal_the_matrix(name, temperature):
-    loss = build("loss", name, temperature=temperature)
+    loss = make(f"loss/{name}", temperature=temperature)
     tiled = in_tiles(loss)
     z, label, bias = inputs(11, 2)
     wide, narrow = (z, label, bias), (z.float(), label, bias)
@@ -66,7 +66,7 @@ def test_an_anchor_without_candidates_is_minus_infinity_with_zero_gradient():
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views):
     z, label, bias = inputs(12, views)
-    loss = prepared(build(group, name), label, bias)
+    loss = prepared(make(f"{group}/{name}"), label, bias)
     whole = value_and_gradient(loss, z, label, bias)
     for variant in (loss, in_tiles(loss)):
         free = z.clone().requires_grad_()
@@ -78,7 +78,7 @@ def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views)
 @pytest.mark.parametrize("name", PER_ANCHOR)
 def test_a_shard_is_the_mean_over_its_own_anchors(name):
     z, label, bias = inputs(12, 2)
-    loss = prepared(build("loss", name), label, bias)
+    loss = prepared(make(f"loss/{name}"), label, bias)
     pairs = loss.pairs(z, label, bias)
     per_anchor = loss.per_anchor(pairs[0] if isinstance(pairs, list) else pairs)
     torch.testing.assert_close(loss(z, label, bias, slice(4, 8)), per_anchor[8:16].mean())

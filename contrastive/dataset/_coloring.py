@@ -1,8 +1,8 @@
-"""Color bias: digits on backgrounds whose color mostly gives the class away (Biased-MNIST).
+"""Biased-MNIST: digits on backgrounds whose color correlates with the class.
 
-Construction of Bahng et al. 2020 (ReBias), as released: of the n images of a class, int(n · rho) get the class's own
-color; the other r are cut into chunks of ceil(r / 9) given to the nine other colors in random order, the last chunk
-short, so that some colors may get none.
+Construction of Bahng et al. 2020 (ReBias), as in the released code: of the n images of a class, int(n · rho) get the
+color of the class; the other r are cut into chunks of ceil(r / 9), one for each of the nine other colors in random
+order. The last chunk is short, so some colors may get no image.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from contrastive.dataset._gray import GrayImages
 from contrastive.dataset._splits import channel_stats, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
@@ -29,17 +30,26 @@ REBIAS = (
     (128, 0, 255),
     (128, 128, 128),
 )
-COLOURS = {"rebias": REBIAS, "authors": (*REBIAS[:9], (50, 255, 128))}  # authors: Barbano et al. replace the gray
-NAMES = ("red", "green", "blue", "yellow", "magenta", "cyan", "orange", "pink", "purple", "tenth")
-UNBIASED = 0.1  # rho at which every color is about as frequent: tests and validation
+PALETTES = {"rebias": REBIAS, "barbano": (*REBIAS[:9], (50, 255, 128))}  # Barbano et al. 2023 replace the gray
+COLOR_NAMES = ("red", "green", "blue", "yellow", "magenta", "cyan", "orange", "pink", "purple", "tenth")
+UNBIASED = 0.1  # rho at which every color is about equally frequent: test and validation
 
 
-@dataclass(frozen=True)
-class Bias:
-    """How strongly and with which colors: rho in [0, 1], a table of COLOURS, and the seed of the map."""
+@dataclass(frozen=True, kw_only=True)
+class ColorBias:
+    """Strength and colors of the bias.
+
+    Args:
+        rho: fraction in [0, 1] of the images of a class that have the color of the class.
+        palette: a key of PALETTES.
+        data_seed: of the assignment of colors to images, in [0, 2³¹).
+
+    Raises:
+        ConfigError: an argument out of range.
+    """
 
     rho: float
-    colors: str
+    palette: str
     data_seed: int
 
     def __post_init__(self) -> None:
@@ -49,61 +59,64 @@ class Bias:
             )
         if not 0 <= self.rho <= 1:
             raise ConfigError(
-                f"dataset.rho, the share of bias-aligned images, must lie in [0, 1], "
+                f"dataset.rho, the fraction of bias-aligned images, must lie in [0, 1], "
                 f"got {self.rho}: try dataset.rho=0.99"
             )
-        if self.colors not in COLOURS:
+        if self.palette not in PALETTES:
             raise ConfigError(
-                f"dataset.colors must be one of {', '.join(COLOURS)}, got {self.colors}: try dataset.colors=authors"
+                f"dataset.colors must be one of {', '.join(PALETTES)}, got {self.palette}: try dataset.colors=barbano"
             )
 
 
-def assign(label: Tensor, rho: float, rng: np.random.RandomState) -> Tensor:
-    """The color (N,) of each image of label (N,) 0..9, drawn from the stream as the released code draws it."""
+def assign_colors(label: Tensor, rho: float, rng: np.random.RandomState) -> Tensor:
+    """The color (N,) of each image of label (N,) in 0..9, with the random draws of the released code."""
     labels, color = label.numpy(), np.empty(len(label), dtype=np.int64)
     for c in range(10):
         members = np.flatnonzero(labels == c)
         rng.shuffle(members)
-        aligned = int(len(members) * rho)
-        color[members[:aligned]] = c
-        others = [(c + k) % 10 for k in range(1, 10)]
-        rng.shuffle(others)
-        rest = members[aligned:]
-        chunk = math.ceil(len(rest) / 9)
-        for k, other in enumerate(others):
-            color[rest[k * chunk : (k + 1) * chunk]] = other
-    rng.shuffle(np.arange(len(labels)))  # the released code shuffles the whole set here: it moves the stream on
+        n_aligned = int(len(members) * rho)
+        color[members[:n_aligned]] = c
+        other_colors = [(c + k) % 10 for k in range(1, 10)]
+        rng.shuffle(other_colors)
+        conflicting = members[n_aligned:]
+        chunk = math.ceil(len(conflicting) / 9)
+        for k, other in enumerate(other_colors):
+            color[conflicting[k * chunk : (k + 1) * chunk]] = other
+    rng.shuffle(np.arange(len(labels)))  # the released code shuffles the dataset here, which advances the generator
     return torch.from_numpy(color)
 
 
-def paint(digit: Tensor, color: Tensor, table: str) -> Tensor:
-    """White strokes (digit (N, H, W) bool) on a background of color (N,): uint8 (N, 3, H, W)."""
-    rgb = torch.tensor(COLOURS[table], dtype=torch.uint8)[color]
-    return torch.where(digit[:, None], torch.tensor(255, dtype=torch.uint8), rgb[:, :, None, None])
+def color_background(stroke: Tensor, color: Tensor, palette: str) -> Tensor:
+    """White strokes (mask (N, H, W) bool) on backgrounds of color (N,): uint8 (N, 3, H, W)."""
+    rgb = torch.tensor(PALETTES[palette], dtype=torch.uint8)[color]
+    return torch.where(stroke[:, None], torch.tensor(255, dtype=torch.uint8), rgb[:, :, None, None])
 
 
-def colored(
-    digit: Tensor, label: Tensor, test_digit: Tensor, test_label: Tensor, bias: Bias, *, hold_out: bool
-) -> Data:
-    """Colored splits: training at bias.rho, test at 0.1, validation the same digits recolored at 0.1.
+def colored_splits(train: GrayImages, test: GrayImages, *, bias: ColorBias, stroke: int, hold_out: bool) -> Data:
+    """Colored splits: training at bias.rho, test at 0.1, validation shows its training digits recolored at 0.1.
 
-    The maps of training and test come from one stream seeded with data_seed, as released; the validation colors from
-    another, and their sha256 is among the facts a run records.
+    Training and test colors come from one generator seeded with data_seed, as in the released code; validation colors
+    come from another. The sha256 of the training and test colors is among the facts that a run records.
+
+    Args:
+        stroke: lowest gray value that belongs to the digit.
     """
     rng = np.random.RandomState(bias.data_seed)
-    color, test_color = assign(label, bias.rho, rng), assign(test_label, UNBIASED, rng)
-    shown_color = assign(label, UNBIASED, np.random.RandomState(bias.data_seed + 2**31))
-    train = Split(paint(digit, color, bias.colors), label, color)
-    test = Split(paint(test_digit, test_color, bias.colors), test_label, test_color)
-    shown = Split(paint(digit, shown_color, bias.colors), label, shown_color)
+    color, test_color = assign_colors(train.label, bias.rho, rng), assign_colors(test.label, UNBIASED, rng)
+    val_color = assign_colors(train.label, UNBIASED, np.random.RandomState(bias.data_seed + 2**31))
+
+    def paint(gray: GrayImages, color: Tensor) -> Split:
+        return Split(color_background(gray.image >= stroke, color, bias.palette), gray.label, color)
+
+    colored = paint(train, color)
     digest = hashlib.sha256(color.numpy().tobytes() + test_color.numpy().tobytes()).hexdigest()
     return name_splits(
-        train,
-        test,
+        colored,
+        paint(test, test_color),
         classes=tuple("0123456789"),
         hold_out=hold_out,
-        stats=channel_stats(train.image),
-        biases=NAMES,
-        shown=shown,
+        stats=channel_stats(colored.image),
+        biases=COLOR_NAMES,
+        val_view=paint(train, val_color),
         facts={"bias_map_sha256": digest},
     )

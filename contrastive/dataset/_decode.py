@@ -1,104 +1,128 @@
-"""Images decoded once into a file that is mapped into memory: it may be larger, and all processes share it."""
+"""Decode images once into a file that is mapped into memory: it may exceed memory, and processes share it."""
 
-import fcntl
+import hashlib
 import json
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.atomic import write_text
+from contrastive.atomic import locked, write_text
+from contrastive.dataset._splits import ChannelStats, channel_stats
+
+Pixels = npt.NDArray[np.uint8]
 
 
-def decoded(paths: list[Path], size: int, kept: Path, title: str) -> tuple[Tensor, dict[int, str]]:
-    """The readable images among `paths` and {index into paths: what is wrong} of the others.
+class DecodedImages(NamedTuple):
+    """The readable images of a list of files, mapped from disk."""
+
+    image: Tensor  # (n, 3, size, size) uint8, read-only
+    faults: dict[int, str]  # index of each unreadable file in the list, and the reason
+    stats: ChannelStats  # mean and standard deviation of `image`, scaled to [0, 1]
+    digest: str  # sha256 of `image`
+
+
+def decode_to_memmap(paths: list[Path], size: int, cache_path: Path) -> DecodedImages:
+    """Decode the files, or map the result of an earlier call; one process decodes while others wait.
 
     Args:
-        kept: the file, named by what is in it; made here if there is none, by one process while others wait. The faults
-            lie beside it in a .json file.
-        title: of the progress bar.
-
-    Returns:
-        (n, 3, size, size) uint8, read-only; empty when nothing can be read.
+        size: side of the decoded images in pixels.
+        cache_path: file for the pixels, ending in .images and named by the content of the files; the faults, the
+            statistics and the digest are kept beside it in a .json file.
     """
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    told = kept.with_suffix(".json")
-    with kept.with_suffix(".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            _decode_all(paths, size, kept, told, title)
-    faults = {int(i): fault for i, fault in json.loads(told.read_text()).items()}
-    shape = (len(paths) - len(faults), 3, size, size)
-    if shape[0] == 0:
-        return torch.empty(shape, dtype=torch.uint8), faults
+    record_path = cache_path.with_suffix(".json")
+    with locked(cache_path.with_suffix(".lock")):
+        if not (cache_path.exists() and record_path.exists()):
+            faults = _decode_all(paths, size, cache_path)
+            record = {"faults": faults, **_pixel_facts(_map(cache_path, len(paths) - len(faults), size))}
+            write_text(record_path, json.dumps(record))  # last: marks the decoding as complete
+    record = json.loads(record_path.read_text())
+    faults = {int(i): fault for i, fault in record["faults"].items()}
+    image = _map(cache_path, len(paths) - len(faults), size)
+    mean, std = record["mean"], record["std"]
+    return DecodedImages(image, faults, stats=(tuple(mean), tuple(std)), digest=record["sha256"])
+
+
+def _map(cache_path: Path, n: int, size: int) -> Tensor:
+    shape = (n, 3, size, size)
+    if n == 0:
+        return torch.empty(shape, dtype=torch.uint8)  # an empty file cannot be mapped
     with warnings.catch_warnings(action="ignore"):  # torch has no read-only tensors: writing to this one would crash
-        return torch.from_numpy(np.memmap(kept, np.uint8, "r", shape=shape)), faults
+        return torch.from_numpy(np.memmap(cache_path, np.uint8, "r", shape=shape))
 
 
-def _decode_all(paths: list[Path], size: int, kept: Path, told: Path, title: str) -> None:
-    """Fill `kept`, in parallel, and close the gaps that unreadable images leave."""
-    part = kept.with_suffix(".part")
+def _pixel_facts(image: Tensor) -> dict[str, Any]:
+    mean, std = channel_stats(image) if len(image) else ((0.0,) * 3, (0.0,) * 3)
+    return {"mean": mean, "std": std, "sha256": hashlib.sha256(image.numpy().data).hexdigest()}
+
+
+def _decode_all(paths: list[Path], size: int, cache_path: Path) -> dict[int, str]:
+    """Fill `cache_path` in parallel, close the gaps of unreadable images and return their faults."""
+    part = cache_path.with_suffix(".part")  # one name, unlike atomic's: a killed process leaves gigabytes to reuse
     array = np.memmap(part, np.uint8, "w+", shape=(len(paths), 3, size, size))
+
+    def decode_into(place: int) -> str | None:
+        pixels = decode(paths[place], size)
+        if isinstance(pixels, str):
+            return pixels
+        array[place] = pixels
+        return None
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(
-            tqdm(
-                pool.map(partial(_decode_into, array, size), enumerate(paths), chunksize=64),
-                total=len(paths),
-                desc=f"decoding {title}",
-                unit="image",
-                mininterval=1,
-            )
-        )
-    good = [i for i, fault in enumerate(found) if fault is None]
-    for place, i in enumerate(good):
+        results = pool.map(decode_into, range(len(paths)))
+        results = tqdm(results, total=len(paths), desc="decoding", unit="image", mininterval=1)
+        faults = {i: fault for i, fault in enumerate(results) if fault is not None}
+    readable = [i for i in range(len(paths)) if i not in faults]
+    for place, i in enumerate(readable):
         if place != i:
             array[place] = array[i]
     array.flush()
-    os.truncate(part, len(good) * 3 * size * size)
-    write_text(told, json.dumps({i: fault for i, fault in enumerate(found) if fault is not None}))
-    part.replace(kept)
+    os.truncate(part, len(readable) * 3 * size * size)
+    part.replace(cache_path)
+    return faults
 
 
-def _decode_into(array: np.ndarray, size: int, job: tuple[int, Path]) -> str | None:
-    """Decode one image into its place; what is wrong with it, if anything."""
-    place, path = job
-    picture = _decode(path, size)
-    if isinstance(picture, str):
-        return picture
-    array[place] = picture
-    return None
+def decode(path: Path, size: int) -> Pixels | str:
+    """Pixels (3, size, size) of one image, or the reason why the file cannot be read.
 
-
-def _decode(path: Path, size: int) -> np.ndarray | str:
-    """(3, size, size) uint8, or what is wrong with the file."""
+    The image becomes RGB, transparency is put on black, the shorter side is resized to `size`, the center cropped.
+    """
     try:
         with Image.open(path) as opened:
             if opened.mode in ("I", "F"):
                 return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
-            picture: Image.Image = opened
-            if opened.mode.startswith("I;16"):  # PIL would clip these to white
-                picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
-            elif "A" in opened.getbands() or "transparency" in opened.info:
-                picture = opened.convert("RGBA")
-            if picture.mode == "RGBA":
-                black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
-                picture = Image.alpha_composite(black, picture)
-            picture = picture.convert("RGB")
+            picture = _to_rgb(opened)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return str(error) or type(error).__name__
-    if picture.size != (size, size):
-        width, height = picture.size
-        scale = size / min(width, height)
-        picture = picture.resize(
-            (max(size, round(width * scale)), max(size, round(height * scale))), Image.Resampling.BILINEAR
-        )
-        left, top = (picture.width - size) // 2, (picture.height - size) // 2
-        picture = picture.crop((left, top, left + size, top + size))
-    return np.asarray(picture).transpose(2, 0, 1)
+    return np.asarray(_resize_and_crop(picture, size)).transpose(2, 0, 1)
+
+
+def _to_rgb(opened: Image.Image) -> Image.Image:
+    picture = opened
+    if opened.mode.startswith("I;16"):  # PIL would clip these to white
+        picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
+    elif "A" in opened.getbands() or "transparency" in opened.info:
+        picture = opened.convert("RGBA")
+    if picture.mode == "RGBA":
+        black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
+        picture = Image.alpha_composite(black, picture)
+    return picture.convert("RGB")
+
+
+def _resize_and_crop(picture: Image.Image, size: int) -> Image.Image:
+    width, height = picture.size
+    if (width, height) == (size, size):
+        return picture
+    scale = size / min(width, height)
+    width, height = max(size, round(width * scale)), max(size, round(height * scale))
+    picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+    left, top = (width - size) // 2, (height - size) // 2
+    return picture.crop((left, top, left + size, top + size))

@@ -1,4 +1,4 @@
-"""Datasets that torchvision knows how to download, and what to say when it cannot."""
+"""Datasets that torchvision can download, and the error message when a download fails."""
 
 from pathlib import Path
 from typing import Any
@@ -7,17 +7,18 @@ from urllib.error import URLError
 from contrastive.errors import ConfigError
 
 
-def fetch(dataset: Any, file: str, root: str, **choice: Any) -> Any:
-    """`dataset(root, download=True, **choice)` of a torchvision class.
+def fetch(dataset: Any, file: str, root: str, **selection: Any) -> Any:
+    """`dataset(root, download=True, **selection)` of a torchvision class.
 
     Args:
-        file: what to put under root by hand.
+        file: to put into root by hand when the download fails.
+        selection: the constructor's arguments that select a split.
 
     Raises:
-        ConfigError: the data is not there and cannot be downloaded.
+        ConfigError: the data is missing and cannot be downloaded.
     """
     try:
-        return dataset(root, download=True, **choice)
+        return dataset(root, download=True, **selection)
     except (URLError, OSError, RuntimeError) as error:
         reason = getattr(error, "reason", error)
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""From a training and a test split to named splits: what every dataset file ends with."""
+"""Named splits from a training and a test split, and the facts every dataset states about them."""
 
 import hashlib
 
@@ -9,34 +9,41 @@ from contrastive.errors import ConfigError
 from contrastive.seeding import generator
 from contrastive.types import Data, Split
 
-HOLD_OUT = 0.1
+VAL_FRACTION = 0.1
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed
+CHUNK = 10_000  # images per step of a pass over a split that may be larger than memory
+
+ChannelStats = tuple[tuple[float, float, float], tuple[float, float, float]]  # mean and standard deviation
 
 
-def stratified(label: Tensor, share: float, *key: object) -> tuple[Tensor, Tensor]:
-    """Indices (rest, held out) of the labeled entries, stratified by class; fixed by the key. Sorted, int64."""
+def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Tensor]:
+    """Split the labeled entries per class; the key fixes the draw.
+
+    Returns:
+        indices of the rest and of the `fraction` that is held out (at least one entry of each class), sorted int64.
+    """
     rng = generator("cpu", *key)
-    held = []
-    for c in label[label >= 0].unique().tolist():
+    drawn = []
+    for c in torch.unique(label[label >= 0]).tolist():
         members = (label == c).nonzero().squeeze(1)
-        held.append(members[torch.randperm(len(members), generator=rng)[: max(1, round(share * len(members)))]])
-    chosen = torch.zeros(len(label), dtype=torch.bool)
-    chosen[torch.cat(held)] = True
-    return ((label >= 0) & ~chosen).nonzero().squeeze(1), chosen.nonzero().squeeze(1)
+        drawn.append(members[torch.randperm(len(members), generator=rng)[: max(1, round(fraction * len(members)))]])
+    held_out = torch.zeros(len(label), dtype=torch.bool)
+    held_out[torch.cat(drawn)] = True
+    return ((label >= 0) & ~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
 
 
-def channel_stats(image: Tensor) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+def channel_stats(image: Tensor) -> ChannelStats:
     """Mean and standard deviation per channel of uint8 (N, 3, H, W), scaled to [0, 1], from exact histograms."""
     level = torch.arange(256, dtype=torch.float64) / 255
     mean, std = [], []
     for channel in range(3):
         count = torch.zeros(256, dtype=torch.int64)
-        for some in image.split(10_000):  # the images may be more than memory holds
-            count += torch.bincount(some[:, channel].flatten(), minlength=256)
-        share = count / count.sum(dtype=torch.float64)
-        mu = (share * level).sum()
+        for chunk in torch.split(image, CHUNK):
+            count += torch.bincount(chunk[:, channel].flatten(), minlength=256)
+        density = count / count.sum(dtype=torch.float64)
+        mu = (density * level).sum()
         mean.append(mu.item())
-        std.append((share * (level - mu) ** 2).sum().sqrt().item())
+        std.append((density * (level - mu) ** 2).sum().sqrt().item())
     return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
 
 
@@ -46,21 +53,25 @@ def name_splits(
     *,
     classes: tuple[str, ...],
     hold_out: bool,
-    stats: tuple[tuple[float, float, float], tuple[float, float, float]],
+    stats: ChannelStats,
     biases: tuple[str, ...] = (),
-    shown: Split | None = None,
+    val_view: Split | None = None,
     facts: dict[str, str] | None = None,
+    digest: str | None = None,
 ) -> Data:
     """Data whose probe_val is a fixed stratified tenth of the labeled training images.
 
+    Reads no pixel unless hold_out or val_view copies a part of the images.
+
     Args:
         hold_out: leave that tenth out of `pretrain`.
-        shown: the training images as validation is to see them (recolored); None = as they are.
+        val_view: the training images as validation shows them (recolored); None = unchanged.
+        digest: identifies the splits, see `fingerprint`; None = computed when it is needed.
 
     Raises:
-        ConfigError: a class has fewer than two labeled training images, or one split is empty.
+        ConfigError: a class has fewer than two labeled training images, or the test split is empty.
     """
-    if not len(test) > 0:
+    if len(test) == 0:
         raise ConfigError("the test split is empty: add images under test/")
     count = torch.bincount(train.label[train.label >= 0], minlength=len(classes))
     if (count < 2).any():
@@ -69,17 +80,33 @@ def name_splits(
             f"class {poor} has fewer than two labeled training images, too few to hold one out for "
             "validation: add images to it or remove the class"
         )
-    rest, held = stratified(train.label, HOLD_OUT, SPLIT_SEED, "probe_val")
-    val = (shown or train)[held]
+    probe_train, val = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "probe_val")
+    val_split = None
+    if hold_out or val_view is not None:
+        val_split = (train if val_view is None else val_view)[val]
     if hold_out:
-        kept = torch.ones(len(train), dtype=torch.bool)
-        kept[held] = False
-        train, rest = train[kept], torch.cumsum(kept, 0)[rest] - 1
-    return Data(train, rest, val, test, classes, *stats, biases, facts or {})
+        keep = torch.ones(len(train), dtype=torch.bool)
+        keep[val] = False
+        train, probe_train = train[keep], torch.cumsum(keep, 0)[probe_train] - 1
+    return Data(
+        pretrain=train,
+        probe_train=probe_train,
+        probe_val_index=val if val_split is None else None,
+        probe_val_split=val_split,
+        test=test,
+        classes=classes,
+        mean=stats[0],
+        std=stats[1],
+        biases=biases,
+        facts=facts or {},
+        digest=digest,
+    )
 
 
 def fingerprint(data: Data) -> str:
-    """sha256 over the images, labels and biases of the training and test split."""
+    """The digest that the dataset supplied, or sha256 over images, labels and biases of the training and test split."""
+    if data.digest is not None:
+        return data.digest
     digest = hashlib.sha256()
     for split in (data.pretrain, data.test):
         for value in (split.image, split.label, split.bias):

@@ -1,24 +1,26 @@
 """The embedded digits on colored backgrounds: biased data with nothing to download."""
 
-from contrastive.dataset._coloring import Bias, colored
+from contrastive.dataset._coloring import ColorBias, colored_splits
 from contrastive.dataset._sklearn import load_digits
-from contrastive.dataset._splits import stratified
 from contrastive.types import Data
 
-TEST_SHARE = 0.2
-STROKE = 128  # at least this gray is the digit: the 8 × 8 originals are blurred, so 0 alone would leave no background
+STROKE = 128  # lowest gray value of a stroke: the 8 × 8 originals are blurred, so 1 would leave no background
 
 
-def biased_digits(*, size: int, rho: float, colors: str, data_seed: int, hold_out: bool) -> Data:
-    """scikit-learn's digits colored as Biased-MNIST; arguments and splits as there, the images as in `digits`.
+def biased_digits(
+    *, size: int = 12, rho: float = 0.99, colors: str = "barbano", data_seed: int = 0, hold_out: bool = False
+) -> Data:
+    """scikit-learn's digits colored as Biased-MNIST.
 
-    With 1,438 training images rho = 0.99 leaves one or two conflicting images per class.
+    With 1,438 training images rho = 0.99 leaves two bias-conflicting images per class, 20 in all.
+
+    Args:
+        size: side in pixels, at least 8.
+        rho, colors, data_seed, hold_out: as in `biased_mnist`.
 
     Raises:
         ConfigError: an argument out of range, or scikit-learn is not installed.
     """
-    bias = Bias(rho, colors, data_seed)
-    image, label = load_digits(size)
-    train, test = stratified(label, TEST_SHARE, 0, "digits test")
-    digit = image >= STROKE
-    return colored(digit[train], label[train], digit[test], label[test], bias, hold_out=hold_out)
+    bias = ColorBias(rho=rho, palette=colors, data_seed=data_seed)
+    train, test = load_digits(size)
+    return colored_splits(train, test, bias=bias, stroke=STROKE, hold_out=hold_out)

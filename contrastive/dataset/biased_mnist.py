@@ -1,30 +1,30 @@
 """Biased-MNIST."""
 
-from torchvision.datasets import MNIST
-
-from contrastive.dataset._coloring import Bias, colored
-from contrastive.dataset._download import fetch
+from contrastive.dataset._coloring import ColorBias, colored_splits
+from contrastive.dataset._mnist import load_mnist
 from contrastive.types import Data
 
-FILES = "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"
+STROKE = 1  # lowest gray value of a stroke
 
 
-def biased_mnist(*, root: str, rho: float, colors: str, data_seed: int, hold_out: bool) -> Data:
+def biased_mnist(
+    *, root: str = "data", rho: float = 0.99, colors: str = "barbano", data_seed: int = 0, hold_out: bool = False
+) -> Data:
     """MNIST on colored backgrounds (Bahng et al. 2020, §4.2), 28 × 28 pixels; bias labels are the ten colors.
 
-    A pixel that is not 0 is white, a pixel that is 0 has the background's color.
+    A pixel that is not 0 becomes white, a pixel that is 0 the background's color.
 
     Args:
-        root: where MNIST lies, or is downloaded to.
-        rho: share of each class on its own color in training (0.999, 0.997, 0.995, 0.99 in the papers); the test set
-            has 0.1 and the validation digits are recolored at 0.1.
-        colors: `authors` (Barbano et al. 2023) or `rebias` (gray as the tenth color).
-        data_seed: with rho it alone fixes the map from images to colors.
+        root: folder that holds MNIST; downloaded into it when missing.
+        rho: fraction in [0, 1] of the training images of a class that have the color of the class (0.999, 0.997,
+            0.995, 0.99 in the papers); the test images have 0.1, and validation shows its digits recolored at 0.1.
+        colors: `barbano` (Barbano et al. 2023) or `rebias` (Bahng et al. 2020: gray as the tenth color).
+        data_seed: fixes, together with rho, the color of each image.
         hold_out: leave the validation tenth out of `pretrain`.
 
     Raises:
-        ConfigError: an argument out of range, or MNIST is not there and cannot be downloaded.
+        ConfigError: an argument out of range, or MNIST is missing and cannot be downloaded.
     """
-    bias = Bias(rho, colors, data_seed)
-    train, test = (fetch(MNIST, FILES, root, train=train) for train in (True, False))
-    return colored(train.data != 0, train.targets, test.data != 0, test.targets, bias, hold_out=hold_out)
+    bias = ColorBias(rho=rho, palette=colors, data_seed=data_seed)
+    train, test = load_mnist(root)
+    return colored_splits(train, test, bias=bias, stroke=STROKE, hold_out=hold_out)

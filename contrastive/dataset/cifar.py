@@ -12,7 +12,7 @@ CIFAR10_STATS = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 CIFAR100_STATS = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 
 
-def cifar10(*, root: str, hold_out: bool) -> Data:
+def cifar10(*, root: str = "data", hold_out: bool = False) -> Data:
     """50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009).
 
     Args:
@@ -22,10 +22,11 @@ def cifar10(*, root: str, hold_out: bool) -> Data:
     Raises:
         ConfigError: the data is missing and cannot be downloaded.
     """
-    return _load(datasets.CIFAR10, "cifar-10-python.tar.gz", root, CIFAR10_STATS, hold_out=hold_out)
+    train, test, classes = _load(datasets.CIFAR10, "cifar-10-python.tar.gz", root)
+    return name_splits(train, test, classes=classes, hold_out=hold_out, stats=CIFAR10_STATS)
 
 
-def cifar100(*, root: str, hold_out: bool) -> Data:
+def cifar100(*, root: str = "data", hold_out: bool = False) -> Data:
     """50,000 training and 10,000 test images of 32 × 32 pixels in 100 classes (Krizhevsky 2009).
 
     Args:
@@ -35,20 +36,14 @@ def cifar100(*, root: str, hold_out: bool) -> Data:
     Raises:
         ConfigError: the data is missing and cannot be downloaded.
     """
-    return _load(datasets.CIFAR100, "cifar-100-python.tar.gz", root, CIFAR100_STATS, hold_out=hold_out)
+    train, test, classes = _load(datasets.CIFAR100, "cifar-100-python.tar.gz", root)
+    return name_splits(train, test, classes=classes, hold_out=hold_out, stats=CIFAR100_STATS)
 
 
-def _load(
-    dataset: type[datasets.CIFAR10],
-    archive: str,
-    root: str,
-    stats: tuple[tuple[float, float, float], tuple[float, float, float]],
-    *,
-    hold_out: bool,
-) -> Data:
+def _load(dataset: type[datasets.CIFAR10], archive: str, root: str) -> tuple[Split, Split, tuple[str, ...]]:
     parts = [fetch(dataset, archive, root, train=train) for train in (True, False)]
     train, test = (
         Split(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(part.targets))
         for part in parts
     )
-    return name_splits(train, test, classes=tuple(parts[0].classes), hold_out=hold_out, stats=stats)
+    return train, test, tuple(parts[0].classes)

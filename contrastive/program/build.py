@@ -19,6 +19,7 @@ from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
+from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
@@ -61,6 +62,7 @@ def build(settings: Settings) -> Experiment:
     for term in (loss, *regularizers):
         term.check_config(batch_size=settings.batch_size)
     encoder = instantiate_node(settings.encoder)
+    check_encoder_output(encoder, image_size(settings.dataset))
     head = instantiate_node(settings.head, in_dim=encoder.dim)
     check_optimizer(settings.optimizer)
 
@@ -206,4 +208,4 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
         free = torch.cuda.mem_get_info(device)[0]
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return sum(split.image.nbytes for split in (data.pretrain, data.probe_val, data.test)) <= free / 2
+    return data.nbytes <= free / 2

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from contrastive.errors import ConfigError
-from contrastive.program.make import CONFIGS
+from contrastive.program.configs import CONFIGS, options
 
 SEE_ALL = "try python train.py --cfg job"
 
@@ -96,8 +96,8 @@ def _unknown_option(text: str) -> str | None:
     choice = re.search(r"Could not (?:find|load) '([^/']+)/([^']+)'", text)
     if choice is None:
         return None
-    options = sorted(path.stem for path in (CONFIGS / choice[1]).glob("*.yaml"))
-    known = f", known are {', '.join(options)}" if options else ""
+    names = options(choice[1])
+    known = f", known are {', '.join(names)}" if names else ""
     return f"there is no {choice[1]}={choice[2]}{known}: try python train.py --help"
 
 

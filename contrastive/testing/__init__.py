@@ -1,8 +1,8 @@
-"""Checks for losses: `check_loss`, and golden values with `python -m contrastive.testing FILE.json`."""
+"""Checks of your own losses and encoders, and golden values (`python -m contrastive.testing FILE.json`)."""
 
-from contrastive.program.make import build
 from contrastive.testing.conformance import check_loss
+from contrastive.testing.encoder import check_encoder
 from contrastive.testing.golden import check, run_case
 from contrastive.testing.inputs import raw_inputs
 
-__all__ = ["build", "check", "check_loss", "raw_inputs", "run_case"]
+__all__ = ["check", "check_encoder", "check_loss", "raw_inputs", "run_case"]

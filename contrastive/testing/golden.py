@@ -14,7 +14,7 @@ from contrastive.evaluator.alignment_uniformity import alignment, uniformity
 from contrastive.loss.base import Loss
 from contrastive.loss.bias_balanced import BiasBalanced
 from contrastive.loss.large_margin_softmax import LargeMarginSoftmax
-from contrastive.program.make import build
+from contrastive.program.make import make
 from contrastive.regularizer.fairkl import gaussian_kl, masks
 from contrastive.regularizer.lnl import negative_entropy
 from contrastive.testing.inputs import integers, raw_inputs, u
@@ -25,7 +25,7 @@ Evaluate = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]  # inputs (B
 
 def built(group: str, name: str, **arguments: Any) -> Loss:
     """configs/<group>/<name>.yaml with these arguments."""
-    return cast(Loss, build(group, name, **arguments))
+    return cast(Loss, make(f"{group}/{name}", **arguments))
 
 
 def loss(name: str, *, group: str = "loss", **fixed: Any) -> Callable[[Case], Evaluate]:
@@ -58,7 +58,7 @@ def bias_balanced(case: Case) -> Evaluate:
     """With the prior of the golden, n[b][y] = 1 + ((3b + 5y) mod 7)."""
     b, y = torch.meshgrid(torch.arange(4), torch.arange(case["inputs"]["C"]), indexing="ij")
     count = (1 + (3 * b + 5 * y) % 7).double()
-    term: BiasBalanced = build("loss", "bias_balanced")
+    term: BiasBalanced = make("loss/bias_balanced")
     term.set_prior(count / count.sum(1, keepdim=True))
     return term
 
@@ -67,7 +67,7 @@ def large_margin(case: Case) -> Evaluate:
     """With the classifier of the golden, W[c][k] = u(300 + c, k + 1), on unit features."""
     classes = int(integers(case["inputs"]["labels"], case["inputs"]["B"]).max()) + 1  # type: ignore[union-attr]
     c, k = torch.meshgrid(torch.arange(classes), torch.arange(case["inputs"]["D"]), indexing="ij")
-    term: LargeMarginSoftmax = build("loss", "large_margin_softmax", **case["params"])
+    term: LargeMarginSoftmax = make("loss/large_margin_softmax", **case["params"])
     term.set_weight(u(300 + c, k + 1))
     return lambda z, label, bias: term(F.normalize(z, dim=-1), label, bias)
 

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 from torchvision import transforms
 from training import Views, pictures
 
+from contrastive.program.make import make
 from contrastive.seeding import generator
-from contrastive.testing import build
 
 N, SECONDS = 512, 4.0
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -23,7 +23,7 @@ def images() -> torch.Tensor:
 
 
 def ours(compiled: bool) -> None:
-    augmentation, x, rng = build("augmentation", "simclr"), images(), generator(DEVICE, 0)
+    augmentation, x, rng = make("augmentation/simclr"), images(), generator(DEVICE, 0)
     apply = torch.compile(augmentation.apply, dynamic=False) if compiled else augmentation.apply
     for _ in range(3):
         apply(x, augmentation.draw(N, 32, 32, rng))
@@ -67,7 +67,7 @@ def pil() -> None:
 
 def exactness() -> None:
     """The largest difference from torchvision's functionals on the same images with the same parameters."""
-    augmentation, x = build("augmentation", "simclr"), images().cpu()
+    augmentation, x = make("augmentation/simclr"), images().cpu()
     parameters = augmentation.draw(N, 32, 32, generator("cpu", 0))
     views = augmentation.apply(x, parameters)
     names = ("brightness", "contrast", "saturation", "hue")

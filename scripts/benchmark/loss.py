@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from measure import Clock, peak_mib, report
 
-from contrastive.testing import build
+from contrastive import make
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -14,7 +14,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def main(who: str, anchors: int) -> None:
     z = torch.randn(anchors // 2, 2, 128, generator=torch.Generator().manual_seed(0)).to(DEVICE).requires_grad_()
     if who == "ours":
-        ours = build("loss", "nt_xent", temperature=0.5)
+        ours = make("loss/nt_xent", temperature=0.5)
         loss: Callable[[], torch.Tensor] = lambda: ours(z)  # noqa: E731
     else:
         from lightly.loss import NTXentLoss

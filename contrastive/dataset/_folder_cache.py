@@ -1,0 +1,82 @@
+"""The images of a folder, decoded once; while no file changes, a later start reads and decodes none of them.
+
+Three kinds of files lie in the cache. A manifest, named by the sha256 of the folder's listing (path, size and
+modification time of every file), holds the sha256 of the contents. The pixels, and a record of their statistics, are
+named by that content hash: files that were only touched or moved are hashed again but not decoded again.
+"""
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from contrastive.atomic import locked, write_text
+from contrastive.dataset._decode import DecodedImages, decode_to_memmap
+
+FORMAT = 2  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
+SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}
+
+
+class ImageFile(NamedTuple):
+    """One line of a folder's listing."""
+
+    path: str  # below the folder
+    label: int
+    size: int  # bytes
+    mtime_ns: int
+
+
+def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
+    """Every image file below folder/<class>, by class and path; reads metadata only."""
+    files, start = [], len(f"{folder}{os.sep}")
+    for label, name in enumerate(classes):
+        tree = os.walk(folder / name)
+        paths = [os.path.join(top, file) for top, _, names in tree for file in names]
+        paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
+        for path in sorted(paths, key=lambda path: path.split(os.sep)):
+            stat = os.stat(path)
+            files.append(ImageFile(path[start:], label, stat.st_size, stat.st_mtime_ns))
+    return files
+
+
+def load_images(
+    folder: Path, files: list[ImageFile], *, classes: tuple[str, ...], size: int, cache: Path
+) -> DecodedImages:
+    """The decoded files, in order.
+
+    Args:
+        files: the listing of `folder`, see `list_images`.
+        size: side of the decoded images in pixels.
+        cache: folder of the manifests and of the decoded images.
+    """
+    settings = repr((FORMAT, size, classes))
+    listing = hashlib.sha256(f"{settings}{folder.resolve()}".encode(errors="surrogateescape"))
+    for file in files:
+        listing.update(os.fsencode(f"{file.path}\0{file.size}\0{file.mtime_ns}\n"))
+    manifest = cache / f"image_folder-{listing.hexdigest()[:32]}.manifest.json"
+    with locked(manifest.with_suffix(".lock")):  # one process hashes while others wait
+        if not manifest.exists():
+            content = hash_contents(folder, files, settings)
+            write_text(manifest, json.dumps({"folder": str(folder), "files": len(files), "content": content}))
+    content = json.loads(manifest.read_text())["content"]
+    paths = [folder / file.path for file in files]
+    return decode_to_memmap(paths, size, cache / f"image_folder-{content[:32]}.images")
+
+
+def hash_contents(folder: Path, files: list[ImageFile], settings: str) -> str:
+    """sha256 of the settings and of the path and content of every file; reads all of them, in parallel."""
+    digest = hashlib.sha256(settings.encode())
+
+    def hash_file(file: ImageFile) -> bytes:
+        with (folder / file.path).open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        contents = tqdm(pool.map(hash_file, files), total=len(files), desc="hashing", unit="file", mininterval=1)
+        for file, content in zip(files, contents, strict=True):
+            digest.update(os.fsencode(file.path) + content)
+    return digest.hexdigest()

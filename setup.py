@@ -1,0 +1,9 @@
+"""Packages of the wheel; everything else is in pyproject.toml, which cannot add a folder to the packages it finds."""
+
+from setuptools import find_packages, setup
+
+setup(
+    packages=[*find_packages(include=["contrastive*"]), "contrastive.configs"],
+    package_dir={"contrastive.configs": "configs"},  # configs/ at the root of a checkout, inside the package in a wheel
+    package_data={"contrastive": ["py.typed"], "contrastive.configs": ["**/*.yaml"]},
+)

@@ -1,0 +1,51 @@
+"""Atomic writes and locks."""
+
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from contrastive.atomic import atomic, locked, write_text
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "old")
+
+    def write_half() -> None:
+        with atomic(path) as part:
+            part.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_half()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_write_makes_its_folder_and_replaces_the_file(tmp_path):
+    path = tmp_path / "new/file"
+    for text in ("first", "second"):
+        write_text(path, text)
+        assert path.read_text() == text
+    assert os.listdir(tmp_path / "new") == ["file"]
+
+
+def _append_under_lock(folder: Path) -> None:
+    with locked(folder / "lock"):
+        before = (folder / "log").read_text()
+        time.sleep(0.05)
+        (folder / "log").write_text(before + "x")
+
+
+def test_a_lock_admits_one_process_at_a_time(tmp_path):
+    (tmp_path / "log").write_text("")
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_append_under_lock, args=(tmp_path,)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert (tmp_path / "log").read_text() == "xxxx"

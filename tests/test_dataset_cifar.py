@@ -1,0 +1,50 @@
+"""CIFAR-10 and CIFAR-100 in their genuine formats."""
+
+import pickle
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+
+from contrastive.dataset.cifar import cifar10, cifar100
+from contrastive.errors import ConfigError
+
+
+def test_cifar10_reads_the_genuine_format(tmp_path, monkeypatch):
+    base = tmp_path / "cifar-10-batches-py"
+    base.mkdir()
+    rng = np.random.default_rng(0)
+    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+        batch = {"data": rng.integers(0, 256, (20, 3072), dtype=np.uint8), "labels": [i % 10 for i in range(20)]}
+        (base / name).write_bytes(pickle.dumps(batch))
+    names = [f"class{i}" for i in range(10)]
+    (base / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
+    data = cifar10(root=str(tmp_path))
+    assert data.pretrain.image.shape == (100, 3, 32, 32)
+    assert data.classes == tuple(names)
+    raw = pickle.loads((base / "data_batch_1").read_bytes())["data"][0]
+    assert np.array_equal(data.pretrain.image[0].numpy().reshape(-1), raw)
+
+
+def test_cifar100_reads_the_genuine_format(tmp_path, monkeypatch):
+    base = tmp_path / "cifar-100-python"
+    base.mkdir()
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 200), ("test", 100)):
+        batch = {"data": rng.integers(0, 256, (n, 3072), dtype=np.uint8), "fine_labels": [i % 100 for i in range(n)]}
+        (base / name).write_bytes(pickle.dumps(batch))
+    (base / "meta").write_bytes(pickle.dumps({"fine_label_names": [f"class{i}" for i in range(100)]}))
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
+    data = cifar100(root=str(tmp_path))
+    assert len(data.pretrain) == 200
+    assert len(data.classes) == 100
+
+
+def test_a_failed_download_says_which_file_goes_where(tmp_path, monkeypatch):
+    def blocked(*_: object, **__: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", blocked)
+    with pytest.raises(ConfigError, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
+        cifar10(root=str(tmp_path))

@@ -1,0 +1,92 @@
+"""Decoding of single images, and the file they are mapped from."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.dataset._decode import decode, decode_to_memmap
+
+
+def save(array: np.ndarray, path, **options):
+    Image.fromarray(array).save(path, **options)
+    return path
+
+
+def test_an_image_of_the_right_size_keeps_its_pixels(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 12, 3), dtype=np.uint8)
+    assert np.array_equal(decode(save(pixels, tmp_path / "rgb.png"), 12), pixels.transpose(2, 0, 1))
+
+
+def test_gray_is_repeated_over_three_channels(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 12), dtype=np.uint8)
+    assert np.array_equal(decode(save(pixels, tmp_path / "gray.png"), 12), np.stack([pixels] * 3))
+
+
+def test_transparency_is_put_on_black(tmp_path):
+    pixels = np.full((12, 12, 4), 200, dtype=np.uint8)
+    pixels[:, :6, 3] = 0
+    pixels[:, 6:, 3] = 255
+    decoded = decode(save(pixels, tmp_path / "rgba.png"), 12)
+    assert (decoded[:, :, :6] == 0).all()
+    assert (decoded[:, :, 6:] == 200).all()
+
+
+def test_the_shorter_side_is_resized_and_the_center_cropped(tmp_path):
+    pixels = np.zeros((6, 18), dtype=np.uint8)
+    pixels[:, 6:12] = 255  # the center third
+    decoded = decode(save(pixels, tmp_path / "wide.png"), 12)
+    assert decoded.shape == (3, 12, 12)
+    assert (decoded[:, :, 2:10] == 255).all()
+
+
+def test_sixteen_bit_images_keep_their_gray_levels(tmp_path):
+    ramp = np.linspace(0, 65535, 144, dtype=np.uint16).reshape(12, 12)
+    decoded = decode(save(ramp, tmp_path / "deep.png"), 12)
+    assert np.abs(decoded[0].astype(int) - ramp // 257).max() <= 1
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG not really"])
+def test_an_unreadable_file_gives_a_reason(tmp_path, content):
+    path = tmp_path / "broken.png"
+    path.write_bytes(content)
+    assert "cannot identify image file" in decode(path, 12)
+
+
+def test_float_images_are_refused(tmp_path):
+    assert "save it with 8 or 16 bits" in decode(save(np.zeros((4, 4), np.float32), tmp_path / "f.tif"), 4)
+
+
+def test_unreadable_files_leave_no_gap(tmp_path):
+    paths = []
+    for i in range(6):
+        paths.append(save(np.full((4, 4, 3), i, dtype=np.uint8), tmp_path / f"{i}.png"))
+    paths[2].write_bytes(b"no image")
+    for _ in range(2):  # decoded, then mapped
+        decoded = decode_to_memmap(paths, 4, tmp_path / "cache/pixels.images")
+        assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 5]
+        assert list(decoded.faults) == [2]
+        assert decoded.stats[0] == pytest.approx((2.6 / 255,) * 3)
+        assert decoded.stats[1] == pytest.approx((decoded.image.double().std(correction=0).item() / 255,) * 3)
+
+
+def test_no_readable_file_gives_no_images(tmp_path):
+    path = tmp_path / "0.png"
+    path.write_bytes(b"no image")
+    decoded = decode_to_memmap([path], 4, tmp_path / "pixels.images")
+    assert decoded.image.shape == (0, 3, 4, 4)
+    assert list(decoded.faults) == [0]
+
+
+def test_an_interrupted_decoding_starts_again(tmp_path, monkeypatch):
+    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "0.png")
+    cache_path = tmp_path / "pixels.images"
+
+    def killed(image: torch.Tensor):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastive.dataset._decode.channel_stats", killed)
+        with pytest.raises(KeyboardInterrupt):
+            decode_to_memmap([path], 4, cache_path)
+    assert (decode_to_memmap([path], 4, cache_path).image == 7).all()

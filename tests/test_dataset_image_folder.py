@@ -1,0 +1,178 @@
+"""Image folders: classes, biases, names, refusals, and what a second start reads."""
+
+import hashlib
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.dataset._splits import fingerprint
+from contrastive.dataset.image_folder import image_folder
+from contrastive.errors import ConfigError
+from tests.datasets import REAL, load_image_folder, write_image_folder
+
+CONTENT_HASHER = "contrastive.dataset._folder_cache.hash_contents"
+DECODER = "contrastive.dataset._decode.Image.open"
+STATISTICS = "contrastive.dataset._decode.channel_stats"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_image_folder(tmp_path / "insects")
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
+    """Make a call of any of the functions fail."""
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("an image was read")
+
+    for function in functions:
+        monkeypatch.setattr(function, forbidden)
+
+
+def test_classes_and_labels_come_from_the_folders(folder):
+    data = load_image_folder(folder)
+    assert data.classes == ("ant", "bee")
+    assert data.pretrain.image.shape == (40, 3, 12, 12)
+    assert data.test.image.shape == (8, 3, 12, 12)
+    assert data.pretrain.label.tolist() == [0] * 20 + [1] * 20
+    exact = np.array(Image.open(folder / "train/ant/000.png"))
+    assert np.array_equal(data.pretrain.image[0].permute(1, 2, 0).numpy(), exact)
+
+
+def test_the_bias_is_read_from_the_path(folder):
+    data = load_image_folder(folder, bias_pattern=r"([0-9])\.png$")
+    assert data.biases == tuple("0123456789")
+    assert data.pretrain.bias[:20].tolist() == [i % 10 for i in range(20)]
+    for pattern, message in (("wasp", "finds no group"), (r"\.png", "finds no group"), ("(", "no regular expression")):
+        with pytest.raises(ConfigError, match=message):
+            load_image_folder(folder, bias_pattern=pattern)
+
+
+def test_the_name_is_a_fact_that_the_run_records(folder):
+    assert load_image_folder(folder).facts == {"dataset_name": "insects"}
+    assert load_image_folder(folder, name="tiny insects").facts == {"dataset_name": "tiny insects"}
+
+
+def test_a_second_start_reads_no_image(folder, monkeypatch):
+    (folder / "train/bee/005.png").write_bytes(b"no image")
+    first = load_image_folder(folder)
+    cached = {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()}
+    assert sum(path.suffix == ".images" for path in cached) == 2
+    forbid(monkeypatch, CONTENT_HASHER, DECODER, STATISTICS)
+    second = load_image_folder(folder)
+    assert {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()} == cached
+    assert torch.equal(second.pretrain.image, first.pretrain.image)
+    assert torch.equal(second.pretrain.label, first.pretrain.label)
+    assert (second.mean, second.std) == (first.mean, first.std)
+    assert fingerprint(second) == fingerprint(first)
+
+
+def test_a_second_start_reads_no_decoded_pixel(folder):
+    first = load_image_folder(folder)
+    for path in (folder / "cache").glob("*.images"):
+        path.write_bytes(bytes(path.stat().st_size))
+    second = load_image_folder(folder)  # would be another dataset had it looked at the pixels
+    assert (second.mean, second.std, fingerprint(second)) == (first.mean, first.std, fingerprint(first))
+    assert (second.pretrain.image == 0).all()
+
+
+def test_a_changed_file_is_noticed_though_its_size_is_the_same(folder):
+    path = folder / "train/ant/000.bmp"
+    pixels = np.zeros((12, 12, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    first, before = load_image_folder(folder), path.stat()
+    Image.fromarray(pixels + 1).save(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert path.stat().st_size == before.st_size
+    second = load_image_folder(folder)
+    assert (second.pretrain.image[0] == 1).all()
+    assert fingerprint(second) != fingerprint(first)
+
+
+def test_touched_and_moved_files_are_hashed_but_not_decoded_again(folder, monkeypatch):
+    first = load_image_folder(folder)
+    forbid(monkeypatch, DECODER, STATISTICS)
+    (folder / "train/ant/003.png").touch()
+    assert fingerprint(load_image_folder(folder)) == fingerprint(first)
+    elsewhere = folder.parent / "elsewhere"
+    for part in ("train", "test"):
+        shutil.copytree(folder / part, elsewhere / part)
+    assert fingerprint(load_image_folder(elsewhere, cache=str(folder / "cache"))) == fingerprint(first)
+
+
+def test_the_fingerprint_depends_on_size_bias_and_hold_out(folder):
+    options = [{}, {"size": 10}, {"bias_pattern": "([0-9])"}, {"bias_pattern": r"([0-9])\.png"}, {"hold_out": True}]
+    assert len({fingerprint(load_image_folder(folder, **chosen)) for chosen in options}) == len(options)
+
+
+def test_a_renamed_image_keeps_its_cache_apart(folder):
+    first = load_image_folder(folder)
+    (folder / "train/ant/000.png").rename(folder / "train/bee/000b.png")
+    second = load_image_folder(folder)
+    assert second.pretrain.label.tolist() == [0] * 19 + [1] * 21
+    assert torch.equal(second.pretrain.image[20], first.pretrain.image[0])
+
+
+def test_a_broken_image_is_named_at_every_start_and_left_out(folder, capsys):
+    whole = load_image_folder(folder)
+    (folder / "train/bee/005.png").write_bytes(b"\x89PNG not really")
+    for _ in range(2):  # decoded, then from the cache
+        data = load_image_folder(folder)
+        assert "train/bee/005.png cannot be read" in capsys.readouterr().out
+        readable = [i for i in range(40) if i != 25]
+        assert torch.equal(data.pretrain.image, whole.pretrain.image[readable])
+        assert torch.equal(data.pretrain.label, whole.pretrain.label[readable])
+    truncated = folder / "train/ant/004.png"
+    truncated.write_bytes(truncated.read_bytes()[:200])
+    assert len(load_image_folder(folder).pretrain) == 38
+
+
+def test_refusals_say_what_to_do(folder, tmp_path):
+    for options, message in (
+        ({"root": None}, "dataset.root=PATH"),
+        ({"size": None}, "dataset.size=32"),
+        ({"size": 0}, "dataset.size=32"),
+        ({"root": str(folder / "no")}, "is not a folder"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_image_folder(folder, **options)
+    empty = tmp_path / "empty"
+    for part in ("train", "test"):
+        (empty / part).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="class folders"):
+        load_image_folder(empty)
+    for name in ("ant", "bee"):
+        (empty / "train" / name).mkdir()
+    with pytest.raises(ConfigError, match="no images"):
+        load_image_folder(empty)
+    (folder / "test/wasp").mkdir()
+    with pytest.raises(ConfigError, match="wasp"):
+        load_image_folder(folder)
+    for path in (empty / "train/ant/0.png", empty / "train/bee/0.png"):
+        path.write_bytes(b"no image")
+    with pytest.raises(ConfigError, match="none of the 2 images"):
+        load_image_folder(empty)
+
+
+@pytest.mark.skipif(not (REAL / "cifar10_jpeg.tar.xz").exists(), reason="the real images are not beside the checkout")
+def test_real_images_as_a_folder(tmp_path):
+    wanted = {f"{part}/{name}/{i:04}.jpg" for part in ("train", "test") for name in ("cat", "ship") for i in range(30)}
+    with tarfile.open(REAL / "cifar10_jpeg.tar.xz") as archive:
+        for member in archive:
+            if member.name.removeprefix("./") in wanted:
+                archive.extract(member, tmp_path, filter="data")
+                wanted.discard(member.name.removeprefix("./"))
+            if not wanted:
+                break
+    data = image_folder(root=str(tmp_path), size=32, cache=str(tmp_path / "cache"))
+    assert data.classes == ("cat", "ship")
+    assert 0.3 < data.mean[0] < 0.7
+    digests = {hashlib.sha256(image.numpy().tobytes()).digest() for image in data.pretrain.image}
+    assert len(digests) == len(data.pretrain)

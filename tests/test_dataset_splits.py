@@ -1,0 +1,79 @@
+"""Named splits, channel statistics and the fingerprint."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from contrastive.dataset._splits import channel_stats, fingerprint, name_splits
+from contrastive.dataset.biased_digits import biased_digits
+from contrastive.dataset.digits import digits
+from contrastive.errors import ConfigError
+from contrastive.types import Data, Split
+
+
+def split(n: int, *, n_classes: int = 2) -> Split:
+    return Split(torch.arange(n * 3, dtype=torch.uint8).view(n, 3, 1, 1), torch.arange(n) % n_classes)
+
+
+def named(train: Split, test: Split) -> Data:
+    return name_splits(train, test, classes=("ant", "bee"), hold_out=False, stats=((0.5,) * 3, (0.5,) * 3))
+
+
+def test_channel_stats_equal_mean_and_standard_deviation():
+    image = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
+    mean, std = channel_stats(image)
+    scaled = image.double() / 255
+    assert mean == pytest.approx(scaled.mean((0, 2, 3)).tolist())
+    assert std == pytest.approx(scaled.std((0, 2, 3), correction=0).tolist())
+
+
+def test_hold_out_leaves_the_validation_images_out():
+    whole, held_out = (digits(size=8, hold_out=hold_out) for hold_out in (False, True))
+    assert len(held_out.pretrain) == len(whole.pretrain) - len(whole.probe_val)
+    assert torch.equal(held_out.probe_val.image, whole.probe_val.image)
+    assert torch.equal(held_out.pretrain.image[held_out.probe_train], whole.pretrain.image[whole.probe_train])
+
+
+def test_the_validation_index_is_given_where_pretrain_has_the_same_images():
+    data = digits(size=8)
+    assert torch.equal(data.pretrain.image[data.probe_val_index], data.probe_val.image)
+    assert torch.equal(data.pretrain.label[data.probe_val_index], data.probe_val.label)
+    both = torch.cat([data.probe_train, data.probe_val_index]).sort().values
+    assert torch.equal(both, torch.arange(len(data.pretrain)))
+    assert digits(size=8, hold_out=True).probe_val_index is None
+    assert biased_digits().probe_val_index is None  # shown recolored
+
+
+def test_nbytes_counts_every_image_once():
+    whole, held_out = (digits(size=8, hold_out=hold_out) for hold_out in (False, True))
+    assert whole.nbytes == held_out.nbytes == 1797 * 3 * 8 * 8
+
+
+def test_fingerprint_depends_on_images_labels_and_biases():
+    data = named(split(8), split(4))
+    assert fingerprint(data) == fingerprint(named(split(8), split(4)))
+    image, label = data.test.image.clone(), data.test.label.clone()
+    image[0, 0] += 1
+    label[0] = 1
+    changed = [Split(image, data.test.label), Split(data.test.image, label), replace(data.test, bias=label)]
+    assert len({fingerprint(data), *(fingerprint(replace(data, test=test)) for test in changed)}) == 4
+
+
+def test_fingerprint_is_the_digest_that_the_dataset_supplies():
+    assert fingerprint(replace(named(split(8), split(4)), digest="known")) == "known"
+
+
+def test_unlabeled_images_are_in_no_probe_split():
+    train = Split(torch.zeros(30, 3, 1, 1, dtype=torch.uint8), torch.tensor([0, 1, -1] * 10))
+    data = named(train, split(4))
+    assert (data.pretrain.label[data.probe_train] >= 0).all()
+    assert (data.probe_val.label >= 0).all()
+    assert len(data.probe_train) + len(data.probe_val) == 20
+
+
+def test_splits_too_small_are_refused():
+    with pytest.raises(ConfigError, match="class bee has fewer than two labeled training images"):
+        named(split(3), split(2))
+    with pytest.raises(ConfigError, match="test split is empty"):
+        named(split(8), split(0))

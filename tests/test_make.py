@@ -1,0 +1,150 @@
+"""Every YAML of a component builds by name, and states the defaults of its constructor."""
+
+import inspect
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hydra.utils import get_object
+from omegaconf import OmegaConf
+
+from contrastive.errors import ConfigError
+from contrastive.program.configs import CONFIGS
+from contrastive.program.make import NOT_COMPONENTS, make
+
+GROUPS = [path for path in sorted(CONFIGS.iterdir()) if path.is_dir()]
+COMPONENTS = [path for group in GROUPS if group.name not in NOT_COMPONENTS for path in sorted(group.glob("*.yaml"))]
+WIRED = {"in_dim", "params"}  # supplied by the program
+ROOT_VALUES = OmegaConf.load(CONFIGS / "train.yaml")
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def component_node(path: Path) -> dict[str, Any]:
+    """The component in the YAML, its ${...} resolved with the values of train.yaml."""
+    content = OmegaConf.load(path)
+    tree = OmegaConf.create({**ROOT_VALUES, "node": content.get(path.parent.name, content)})
+    return OmegaConf.to_container(tree.node, resolve=True)
+
+
+def nodes(value: Any) -> list[dict[str, Any]]:
+    """Every dict with a _target_ in a tree of containers."""
+    if isinstance(value, list):
+        return [node for item in value for node in nodes(item)]
+    if not isinstance(value, dict):
+        return []
+    return [value] * ("_target_" in value) + [node for item in value.values() for node in nodes(item)]
+
+
+def as_yaml(value: Any) -> Any:
+    """A default as YAML can write it: tuples are lists."""
+    return [as_yaml(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def written_values(target: str) -> dict[str, list[Any]]:
+    """Every value that the YAMLs give to each option of a class: more than one where they are variants of it."""
+    values: dict[str, list[Any]] = {}
+    for path in COMPONENTS:
+        for node in nodes(component_node(path)):
+            for key, value in node.items() if node["_target_"] == target else ():
+                values.setdefault(key, []).append(value)
+    return values
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=name)
+def test_defaults_in_the_constructor_and_in_the_yaml_are_equal(path):
+    for node in nodes(component_node(path)):
+        if not node["_target_"].startswith("contrastive."):
+            continue  # torch's optimizers have defaults of their own
+        parameters = inspect.signature(get_object(node["_target_"])).parameters
+        if set(parameters) == {"args", "kwargs"}:
+            parameters = {}  # of nn.Module: the class has no constructor of its own
+        options = {key: parameter for key, parameter in parameters.items() if key not in WIRED}
+        assert set(options) == {key for key in node if not key.startswith("_")}
+        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in options.values())
+        values = written_values(node["_target_"])
+        for key, parameter in options.items():
+            if not nodes(node[key]):  # a component inside another has no default
+                assert as_yaml(parameter.default) in values[key], f"{node['_target_']}({key}=)"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*/*.yaml")), ids=name)
+def test_every_yaml_says_what_it_is_in_a_comment(path):
+    assert path.parent.name == "hydra" or "# " in path.read_text()
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=name)
+def test_every_component_builds_by_its_name(path):
+    if path.parent.name == "dataset":
+        pytest.skip("datasets need their files; the digits are built below")
+    component = make(name(path), **({"in_dim": 8} if path.parent.name == "head" else {}))
+    if path.stem == "none" and path.parent.name == "regularizer":
+        assert component is None
+    elif path.parent.name == "optimizer":
+        assert isinstance(component, partial)
+        assert isinstance(component([torch.nn.Parameter(torch.zeros(1))]), torch.optim.Optimizer)
+    else:
+        assert type(component).__module__.startswith("contrastive.")
+
+
+def test_overrides_replace_the_values_of_the_yaml():
+    assert make("loss/debiased_pos").tau_plus == ROOT_VALUES.tau_plus
+    assert make("loss/debiased_pos", tau_plus=0.05).tau_plus == 0.05
+    assert make("head/mlp", in_dim=12, out_dim=5)(torch.zeros(2, 12)).shape == (2, 5)
+    assert make("optimizer/adam", lr=0.5)([torch.nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"] == 0.5
+    assert make("dataset/digits", size=8).pretrain.image.shape[-1] == 8
+
+
+def test_a_variant_takes_the_rest_from_the_yaml_that_it_names():
+    narrow, full = make("encoder/resnet18_narrow"), make("encoder/resnet18", width=8)
+    assert narrow.dim == full.dim == 64
+    assert [p.shape for p in narrow.parameters()] == [p.shape for p in full.parameters()]
+
+
+class Parts:
+    def __init__(self, *, parts: dict[str, dict[str, float]]) -> None:
+        self.parts = parts
+
+
+MINE = f"""
+_target_: {__name__}.Parts
+parts:
+  first: {{weight: 1.0, temperature: "${{temperature}}"}}
+  second: {{weight: 2.0}}
+"""
+
+
+def test_nested_overrides_are_merged(monkeypatch, tmp_path):
+    monkeypatch.setattr("contrastive.program.make.CONFIGS", tmp_path)
+    monkeypatch.setattr("contrastive.program.configs.CONFIGS", tmp_path)
+    (tmp_path / "train.yaml").write_text("temperature: 0.3\n")
+    (tmp_path / "loss").mkdir()
+    (tmp_path / "loss/mine.yaml").write_text(MINE)
+    parts = make("loss/mine", parts={"first": {"weight": 5.0}}).parts
+    assert parts == {"first": {"weight": 5.0, "temperature": 0.3}, "second": {"weight": 2.0}}
+
+
+def test_it_works_from_any_directory(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert make("schedule/constant")(1.0, 10) == 1
+
+
+@pytest.mark.parametrize(
+    ("component", "overrides", "message"),
+    [
+        ("loss/nt_xen", {}, r'known are bias_balanced, .*nt_xent.*: try make\("loss/nt_xent"\)'),
+        ("losses/nt_xent", {}, "groups are augmentation, dataset, .*loss"),
+        ("loss", {}, "known are bias_balanced"),
+        ("experiment/bc_ce", {}, "groups are"),
+        ("loss/nt_xent", {"temprature": 1}, "no option temprature, its options are temperature, .*: try temperature="),
+        ("optimizer/adam", {"rate": 1}, "its options are params, lr"),
+        ("loss/nt_xent", {"temperature": -1}, "try temperature=0.5"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_a_remedy(component, overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        make(component, **overrides)

@@ -1,0 +1,84 @@
+"""The public names, and the wheel."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import contrastive
+from tests.conftest import ROOT
+
+
+def run_python(code: str, *, path: Path, cwd: Path) -> str:
+    """Run code in a new process with `path` alone as PYTHONPATH."""
+    environment = {**os.environ, "PYTHONPATH": str(path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_editors_and_python_see_the_same_names():
+    tree = ast.parse(Path(contrastive.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    declared = {
+        alias.asname: statement.module
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if alias.asname == alias.name
+    }
+    assert len(declared) == len(block.body)
+    assert declared == {name: f"contrastive.{module}" for name, module in contrastive._MODULES.items()}
+    assert set(contrastive.__all__) == set(declared) <= set(dir(contrastive))
+
+
+@pytest.mark.parametrize("name", contrastive.__all__)
+def test_every_public_name_can_be_imported(name):
+    value = getattr(contrastive, name)
+    assert value.__name__ == name
+    assert value.__doc__ or name in ("MMCL",)
+
+
+def test_every_loss_and_regularizer_is_public():
+    for folder in ("loss", "regularizer"):
+        for path in (ROOT / "contrastive" / folder).glob("*.py"):
+            classes = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+            losses = [name for name in classes if path.stem[0] != "_" and hasattr(contrastive, name)]
+            assert losses or path.stem[0] == "_" or path.stem == "weighted", path
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute NTXen"):
+        contrastive.NTXen  # noqa: B018
+
+
+@pytest.mark.slow
+def test_importing_the_package_loads_no_torch(tmp_path):
+    code = "import contrastive, sys; print('torch' in sys.modules, 'hydra' in sys.modules)"
+    assert run_python(code, path=ROOT, cwd=tmp_path) == "False False"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_its_configs(tmp_path):
+    source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"
+    for name in ("contrastive", "configs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels)]
+    built = subprocess.run([*command, str(source)], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = wheels.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        archive.extractall(site)
+    installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
+    expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py")}
+    expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {Path("py.typed")}
+    assert installed == expected
+    code = "import contrastive; print(contrastive.__file__, contrastive.make('loss/nt_xent'))"
+    assert run_python(code, path=site, cwd=tmp_path) == f"{site}/contrastive/__init__.py NTXent()"
