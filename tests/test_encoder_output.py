@@ -8,7 +8,7 @@ from contrastive.errors import ConfigError
 from contrastive.program.build import build
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.make import make
-from tests.conftest import TINY
+from tests.helpers import TINY
 
 
 class Flattened(nn.Module):

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 import contrastive
-from tests.conftest import ROOT
+from tests.helpers import ROOT
 
 
 def run_python(code: str, *, path: Path, cwd: Path) -> str:
