@@ -44,18 +44,8 @@ class ResNet(nn.Module):
         self.maxpool = nn.MaxPool2d(3, 2, padding=1) if stem == "large" else nn.Identity()
         stages, channels = [], width
         for i, count in enumerate(counts):
-            stage, planes = [], width * 2**i
-            for j in range(count):
-                stride = 2 if i > 0 and j == 0 else 1
-                shortcut = None
-                if stride > 1 or channels != planes * block.expansion:
-                    shortcut = nn.Sequential(
-                        nn.Conv2d(channels, planes * block.expansion, 1, stride, bias=False),
-                        nn.BatchNorm2d(planes * block.expansion),
-                    )
-                stage.append(block(channels, planes, stride, shortcut))
-                channels = planes * block.expansion
-            stages.append(nn.Sequential(*stage))
+            stages.append(_stage(block, channels, planes=width * 2**i, count=count, stride=1 if i == 0 else 2))
+            channels = width * 2**i * block.expansion
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.dim = channels
         for module in self.modules():
@@ -66,3 +56,14 @@ class ResNet(nn.Module):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean((2, 3))
+
+
+def _stage(
+    block: type[BasicBlock] | type[Bottleneck], channels: int, *, planes: int, count: int, stride: int
+) -> nn.Sequential:
+    """`count` residual blocks; the first one changes the resolution and the number of channels."""
+    shortcut, out_channels = None, planes * block.expansion
+    if stride > 1 or channels != out_channels:
+        shortcut = nn.Sequential(nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels))
+    first = block(channels, planes, stride, shortcut)
+    return nn.Sequential(first, *(block(out_channels, planes) for _ in range(count - 1)))
