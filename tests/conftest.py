@@ -27,3 +27,8 @@ def golden() -> dict[str, Any]:
     """The reference values of losses, kNN and LARS."""
     cases: dict[str, Any] = json.loads((ROOT / "tests/data/golden.json").read_text())
     return cases
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests that fork first: autograd refuses to run in a fork once it has started threads of its own."""
+    items.sort(key=lambda item: item.path.stem != "test_process")

@@ -57,8 +57,7 @@ def test_what_cannot_run_is_refused_when_the_program_is_built(composed, words, m
 def test_images_stay_on_the_device_when_they_fit_in_half_of_the_free_memory(composed, monkeypatch):
     data = build(composed(*TINY)).data
     assert is_resident(data, torch.device("cpu"), "auto")
-    size = sum(split.image.nbytes for split in (data.pretrain, data.probe_val, data.test))
-    monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * size - 1, "SC_PAGE_SIZE": 1}[name])
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * data.nbytes - 1, "SC_PAGE_SIZE": 1}[name])
     assert not is_resident(data, torch.device("cpu"), "auto")
     assert is_resident(data, torch.device("cpu"), True)
 

@@ -1,5 +1,7 @@
 """An encoder that cannot be used is refused before data is loaded."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -66,7 +68,6 @@ def test_the_program_refuses_it_before_data_is_loaded(composed, monkeypatch):
         raise AssertionError("the data was loaded")
 
     monkeypatch.setattr("contrastive.program.build.load_data", loaded)
-    cfg = composed(*TINY)
-    cfg["encoder"] = {"_target_": f"{__name__}.Flattened", "dim": 7}
+    settings = replace(composed(*TINY), encoder={"_target_": f"{__name__}.Flattened", "dim": 7})
     with pytest.raises(ConfigError, match="instead of"):
-        build(cfg)
+        build(settings)

@@ -55,11 +55,16 @@ def test_every_set_holds_the_features_of_its_images(shared):
     labeled = torch.tensor([0, 1, 2, 4, 5, 6, 8, 9, 10])
     held = torch.tensor([1, 8])
     rest = torch.tensor([0, 2, 4, 5, 6, 9, 10])
-    val = pretrain[held]
     data = Data(
-        pretrain, rest, val, split(5), ("a", "b", "c"), (0.0,) * 3, (1.0,) * 3,
+        pretrain=pretrain,
+        probe_train=rest,
         probe_val_index=held if shared else None,
-    )  # fmt: skip
+        probe_val_split=None if shared else pretrain[held],
+        test=split(5),
+        classes=("a", "b", "c"),
+        mean=(0.0,) * 3,
+        std=(1.0,) * 3,
+    )
     net = encoder()
     features = extract_feature_sets(net, data, normalize)
     h = extract(net, pretrain, normalize).h

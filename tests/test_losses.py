@@ -223,9 +223,8 @@ def test_refusals_say_what_to_type():
         ("debiased_pos", {"semantics": "both"}),
         ("debiased_neg", {"aggregation": "sum"}),
     ):
-        with pytest.raises(Exception, match="try ") as caught:
+        with pytest.raises(ConfigError, match="try "):
             make(f"loss/{name}", **arguments)
-        assert isinstance(caught.value.__cause__, ConfigError)
     with pytest.raises(ConfigError, match="try "):
         make("loss/nt_xent")(embeddings(4, 1))
     with pytest.raises(ConfigError, match="needs a label"):

@@ -68,7 +68,7 @@ def test_defaults_in_the_constructor_and_in_the_yaml_are_equal(path):
         assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in options.values())
         values = written_values(node["_target_"])
         for key, parameter in options.items():
-            if not nodes(node[key]):  # a component inside another has no default
+            if not nodes(values[key]):  # components inside another have no default
                 assert as_yaml(parameter.default) in values[key], f"{node['_target_']}({key}=)"
 
 
