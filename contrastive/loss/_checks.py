@@ -1,13 +1,19 @@
-"""Argument checks that several losses share."""
+"""Argument checks that several losses share. Imports no torch: the settings are checked by the same rules."""
 
-from torch import Tensor
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
 
 from contrastive.errors import ConfigError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def check_temperature(temperature: float) -> None:
-    """Raise ConfigError unless t > 0."""
-    if not temperature > 0:
+    """Raise ConfigError unless t is finite and above 0."""
+    if not 0 < temperature < math.inf:
         raise ConfigError(f"temperature must be above 0, got {temperature}: try temperature=0.5")
 
 

@@ -5,14 +5,14 @@ where they are built. Defaults stand in configs/train.yaml.
 """
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
+from contrastive.loss._checks import check_tau_plus, check_temperature
 
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
@@ -67,16 +67,14 @@ class Settings:
         self._at_least("seed", 0, example=0)
         self._at_least("devices", 1, example=2)
         self._at_least("grad_cache_chunk", 0, example=128)
-        self._one_of("views_forward", "fused", "per_view")
-        self._one_of("sampler", "uniform", "bias_balanced")
-        self._one_of("precision", "auto", "fp32", "bf16", "fp16")
-        self._one_of("resident", "auto", True, False)
+        check_choice("views_forward", self.views_forward, ("fused", "per_view"))
+        check_choice("sampler", self.sampler, ("uniform", "bias_balanced"))
+        check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
+        check_choice("resident", str(self.resident).lower(), ("auto", "true", "false"))
         self._fraction("noise_frac", example=0.3)
         self._fraction("blur_frac", example=0.3)
-        if not 0 < self.temperature < math.inf:
-            raise ConfigError(f"temperature must be above 0, got {self.temperature}: try temperature=0.5")
-        if not 0 <= self.tau_plus < 1:
-            raise ConfigError(f"tau_plus is a probability in [0, 1), got {self.tau_plus}: try tau_plus=0.1")
+        check_temperature(self.temperature)
+        check_tau_plus(self.tau_plus, allow_zero=True)
         if self.grad_cache_chunk == 1:
             raise ConfigError("grad_cache_chunk=1 leaves BatchNorm a single image: try grad_cache_chunk=128")
         if self.devices > 1 and ":" in self.device:
@@ -92,12 +90,6 @@ class Settings:
     def _at_least(self, key: str, least: int, *, example: int) -> None:
         if not getattr(self, key) >= least:
             raise ConfigError(f"{key} must be at least {least}, got {getattr(self, key)}: try {key}={example}")
-
-    def _one_of(self, key: str, *choices: str | bool) -> None:
-        value = getattr(self, key)
-        if not any(value == choice and type(value) is type(choice) for choice in choices):
-            words = ", ".join(str(choice).lower() for choice in choices)
-            raise ConfigError(f"{key} must be one of {words}, got {value}: try {key}={choices[0]}")
 
     def _fraction(self, key: str, *, example: float) -> None:
         value = getattr(self, key)
