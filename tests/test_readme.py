@@ -18,6 +18,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 
 import contrastive
+from contrastive.program.build import build_evaluators, instantiate_node
 from contrastive.program.experiment import run_experiment
 from contrastive.program.naming import run_name
 from contrastive.program.settings import Settings
@@ -38,8 +39,8 @@ def relative(path: Path) -> str:
 def commands(path: Path) -> list[str]:
     """The words after `train.py` of every command in a page; what follows two blanks or a # is a comment."""
     text = re.sub(r"\s*\\\n\s*", " ", path.read_text())
-    found = [re.split(r"  +| #", rest.strip())[0] for rest in COMMAND.findall(text)]
-    return list(dict.fromkeys(words.removesuffix(".") for words in found))
+    typed = [re.split(r"  +| #", rest.strip())[0] for rest in COMMAND.findall(text)]
+    return list(dict.fromkeys(typed))
 
 
 COMMANDS = [(path, words) for path in (*GUIDES, HELP) for words in commands(path)]
@@ -109,11 +110,16 @@ def settings(job: list[str], folder: Path) -> Settings:
 
 
 @pytest.mark.parametrize(("page", "words"), COMMANDS, ids=[f"{relative(path)}:{words}" for path, words in COMMANDS])
-def test_every_command_composes(page: Path, words: str, written: Callable[[Path], Path]) -> None:
+def test_every_command_composes_and_its_components_build(
+    page: Path, words: str, written: Callable[[Path], Path]
+) -> None:
     folder = written(page)
-    for job in jobs(words):
-        if installed(job):
-            settings(job, folder)
+    for job in filter(installed, jobs(words)):
+        composed = settings(job, folder)
+        build_evaluators(composed.evaluator)
+        for node in (composed.loss, composed.regularizer, composed.augmentation, composed.schedule):
+            if node:
+                instantiate_node(node)
 
 
 def test_commands_are_found() -> None:
@@ -210,7 +216,7 @@ def test_targets_tables_modules_and_scripts_exist(page: Path) -> None:
 
 
 def test_paths_in_the_architecture_exist() -> None:
-    names = re.findall(r"`([a-z_]+/[\w/]*(?:\.py)?)`", (ROOT / "docs/architecture.md").read_text())
+    names = re.findall(r"`([a-z_]+/[\w/]*(?:\.py|\.yaml|\.md|(?<=/)))`", (ROOT / "docs/architecture.md").read_text())
     assert len(names) > 20
     for name in names:
         assert (ROOT / "contrastive" / name).exists() or (ROOT / name).exists(), name
