@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from contrastive.program.command_line import flags_first
 from tests.helpers import (
     ONE_THREAD,
     ROOT,
@@ -21,10 +22,15 @@ from tests.helpers import (
     wait_for,
 )
 
-pytestmark = pytest.mark.slow
 QUICK = [*TINY, "epochs=1"]
 
 
+def test_flags_may_stand_between_overrides():
+    words = ["loss=mine", "--config-dir", "mine", "epochs=1", "-m", "--cfg", "job", "seed=0,1"]
+    assert flags_first(words) == ["--config-dir", "mine", "-m", "--cfg", "job", "loss=mine", "epochs=1", "seed=0,1"]
+
+
+@pytest.mark.slow
 def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     done = program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -37,6 +43,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     assert not list(tmp_path.rglob("*.log"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -60,6 +67,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, words, said):
     assert not list(tmp_path.rglob("seed=*"))
 
 
+@pytest.mark.slow
 def test_help_and_the_composed_configuration(tmp_path):
     done = program("--help", cwd=tmp_path)
     assert done.returncode == 0
@@ -70,6 +78,7 @@ def test_help_and_the_composed_configuration(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_resume_after_a_signal_is_bit_exact(tmp_path, how):
     words = [*TINY, "epochs=12", "log_every=2"]
@@ -99,13 +108,15 @@ def test_resume_after_a_signal_is_bit_exact(tmp_path, how):
     assert not list(path.rglob("*.part"))
 
 
+@pytest.mark.slow
 def test_a_sweep_ends_with_a_table_and_names_failures(tmp_path):
     words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", *QUICK]
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    assert len(rows) == 4
-    assert all("(2)" in row and "±" in row for row in rows[2:])
+    assert len(rows) == 5
+    assert all("(2)" in row and "±" in row for row in rows[2:4])
+    assert rows[4].startswith("| untrained")
     assert len(list(tmp_path.glob("outputs/digits/*/*/seed=*/result.json"))) == 4
 
     failing = program("-m", "loss=nt_xent,debiased_pos", *QUICK, "tau_plus=0.1,0.001", cwd=tmp_path)
@@ -119,6 +130,7 @@ def test_a_sweep_ends_with_a_table_and_names_failures(tmp_path):
     assert again.stdout.count("done already") == 4
 
 
+@pytest.mark.slow
 def test_an_own_loss_is_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
     (tmp_path / "my_loss.py").write_text(
@@ -148,6 +160,7 @@ def test_an_own_loss_is_one_file_and_one_yaml(tmp_path):
     assert "made by other code" in changed.stdout
 
 
+@pytest.mark.slow
 def test_plain_accumulation_is_refused_with_the_reason(tmp_path):
     done = program("accumulate_grad_batches=4", cwd=tmp_path)
     assert done.returncode == 2
@@ -155,6 +168,7 @@ def test_plain_accumulation_is_refused_with_the_reason(tmp_path):
     assert "grad_cache_chunk=128" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
     rng = np.random.default_rng(0)
     for split, n in (("train", 12), ("test", 3)):
@@ -186,6 +200,7 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
     assert "stem: large" in config.read_text()
 
 
+@pytest.mark.slow
 def test_an_own_evaluator_is_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/evaluator").mkdir(parents=True)
     (tmp_path / "my_rank.py").write_text(

@@ -21,6 +21,19 @@ from contrastive.program import malloc
 from contrastive.program.messages import user_message
 from contrastive.report.sweep import Job, sweep_table
 
+FLAGS_WITH_A_VALUE = (
+    "--config-dir",
+    "-cd",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--package",
+    "-p",
+    "--cfg",
+    "-c",
+)
+
 
 class CommandLine:
     """Runs the task function of train.py and answers for what comes of it."""
@@ -51,6 +64,7 @@ class CommandLine:
     def start(self, main: Callable[[], Any]) -> int:
         """Run the program and return its exit code."""
         malloc.reexec_with_tuned_malloc()
+        sys.argv[1:] = flags_first(sys.argv[1:])
         os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
         try:
             main()
@@ -87,6 +101,17 @@ class CommandLine:
             known = next(iter(metrics), "linear_top1")
             raise ConfigError(f"this run has no validation metric {cfg.search_metric}: try search_metric={known}")
         return float(metrics[cfg.search_metric])
+
+
+def flags_first(words: list[str]) -> list[str]:
+    """The command line with its flags before its overrides: Hydra's parser takes overrides in one piece only."""
+    flags, overrides, rest = [], [], list(words)
+    while rest:
+        word = rest.pop(0)
+        (flags if word.startswith("-") else overrides).append(word)
+        if word in FLAGS_WITH_A_VALUE and rest:
+            flags.append(rest.pop(0))
+    return [*flags, *overrides]
 
 
 def _report(error: Exception) -> int:

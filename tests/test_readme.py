@@ -1,0 +1,229 @@
+"""The documentation is true: its commands compose, its Python runs, its links and names exist, its lines fit."""
+
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torchvision
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.utils import setup_globals
+from hydra.types import RunMode
+
+import contrastive
+from contrastive.program.build import build_evaluators, instantiate_node
+from contrastive.program.experiment import run_experiment
+from contrastive.program.naming import run_name
+from contrastive.program.settings import Settings
+from tests.helpers import ROOT, TINY
+
+GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*GUIDES, ROOT / "CHANGELOG.md"]
+HELP = ROOT / "configs/hydra/help/contrastive.yaml"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"^`([\w/]+\.(?:py|yaml))`\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"(?:python|torchrun[^\n`]*) train\.py([^\n`]*)")
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def commands(path: Path) -> list[str]:
+    """The words after `train.py` of every command in a page; what follows two blanks or a # is a comment."""
+    text = re.sub(r"\s*\\\n\s*", " ", path.read_text())
+    typed = [re.split(r"  +| #", rest.strip())[0] for rest in COMMAND.findall(text)]
+    return list(dict.fromkeys(typed))
+
+
+COMMANDS = [(path, words) for path in (*GUIDES, HELP) for words in commands(path)]
+
+
+def files(path: Path) -> dict[str, str]:
+    """{name: content} of the blocks that follow a line with the name of a file."""
+    return dict(FILE.findall(path.read_text()))
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def sweep_values(override: Override) -> list[str]:
+    """`key=value` for each value that a sweep gives the key."""
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    if override.is_interval_sweep():
+        interval = override.value()
+        return [f"{override.get_key_element()}={interval.start}"]  # type: ignore[union-attr]
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+def jobs(words: str) -> list[list[str]]:
+    """The overrides of a command, in as many jobs as it takes to use every value of every swept key once."""
+    arguments = shlex.split(words.replace("PATH", "/images"))
+    if "--config-dir" in arguments:
+        place = arguments.index("--config-dir")
+        del arguments[place : place + 2]
+    overrides = [word for word in arguments if "=" in word]
+    values = [sweep_values(override) for override in OverridesParser.create().parse_overrides(overrides)]
+    length = max(map(len, values), default=1)
+    return [[choices[min(i, len(choices) - 1)] for choices in values] for i in range(length)]
+
+
+def installed(job: list[str]) -> bool:
+    """Whether the plugin that a job needs is installed: Ray is an extra that `make setup` leaves out."""
+    return "hydra/launcher=gpus" not in job or importlib.util.find_spec("hydra_plugins.hydra_ray_launcher") is not None
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]:
+    """written(page): a folder that holds the files of a page, as working directory and on the path of modules."""
+    modules = set(sys.modules)
+
+    def write(page: Path) -> Path:
+        for name, content in files(page).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(content)
+        return tmp_path
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield write
+    for name in set(sys.modules) - modules:
+        if name.startswith("my_"):
+            del sys.modules[name]
+
+
+def settings(job: list[str], folder: Path) -> Settings:
+    """The settings that a command composes, with the YAMLs of `folder`/mine."""
+    mine = [f"hydra.searchpath=[file://{folder}/mine]"] if (folder / "mine").exists() else []
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        return Settings.from_config(compose("train", [*job, *mine]))
+
+
+@pytest.mark.parametrize(("page", "words"), COMMANDS, ids=[f"{relative(path)}:{words}" for path, words in COMMANDS])
+def test_every_command_composes_and_its_components_build(
+    page: Path, words: str, written: Callable[[Path], Path]
+) -> None:
+    folder = written(page)
+    for job in filter(installed, jobs(words)):
+        composed = settings(job, folder)
+        build_evaluators(composed.evaluator)
+        for node in (composed.loss, composed.regularizer, composed.augmentation, composed.schedule):
+            if node:
+                instantiate_node(node)
+
+
+def test_commands_are_found() -> None:
+    assert jobs("-m loss=nt_xent,npair seed=0 'evaluator=[knn,linear]' 'temperature=interval(0.1,1)'") == [
+        ["loss=nt_xent", "seed=0", "evaluator=[knn,linear]", "temperature=0.1"],
+        ["loss=npair", "seed=0", "evaluator=[knn,linear]", "temperature=0.1"],
+    ]
+    assert "loss=debiased_pos tau_plus=0.1" in commands(ROOT / "README.md")
+    assert "experiment=imagenet100 dataset.root=PATH devices=8" in commands(ROOT / "docs/scaling.md")
+
+
+def test_python_of_the_readme_runs(written: Callable[[Path], Path]) -> None:
+    page = ROOT / "README.md"
+    folder = written(page)
+    path = folder / "outputs/digits/debiased_pos/default/seed=0"
+    run_experiment(settings(["loss=debiased_pos", "epochs=1", "evaluator=[]", "device=cpu"], folder), path)
+    named = set(files(page).values())
+    blocks = [text for kind, text in FENCE.findall(page.read_text()) if kind == "python" and text not in named]
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_loss_of_the_readme_trains(written: Callable[[Path], Path]) -> None:
+    folder = written(ROOT / "README.md")
+    result = run_experiment(settings([*TINY, "epochs=1", "loss=my_loss"], folder), folder / "run")
+    assert result["status"] == "done"
+
+
+def test_components_of_contributing_train_together(written: Callable[[Path], Path]) -> None:
+    folder = written(ROOT / "CONTRIBUTING.md")
+    (command,) = [words for words in commands(ROOT / "CONTRIBUTING.md") if "--config-dir mine" in words]
+    (job,) = jobs(command)
+    used = {word.split("=")[1] for word in job[:-1]} | {"spread"}
+    assert used == {Path(name).stem for name in files(ROOT / "CONTRIBUTING.md") if name.endswith(".yaml")}
+    result = run_experiment(settings([*job, "device=cpu"], folder), folder / "run")
+    assert set(result["test"]) == {"knn_top1", "knn_top5", "spread"}
+
+
+def test_run_directory_of_the_readme_is_the_one_used() -> None:
+    shown = re.search(r"^run directory +outputs/(\S+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        setup_globals()
+        loader = GlobalHydra.instance().config_loader()
+        cfg = loader.load_configuration("train", ["loss=debiased_pos", "tau_plus=0.1"], run_mode=RunMode.RUN)
+        cfg.hydra.job.config_name = "train"
+        assert shown is not None
+        assert shown[1] == run_name(_root_=cfg)
+
+
+def test_trained_resnet_loads_into_torchvision() -> None:
+    encoder = contrastive.make("encoder/resnet18", stem="large")
+    keys = torchvision.models.resnet18().load_state_dict(encoder.state_dict(), strict=False)
+    assert keys.unexpected_keys == []
+    assert keys.missing_keys == ["fc.weight", "fc.bias"]
+
+
+@pytest.mark.parametrize("group", ["loss", "regularizer", "evaluator", "dataset"])
+def test_readme_lists_every_option(group: str) -> None:
+    text = (ROOT / "README.md").read_text()
+    options = {path.stem for path in (ROOT / "configs" / group).glob("*.yaml")} - {"none"}
+    assert {option for option in options if f"`{option}`" not in text} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_no_line_of_a_block_is_over_100_characters(page: Path) -> None:
+    blocks = [text for kind, text in FENCE.findall(page.read_text()) if kind not in ("python", "mermaid")]
+    assert [line for text in blocks for line in text.splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    text = page.read_text()
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        if target.startswith("http"):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), f"there is no {target}"
+        if anchor:
+            assert anchor in {slug(heading) for heading in re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)}
+    labels = set(re.findall(r"^\[([\w-]+)\]: https://\S+$", text, re.MULTILINE))
+    assert set(re.findall(r"\]\[([\w-]+)\]", text)) == labels, "a label without address, or without use"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=relative)
+def test_targets_tables_modules_and_scripts_exist(page: Path) -> None:
+    text = page.read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
+    assert all((ROOT / f"configs/table/{table}.yaml").exists() for table in re.findall(r"TABLE=(\w+)", text))
+    assert all((ROOT / script).exists() for script in re.findall(r"\bscripts/[\w/]+\.py", text))
+    for module in re.findall(r"python -m (contrastive[\w.]*)", text):
+        assert importlib.util.find_spec(f"{module}.__main__") is not None, module
+
+
+def test_paths_in_the_architecture_exist() -> None:
+    names = re.findall(r"`([a-z_]+/[\w/]*(?:\.py|\.yaml|\.md|(?<=/)))`", (ROOT / "docs/architecture.md").read_text())
+    assert len(names) > 20
+    for name in names:
+        assert (ROOT / "contrastive" / name).exists() or (ROOT / name).exists(), name
+
+
+def test_citation_names_the_version_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert citation["version"] == version[1]
