@@ -105,7 +105,9 @@ class CommandLine:
 
 def flags_first(words: list[str]) -> list[str]:
     """The command line with its flags before its overrides: Hydra's parser takes overrides in one piece only."""
-    flags, overrides, rest = [], [], list(words)
+    flags: list[str] = []
+    overrides: list[str] = []
+    rest = list(words)
     while rest:
         word = rest.pop(0)
         (flags if word.startswith("-") else overrides).append(word)

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.run.identity import flatten, is_identity
 
-MAX_LENGTH = 120  # characters of a directory's name
+MAX_LENGTH = 180  # characters of a directory's name
 IN_THE_PATH = ("dataset", "loss", "seed")  # settings that have a level of the path to themselves
 
 
