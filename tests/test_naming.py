@@ -54,7 +54,7 @@ def test_long_and_odd_names_are_told_apart(named):
     assert one != other
     assert "[" not in one
     milestones = ",".join(map(str, range(90)))
-    assert len(named("schedule=step", f"schedule.milestones=[{milestones}]")) < 200
+    assert len(named("schedule=step", f"schedule.milestones=[{milestones}]").split("/")[2]) <= 200
 
 
 def test_an_image_folder_is_called_by_its_name(named):
