@@ -100,6 +100,7 @@ EVERY = Compose(
 )
 
 
+@pytest.mark.slow
 def test_traced_graph_is_whole_and_equals_eager():
     """fullgraph=True fails where torch.compile would have to leave the graph, such as for a data-dependent shape."""
     x, parameters = pixels(8, side=16), EVERY.draw(8, 16, 16, generator("cpu", 0))

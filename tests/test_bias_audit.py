@@ -70,6 +70,7 @@ def test_a_bias_that_is_in_the_features_is_read_from_them():
         assert low <= BiasAudit()(sets).audit["bias_top1"] <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

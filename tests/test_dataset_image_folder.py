@@ -161,6 +161,7 @@ def test_refusals_say_what_to_do(folder, tmp_path):
         load_image_folder(empty)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (REAL / "cifar10_jpeg.tar.xz").exists(), reason="the real images are not beside the checkout")
 def test_real_images_as_a_folder(tmp_path):
     wanted = {f"{part}/{name}/{i:04}.jpg" for part in ("train", "test") for name in ("cat", "ship") for i in range(30)}

@@ -9,6 +9,7 @@ from contrastive.dataset.mnist import mnist
 from tests.datasets import REAL
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (REAL / "mnist").exists(), reason="the real digits are not beside the checkout")
 def test_real_mnist_and_biased_mnist(tmp_path):
     raw = tmp_path / "MNIST/raw"

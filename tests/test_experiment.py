@@ -35,6 +35,7 @@ def stop_after(monkeypatch):
     return arm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "extra", [["loss=debiased_pos"], ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]]
 )
@@ -150,6 +151,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(compos
     assert torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)["epoch"] == 1
 
 
+@pytest.mark.slow
 def test_a_torn_log_line_is_cut(composed, tmp_path, stop_after):
     settings = composed(*TINY)
     run_experiment(settings, tmp_path / "whole")
@@ -185,6 +187,7 @@ def test_evaluators_can_be_left_out_and_keep_their_names(composed, tmp_path):
     assert curve[-1] == result["test"]["rankme"]
 
 
+@pytest.mark.slow
 def test_a_streamed_run_is_the_resident_run(composed, tmp_path):
     for word in ("true", "false"):
         run_experiment(composed(*TINY, "epochs=1", "batch_size=64", f"resident={word}"), tmp_path / word)

@@ -1,7 +1,7 @@
 """Every YAML of a component builds by name, and states the defaults of its constructor."""
 
 import inspect
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ def name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
+@cache
 def component_node(path: Path) -> dict[str, Any]:
     """The component in the YAML, its ${...} resolved with the values of train.yaml."""
     content = OmegaConf.load(path)
@@ -45,6 +46,7 @@ def as_yaml(value: Any) -> Any:
     return [as_yaml(item) for item in value] if isinstance(value, tuple | list) else value
 
 
+@cache
 def written_values(target: str) -> dict[str, list[Any]]:
     """Every value that the YAMLs give to each option of a class: more than one where they are variants of it."""
     values: dict[str, list[Any]] = {}

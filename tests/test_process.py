@@ -30,9 +30,13 @@ from contrastive.types import Split
 from tests.helpers import TINY
 from tests.test_conformance import TERMS
 
-pytestmark = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="forked processes inherit no GPU: try again with CUDA_VISIBLE_DEVICES= in front"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        torch.cuda.is_available(),
+        reason="forked processes inherit no GPU: try again with CUDA_VISIBLE_DEVICES= in front",
+    ),
+]
 N, WORLD = 12, 2
 QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
 

@@ -32,6 +32,7 @@ def test_what_is_typed_beats_the_recipe(composed):
     assert composed().encoder["width"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_row_of_every_table_composes(composed, path):
     spec = yaml.safe_load(path.read_text())

@@ -66,6 +66,7 @@ def test_a_table_shows_ours_beside_the_published(tmp_path):
     assert rows[3] == ["C", "-", "", ""]
 
 
+@pytest.mark.slow
 def test_an_unknown_table_is_refused():
     done = subprocess.run(
         [sys.executable, "scripts/reproduce_table.py", "none"], cwd=ROOT, capture_output=True, text=True
@@ -86,6 +87,7 @@ def test_a_figure(tmp_path):
         draw({"run": tmp_path}, "c", "title", tmp_path / "out.png")
 
 
+@pytest.mark.slow
 def test_a_table_is_run_with_words_of_ones_own(tmp_path):
     words = [
         "epochs=1",

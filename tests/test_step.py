@@ -97,6 +97,7 @@ def test_fewer_activations_are_held(composed):
     assert held("grad_cache_chunk=8") < 0.05 * held()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
 @pytest.mark.parametrize("loss", ["debiased_pos", "eps_supinfonce"])
 def test_compiled_pieces_take_the_same_steps(composed, loss):
