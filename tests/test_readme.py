@@ -18,7 +18,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 
 import contrastive
-from contrastive.program.build import build_evaluators, instantiate_node
+from contrastive.program.components import build_evaluators, instantiate_node
 from contrastive.program.experiment import run_experiment
 from contrastive.program.naming import run_name
 from contrastive.program.settings import Settings

@@ -1,0 +1,106 @@
+"""Instantiate the components of a run from their configuration nodes; needs no data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+
+from contrastive.augmentation.base import Augmentation
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import Evaluator
+from contrastive.loss.base import Loss
+from contrastive.program.encoder_output import check_encoder_output, image_size
+from contrastive.program.settings import Settings
+from contrastive.seeding import derive
+from contrastive.types import Data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Components:
+    """One built object for each component of the configuration, except dataset and optimizer."""
+
+    loss: Loss
+    regularizers: list[Loss]
+    augmentation: Augmentation
+    schedule: Callable[[float, int], float]
+    evaluators: dict[str, Evaluator]
+    encoder: Any  # an nn.Module with an int attribute `dim`
+    head: Any  # likewise
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Components":
+        """Build and check each component. The order fixes the random weights that a seed stands for.
+
+        Raises:
+            ConfigError: a component that cannot be built, or that no data set could be trained with.
+        """
+        torch.manual_seed(derive(settings.seed, "weights"))
+        loss = instantiate_node(settings.loss)
+        regularizers = [instantiate_node(settings.regularizer)] if settings.regularizer else []
+        augmentation, schedule = instantiate_node(settings.augmentation), instantiate_node(settings.schedule)
+        evaluators = build_evaluators(settings.evaluator)
+        for term in (loss, *regularizers):
+            term.check_config(batch_size=settings.batch_size)
+        encoder = instantiate_node(settings.encoder)
+        check_encoder_output(encoder, image_size(settings.dataset))
+        return cls(
+            loss=loss,
+            regularizers=regularizers,
+            augmentation=augmentation,
+            schedule=schedule,
+            evaluators=evaluators,
+            encoder=encoder,
+            head=instantiate_node(settings.head, in_dim=encoder.dim),
+        )
+
+    def check_data(self, data: Data, *, batch_size: int, n_views: int) -> None:
+        """Raise ConfigError for images too small for the augmentation, or labels that a loss lacks."""
+        self.augmentation.output_size(*data.pretrain.image.shape[-2:])
+        for term in (self.loss, *self.regularizers):
+            term.check_batch(
+                batch_size=batch_size,
+                n_views=n_views,
+                has_label=bool((data.pretrain.label >= 0).all()),
+                has_bias=data.pretrain.bias is not None,
+            )
+
+
+def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
+    """Instantiate one configuration node, with arguments that only the program knows."""
+    return instantiate(node, **wiring, _convert_="all")
+
+
+def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
+    """Build the evaluators, by name, in the order in which they were chosen.
+
+    Raises:
+        ConfigError: a class that does not inherit from Evaluator.
+    """
+    evaluators: dict[str, Evaluator] = {}
+    for name, node in nodes.items():
+        evaluator = instantiate_node(node)
+        if not isinstance(evaluator, Evaluator):
+            kind = type(evaluator).__name__
+            raise ConfigError(
+                f"evaluator.{name} is a {kind}, which is no Evaluator: try class {kind}(contrastive.Evaluator)"
+            )
+        evaluators[name] = evaluator
+    return evaluators
+
+
+def build_optimizer(node: dict[str, Any], modules: list[torch.nn.Module]) -> torch.optim.Optimizer:
+    """Build the optimizer of all parameters; schedules multiply its `initial_lr`, as torch's own schedulers do."""
+    optimizer: torch.optim.Optimizer = instantiate_node(node)([p for module in modules for p in module.parameters()])
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    return optimizer
+
+
+def check_optimizer(node: dict[str, Any]) -> None:
+    """Raise ConfigError for settings that the optimizer refuses, before any data is loaded."""
+    try:
+        instantiate_node(node)([torch.nn.Parameter(torch.zeros(1))])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
