@@ -146,6 +146,7 @@ def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
             raise ConfigError(
                 f"evaluator.{name} is a {kind}, which is no Evaluator: try class {kind}(contrastive.Evaluator)"
             )
+        evaluator.check_names(list(evaluators))
         evaluators[name] = evaluator
     return evaluators
 

@@ -91,10 +91,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     chosen = spec.get("presets", {}).get(preset, {})
     chosen = {"overrides": chosen} if isinstance(chosen, list) else chosen
     _check_keys(chosen, PRESET_KEYS, f"{path.name}: presets.{preset}")
-    if not n_seeds:
-        seeds = chosen.get("seeds", spec.get("seeds", []))
-    else:
-        seeds = range(n_seeds)
+    seeds = range(n_seeds) if n_seeds else chosen.get("seeds", spec.get("seeds", []))
     metrics = spec.get("metrics", {})
     return Table(
         name=path.stem,
@@ -118,7 +115,9 @@ def _rows(spec: dict[str, Any], preset: str, chosen: dict[str, Any], extra: tupl
         if "grid" in row:
             rows += expanded[id(row)]
         elif row is shared[0]:
-            rows += [point for at_point in zip(*(expanded[id(other)] for other in shared), strict=True) for point in at_point]
+            rows += [
+                point for at_point in zip(*(expanded[id(other)] for other in shared), strict=True) for point in at_point
+            ]
     return rows
 
 
@@ -135,7 +134,9 @@ def _expand(
         if limit is not None and any(index >= limit for index, _ in point):
             continue
         settings = {key: value for key, (_, value) in zip(grid, point, strict=True)}
-        along = {key: _at(values, i, len(points), f"{row['name']}: zip.{key}") for key, values in row.get("zip", {}).items()}
+        along = {
+            key: _at(values, i, len(points), f"{row['name']}: zip.{key}") for key, values in row.get("zip", {}).items()
+        }
         words: tuple[str, ...] = ()
         if "overrides" in row:
             own = [*row["overrides"], *(f"{key}={value}" for key, value in {**settings, **along}.items())]
@@ -143,7 +144,9 @@ def _expand(
             words = merge_words(own, chosen.get("overrides", []), row.get("presets", {}).get(preset, []), extra)
         rows.append(
             Row(
-                name=", ".join([row["name"], *(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())]),
+                name=", ".join(
+                    [row["name"], *(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())]
+                ),
                 words=words,
                 published=_published(row, i, len(points)),
                 source=str(_at(row.get("source", ""), i, len(points), f"{row['name']}: source")),
