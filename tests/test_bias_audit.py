@@ -119,7 +119,7 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, m
     assert read_outs <= set(whole["audit"])
     read_out = "classifier" if has_classifier else "linear"
     groups = whole["audit"][read_out]
-    assert whole["audit"]["reported"] == {"read_out": read_out, "accuracy": groups["top1"], **groups}
+    assert whole["audit"]["reported"] == {"read_out": read_out, "metric": "top1", "accuracy": groups["top1"], **groups}
     assert all(set(whole["audit"][name]) == GROUPS for name in read_outs)
     assert set(whole["audit"]["similarity"]) == {
         "positive_aligned",

@@ -21,7 +21,7 @@ class BiasAudit(Evaluator):
     """Accuracy by bias group of every read-out that ran before, bias read-out, cosines by kind of pair.
 
     The audit holds, for each read-out before it in the list, `group_accuracy` of its predictions; `reported`, that of
-    one of them once more, with its name under `read_out` and the published figure under `accuracy`; `bias_top1`, the
+    one of them once more, with its name as `read_out`, the `metric` and that figure as `accuracy`; `bias_top1`, the
     accuracy in percent of a logistic regression from features to bias; `similarity`, the mean cosine of each kind of
     pair. The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the classes: fitted on
     the training images it would learn to read the class instead. Nothing on data without bias.
@@ -81,7 +81,9 @@ class BiasAudit(Evaluator):
         }
         for name in ("classifier", "linear") if self.reported == "auto" else (self.reported,):
             if name in audit:
-                audit["reported"] = {"read_out": name, "accuracy": audit[name][self.metric], **audit[name]}
+                audit["reported"] = {
+                    "read_out": name, "metric": self.metric, "accuracy": audit[name][self.metric], **audit[name],
+                }  # fmt: skip
                 break
         audit["bias_top1"] = self._bias_top1(features.val, test, features.n_biases)
         chosen = torch.randperm(len(test.h), generator=generator("cpu", "audited"))[:MAX_IMAGES].to(test.h.device)

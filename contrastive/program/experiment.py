@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,9 +105,11 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     run.log(settings.epochs * per_epoch, settings.epochs, grouped("test", scores.test) | nested("audit", scores.audit))
     for name, values in scores.histograms.items():
         run.log_histogram(settings.epochs * per_epoch, name, values)
+    seconds = seconds_before + time.perf_counter() - since
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
     result = {
         "status": "done", "test": scores.test, "val": scores.val, "untrained": untrained, "audit": scores.audit,
-        "protocol": scores.protocol, "time": {"seconds": seconds_before + time.perf_counter() - since},
+        "protocol": scores.protocol, "time": {"seconds": seconds, "finished": finished},
     }  # fmt: skip
     run.finish(result, step.encoder)
     return result

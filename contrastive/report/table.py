@@ -26,6 +26,7 @@
 `python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
 """
 
+import hashlib
 import itertools
 import re
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from typing import Any
 import yaml
 
 from contrastive.errors import ConfigError
+from contrastive.run.identity import is_identity
 
 PRESETS = ("paper", "small", "smoke")
 TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script"}
@@ -68,9 +70,21 @@ class Table:
     script: str | None = None
 
     @property
+    def changes(self) -> list[str]:
+        """Words of `extra` that change results."""
+        return [word for word in self.extra if is_identity(_key(word))]
+
+    @property
     def home(self) -> str:
-        """The folder of the table's runs below outputs/table."""
-        return "-".join(word for word in (self.name, "" if self.preset == "paper" else self.preset) if word)
+        """The name of the folder of the table's runs; settings that change no result have no part in it."""
+        kept = repr(sorted(self.changes))
+        digest = hashlib.sha256(kept.encode()).hexdigest()[:8] if self.changes else ""
+        return "-".join(word for word in (self.name, "" if self.preset == "paper" else self.preset, digest) if word)
+
+    @property
+    def jobs(self) -> list[tuple[Row, int]]:
+        """Every (row, seed) that is run."""
+        return [(row, seed) for row in self.rows if row.words for seed in self.seeds]
 
 
 def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None, extra: tuple[str, ...] = ()) -> Table:
