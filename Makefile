@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python
-TABLE  ?= digits
+TABLE  ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick lint bench reproduce-table tensorboard clean
@@ -36,8 +36,9 @@ lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy --strict
 
-reproduce-table: $(VENV)/.done  ## rebuild a table of configs/table: TABLE=digits (default), debiased_positive; ARGS for every row
-	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS)
+reproduce-table: $(VENV)/.done  ## run a table beside its published figures: TABLE=digits PRESET=paper|small|smoke SEEDS=3 JOBS=2 STRICT=1 ARGS="epochs=5"; without TABLE list them
+	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
+	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -1,62 +1,180 @@
-"""Run a table of configs/table and print it: python scripts/reproduce_table.py TABLE [key=value ...]
+"""Run a table of configs/table and print it beside the published figures; without a table, list them all.
 
-Every row is a sweep over the table's seeds, exactly as a user would type it; extra words go to every row. Runs that
-are done are kept and interrupted ones go on, so the same command may be given again.
+    python scripts/reproduce_table.py [TABLE] [--preset NAME] [--seeds N] [--jobs N] [--strict] [key=value ...]
+    python scripts/reproduce_table.py --check docs/results      # recompute every committed table from its JSON
+
+Every (row, seed) is a run directory of train.py; words of your own go to every row. Runs that are done are skipped and
+interrupted ones go on, so the same command may be given again. The page is written as Markdown, CSV, LaTeX and JSON.
+Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --strict.
 """
 
-import hashlib
+import argparse
+import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
 
-from contrastive.report.table import paper_table, row_folder
-from contrastive.run.identity import is_identity
+import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.errors import ConfigError
+from contrastive.program.messages import user_message
+from contrastive.program.settings import Settings
+from contrastive.program.table_jobs import TableJob, is_done, run_jobs, table_jobs
+from contrastive.program.table_list import missing_of, tables_text
+from contrastive.report.committed import check_folder, write_pages
+from contrastive.report.record import table_record
+from contrastive.report.table import PRESETS, Table, read_table
 
 ROOT = Path(__file__).resolve().parent.parent
+TABLES = ROOT / "configs" / "table"
+BASE = Path("outputs") / "table"
 
 
-def home(name: str, extra: list[str]) -> Path:
-    """Where the table's runs lie: settings that change no result have no part in the name."""
-    kept = sorted(word for word in extra if is_identity(word.lstrip("+").split("=", 1)[0]))
-    digest = hashlib.sha256(repr(kept).encode()).hexdigest()[:8]
-    return Path("outputs") / "table" / (f"{name}-{digest}" if kept else name)
-
-
-def main(name: str, extra: list[str]) -> int:
-    path = ROOT / "configs" / "table" / f"{name}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        print(f"there is no table {name}, known are {known}: try make reproduce-table TABLE=digits", file=sys.stderr)
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", nargs="?")
+    parser.add_argument("words", nargs="*", metavar="key=value")
+    parser.add_argument("--preset", default="paper", choices=PRESETS)
+    parser.add_argument("--seeds", type=int, help="seeds 0 ... N - 1 in place of the table's")
+    parser.add_argument("--jobs", type=int, help="runs at a time: a core each on a CPU, 1 on a GPU unless given")
+    parser.add_argument("--strict", action="store_true", help="missing data is an error")
+    parser.add_argument("--config-dir", type=Path, help="a folder with options of your own, as train.py takes it")
+    parser.add_argument("--check", type=Path, metavar="FOLDER", help="recompute the committed tables of a folder")
+    arguments = parser.parse_intermixed_args()
+    if arguments.check:
+        return check(arguments.check)
+    try:
+        with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+            if arguments.table is None:
+                return list_tables(arguments)
+            return reproduce(arguments)
+    except Exception as error:
+        if (message := user_message(error)) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
         return 2
-    spec = yaml.safe_load(path.read_text())
-    base = home(name, extra)
-    failed = 0
-    for row in spec["rows"]:
-        words = [*row["overrides"], *extra, f"seed={','.join(map(str, spec['seeds']))}"]
-        print(f"== {row['name']}: python train.py -m {' '.join(words)}", flush=True)
-        done = subprocess.run(
-            [
-                sys.executable,
-                str(ROOT / "train.py"),
-                "-m",
-                *words,
-                f"hydra.sweep.dir='{row_folder(row, base)}'",
-                "hydra.sweep.subdir='seed=${seed}'",
-            ]
+
+
+@dataclass(frozen=True)
+class Composer:
+    """The configuration that words on train.py's command line give, with options of a folder of one's own."""
+
+    folder: Path | None
+
+    def settings(self, words: tuple[str, ...]) -> dict[str, Any]:
+        """All of it, resolved."""
+        return Settings.from_config(self._compose(words)).to_dict()
+
+    def dataset(self, words: tuple[str, ...]) -> dict[str, Any]:
+        """The dataset's node, resolved."""
+        return cast(dict[str, Any], OmegaConf.to_container(self._compose(words).dataset, resolve=True))
+
+    def _compose(self, words: tuple[str, ...]) -> DictConfig:
+        path = [] if self.folder is None else [f"hydra.searchpath=[file://{self.folder.resolve()}]"]
+        return compose("train", [*words, *path])
+
+
+def list_tables(arguments: argparse.Namespace) -> int:
+    """Print what there is, what is done, and what is missing."""
+    on_cpu, device = this_device([])
+    composer = Composer(arguments.config_dir)
+    tables = [read_table(path, n_seeds=arguments.seeds) for path in sorted(TABLES.glob("*.yaml"))]
+    n_parallel = arguments.jobs or default_jobs(on_cpu)
+    print(tables_text(tables, BASE, device=device, n_parallel=n_parallel, dataset=composer.dataset))
+    print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
+    return 0
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    """Run what is not done of a table, and write its pages."""
+    path = TABLES / f"{arguments.table}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in TABLES.glob("*.yaml")))
+        raise ConfigError(
+            f"there is no table {arguments.table}, known are {known}: try make reproduce-table TABLE=digits"
         )
-        failed += done.returncode != 0
-    text = paper_table(spec, base, extra)
-    base.parent.mkdir(parents=True, exist_ok=True)
-    base.with_name(f"{base.name}.md").write_text(text + "\n")
-    print(f"\n{text}\n\nwritten to {base}.md")
+    table = read_table(path, preset=arguments.preset, n_seeds=arguments.seeds, extra=tuple(arguments.words))
+    base = BASE / table.home
+    if table.script is not None:
+        return subprocess.run([sys.executable, str(ROOT / table.script), str(base), table.preset]).returncode
+    on_cpu, _ = this_device(arguments.words)
+    composer = Composer(arguments.config_dir)
+    jobs = [job for job in table_jobs(table, base) if not is_done(job, composer.settings)]
+    unavailable = unavailable_data(jobs, composer)
+    blocked = {job.path for these in unavailable.values() for job in these}
+    n_parallel = arguments.jobs or default_jobs(on_cpu)
+    print(f"{len(table.jobs) - len(jobs)} of {len(table.jobs)} runs are done, {n_parallel} at a time", flush=True)
+    failed = run_jobs(
+        [job for job in jobs if job.path not in blocked],
+        program=[
+            str(ROOT / "train.py"),
+            *(["--config-dir", str(arguments.config_dir)] if arguments.config_dir else []),
+        ],
+        n_parallel=n_parallel,
+        one_thread=on_cpu and n_parallel > 1,
+    )
+    return conclude(table, base, failed, unavailable, strict=arguments.strict)
+
+
+def unavailable_data(jobs: list[TableJob], composer: Composer) -> dict[str, list[TableJob]]:
+    """{sentence: jobs} of data that is missing and that no download brings; downloads happen here, one by one."""
+    unavailable = {}
+    for item, blocked in missing_of(jobs, composer.dataset).items():
+        if item.downloads:
+            from contrastive.program.build import instantiate_node  # late: importing torch takes seconds
+
+            try:
+                instantiate_node(composer.dataset(blocked[0].words))
+                continue
+            except Exception as error:
+                if user_message(error) is None:
+                    raise
+        unavailable[str(item)] = blocked
+    return unavailable
+
+
+def conclude(
+    table: Table, base: Path, failed: list[TableJob], unavailable: dict[str, list[TableJob]], *, strict: bool
+) -> int:
+    """Write and print the page, say what failed, return the exit code."""
+    text = write_pages(table_record(table, base), base)
+    print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")
+    for sentence, blocked in unavailable.items():
+        print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
+    for job in failed:
+        print(f"failed: {job}: see {job.log}", file=sys.stderr)
     if failed:
-        print(f"{failed} rows failed: see above, then give the same command again", file=sys.stderr)
-    return 1 if failed else 0
+        return 1
+    return 2 if strict and unavailable else 0
+
+
+def this_device(words: list[str]) -> tuple[bool, str]:
+    """Whether runs train on a CPU here, and the device's name."""
+    import torch  # late: mistakes are answered without it
+
+    from contrastive.run.environment import device_name
+
+    on_cpu = "device=cpu" in words or not torch.cuda.is_available()
+    return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))
+
+
+def default_jobs(on_cpu: bool) -> int:
+    """Two processes of one thread train more in an hour than one of two threads; a GPU is shared badly."""
+    return len(os.sched_getaffinity(0)) if on_cpu else 1
+
+
+def check(folder: Path) -> int:
+    """Compare every committed table with what its JSON gives."""
+    checked, wrong = check_folder(folder)
+    for message in wrong:
+        print(message, file=sys.stderr)
+    print(f"{checked} tables of {folder} recomputed, {len(wrong)} differ")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: python scripts/reproduce_table.py TABLE [key=value ...]")
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main())

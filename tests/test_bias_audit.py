@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, majority_bias, pairwise_cosines
+from contrastive.program.build import build
 from contrastive.program.experiment import run_experiment
 from contrastive.training.step import TrainStep
 from contrastive.types import Features
@@ -70,6 +72,36 @@ def test_a_bias_that_is_in_the_features_is_read_from_them():
         assert low <= BiasAudit()(sets).audit["bias_top1"] <= high
 
 
+def biased(n: int, seed: int) -> Features:
+    rng = torch.Generator().manual_seed(seed)
+    return Features(torch.randn(n, 4, generator=rng), torch.arange(n) % 4, torch.randint(0, 3, (n,), generator=rng))
+
+
+def test_the_reported_figure_names_its_read_out_and_its_metric():
+    train, val, test = (biased(n, n) for n in (100, 60, 200))
+    guess = {"linear": test.label, "sgd_probe_best_test": torch.where(test.bias == 0, test.label, (test.label + 1) % 4)}
+    sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=4, n_biases=3, predictions=guess)
+    audit = BiasAudit(reported="sgd_probe_best_test", metric="cell_mean_top1")(sets).audit
+    assert audit["reported"]["read_out"] == "sgd_probe_best_test"
+    assert audit["reported"]["accuracy"] == audit["sgd_probe_best_test"]["cell_mean_top1"]
+    assert audit["reported"]["accuracy"] == pytest.approx(100 / 3)
+    assert audit["linear"]["top1"] == 100
+    assert BiasAudit()(sets).audit["reported"]["read_out"] == "linear"
+
+
+def test_the_protocol_says_that_a_figure_was_selected_on_test():
+    assert "best test epoch, as published" in BiasAudit(reported="trained_along_best_test").protocol
+    assert "last epoch" in BiasAudit(reported="trained_along").protocol
+
+
+def test_a_reported_read_out_must_be_chosen(composed):
+    words = ["dataset=biased_digits", "evaluator=[linear,bias_audit]"]
+    with pytest.raises(ConfigError, match=r"try evaluator=\[linear,trained_along,bias_audit\]"):
+        build(composed(*words, "evaluator.bias_audit.reported=trained_along_best_test"))
+    with pytest.raises(ConfigError, match=r"try evaluator\.bias_audit\.metric=top1"):
+        BiasAudit(metric="top7")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
@@ -86,7 +118,9 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words, m
     has_classifier = "cross_entropy" in words[0] or "bias_balanced" in words[1]
     read_outs = {"linear", "classifier"} if has_classifier else {"linear"}
     assert read_outs <= set(whole["audit"])
-    assert whole["audit"]["reported"] == whole["audit"]["classifier" if has_classifier else "linear"]
+    read_out = "classifier" if has_classifier else "linear"
+    groups = whole["audit"][read_out]
+    assert whole["audit"]["reported"] == {"read_out": read_out, "metric": "top1", "accuracy": groups["top1"], **groups}
     assert all(set(whole["audit"][name]) == GROUPS for name in read_outs)
     assert set(whole["audit"]["similarity"]) == {
         "positive_aligned",

@@ -1,9 +1,8 @@
 """Recipes that datasets, experiments and tables compose."""
 
 import pytest
-import yaml
 
-from contrastive.report.table import row_folder
+from contrastive.report.table import read_table, row_folder
 from tests.helpers import ROOT
 
 
@@ -35,11 +34,11 @@ def test_what_is_typed_beats_the_recipe(composed):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_row_of_every_table_composes(composed, path):
-    spec = yaml.safe_load(path.read_text())
-    folders = [row_folder(row, ROOT) for row in spec["rows"]]
+    table = read_table(path)
+    folders = [row_folder(row, ROOT) for row in table.rows]
     assert len(set(folders)) == len(folders)
-    for row in spec["rows"]:
-        composed(*row["overrides"])
+    for row in table.rows:
+        composed(*row.words)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")

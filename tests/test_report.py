@@ -1,16 +1,15 @@
 """Tables and figures read run directories and nothing else."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from contrastive.report.__main__ import find_jobs, main
 from contrastive.report.figures import curve, draw
 from contrastive.report.sweep import Job, spread, sweep_table
-from contrastive.report.table import paper_table, row_folder
-from tests.helpers import ONE_THREAD, ROOT
 
 
 def result(knn: float) -> dict:
@@ -41,40 +40,6 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
     assert "failed: loss=c epochs=1 seed=0: too hot" in text
 
 
-def test_a_table_shows_ours_beside_the_published(tmp_path):
-    spec = {
-        "title": "T",
-        "note": "N",
-        "seeds": [0, 1],
-        "metrics": ["knn_top1"],
-        "rows": [
-            {"name": "A, b", "overrides": [], "published": {"knn_top1": 74.3}, "source": "Table 1"},
-            {"name": "C", "overrides": []},
-        ],
-    }
-    for seed, value in ((0, 70.0), (1, 72.0)):
-        path = row_folder(spec["rows"][0], tmp_path) / f"seed={seed}"
-        path.mkdir(parents=True)
-        (path / "result.json").write_text(json.dumps(result(value)))
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]]
-        for line in paper_table(spec, tmp_path).splitlines()
-        if line.startswith("|")
-    ]
-    assert rows[0] == ["method", "knn_top1", "published knn_top1", "source"]
-    assert rows[2] == ["A, b", "71.00 ± 1.41 (2)", "74.3", "Table 1"]
-    assert rows[3] == ["C", "-", "", ""]
-
-
-@pytest.mark.slow
-def test_an_unknown_table_is_refused():
-    done = subprocess.run(
-        [sys.executable, "scripts/reproduce_table.py", "none"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "known are biased_digits, biased_mnist, debiased_positive, digits" in done.stderr
-
-
 def test_a_figure(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "metrics.jsonl").write_text(
@@ -87,6 +52,7 @@ def test_a_figure(tmp_path):
         draw({"run": tmp_path}, "c", "title", tmp_path / "out.png")
 
 
+<<<<<<< HEAD
 @pytest.mark.slow
 def test_a_table_is_run_with_words_of_ones_own(tmp_path):
     words = [
@@ -109,3 +75,47 @@ def test_a_table_is_run_with_words_of_ones_own(tmp_path):
     assert len(list(tmp_path.glob("outputs/table/digits-*/*/seed=*/result.json"))) == 6
     (written,) = tmp_path.glob("outputs/table/digits-*.md")
     assert written.read_text().count("(2)") == 9
+=======
+def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
+    path.mkdir(parents=True)
+    (path / "result.json").write_text(json.dumps(result(knn)))
+    (path / "environment.json").write_text(json.dumps({"data": data}))
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_runs_on_different_data_never_share_a_row(tmp_path):
+    for i, data in enumerate(("aaaaaaaa1", "bbbbbbbb2")):
+        save_run(tmp_path / data, data=data, knn=30.0 * (i + 1), seed=0, dataset={"root": data})
+    jobs, repeated = find_jobs([tmp_path])
+    rows = rows_of(sweep_table(jobs))
+    assert repeated == []
+    assert [row[:2] for row in rows[2:4]] == [["aaaaaaaa", "30.00 (1)"], ["bbbbbbbb", "60.00 (1)"]]
+
+
+def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
+    for name in ("first", "second"):
+        save_run(tmp_path / name, data="a" * 8, knn=30.0, seed=0, epochs=2)
+    save_run(tmp_path / "third", data="a" * 8, knn=40.0, seed=1, epochs=2)
+    assert main([str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "35.00 ± 7.07 (2)" in text
+    assert f"{tmp_path}/second repeats {tmp_path}/first (equal settings, seed and data) and is not counted" in text
+
+
+def test_maps_drawn_with_the_seed_belong_to_the_spread_over_seeds(tmp_path):
+    for seed in (0, 1):
+        save_run(tmp_path / f"{seed}", data=f"{seed}" * 8, knn=30.0 + seed, seed=seed, dataset={"data_seed": seed})
+    assert "30.50 ± 0.71 (2)" in sweep_table(find_jobs([tmp_path])[0])
+    save_run(tmp_path / "fixed", data="c" * 8, knn=50.0, seed=1, dataset={"data_seed": 0})
+    assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
+
+
+def test_equal_seeds_on_other_data_are_not_averaged_as_maps(tmp_path):
+    for data in ("a" * 8, "b" * 8):
+        save_run(tmp_path / data, data=data, knn=30.0, seed=0, dataset={"data_seed": 0})
+    assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
+>>>>>>> readouts

@@ -3,11 +3,25 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.types import Features
+
+
+class AugmentedFeatures(Protocol):
+    """Features of augmented training images, extracted when they are asked for."""
+
+    def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
+        """Features of the images of `bank`, in its order, one view of each, drawn anew for each epoch.
+
+        Args:
+            augmentation: None = the one that the run trains with.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +41,7 @@ class FeatureSets:
     n_biases: int = 0  # 0: the data has no bias labels
     classifier: Callable[[Tensor], Tensor] | None = None  # (N, F) → (N, C) logits, when a loss trains one along
     predictions: Mapping[str, Tensor] = field(default_factory=dict)  # (N,) classes of test, by the evaluators before
+    augmented: AugmentedFeatures | None = None  # for probes that train on augmented images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +49,13 @@ class Scores:
     """Figures of one or of several evaluators, as result.json holds them.
 
     test, val: {name: value} on the test split and, for searches, on the validation split; accuracies in percent.
-    predictions: (N,) int64, the class of each test image, for evaluators that group images. audit: a nested record.
-    histograms: {name: values} for TensorBoard.
+    predictions: {name: (N,) int64}, the class of each test image, for evaluators that group images; named like the
+    figures. audit: a nested record. histograms: {name: values} for TensorBoard.
     """
 
     test: dict[str, float] = field(default_factory=dict)
     val: dict[str, float] = field(default_factory=dict)
-    predictions: Tensor | None = None
+    predictions: dict[str, Tensor] = field(default_factory=dict)
     audit: dict[str, Any] = field(default_factory=dict)
     histograms: dict[str, Tensor] = field(default_factory=dict)
     protocol: dict[str, str] = field(default_factory=dict)
@@ -50,15 +65,47 @@ class Evaluator(ABC):
     """`evaluator(features)` → {name: value}, or Scores when there is more to say than test figures.
 
     The names get the evaluator's own name in front: `knn` returns {"top1": 52.4} and result.json says knn_top1; the
-    empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing.
+    empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A figure
+    that is selected on the test split says so in its name: `best_test_top1`.
     """
 
     protocol: str  # one sentence, stored beside the figures: data, read-out, selection
     every: int = 0  # epochs between points of a curve; 0 = only before and after training
+    before_training: bool = True  # also evaluate the untrained encoder
 
     @abstractmethod
     def __call__(self, features: FeatureSets) -> dict[str, float] | Scores:
         """Evaluate one set of features."""
+
+    def check_names(self, before: list[str]) -> None:  # noqa: B027  most evaluators need no other
+        """Raise ConfigError if the evaluator needs another one that is not `before` it in the list."""
+
+
+class StepObserver(ABC):
+    """An evaluator that also learns from the batches of pretraining, without influence on the encoder.
+
+    Its state is part of the checkpoint, so that a resumed run ends with the same figures.
+    """
+
+    @abstractmethod
+    def prepare(self, *, dim: int, n_classes: int, device: torch.device, seed: int) -> None:
+        """Forget everything and get ready for features of `dim` dimensions."""
+
+    @abstractmethod
+    def observe(self, h: Tensor, label: Tensor) -> None:
+        """Learn from the features of one training batch, that of all processes together.
+
+        Args:
+            h: (B, V, F), as the encoder in training mode computed them, without gradient. label: (B,), -1 = unlabeled.
+        """
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Plain containers and tensors that `load` restores."""
+
+    @abstractmethod
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned, after `prepare`."""
 
 
 def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets) -> Scores:
@@ -77,8 +124,9 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets) -> Scor
         total.histograms.update(scores.histograms)
         if scores.test or scores.audit:
             total.protocol[name] = evaluator.protocol
-        if scores.predictions is not None:
-            features = replace(features, predictions={**features.predictions, name: scores.predictions})
+        if scores.predictions:
+            guesses = {_join(name, key): guess for key, guess in scores.predictions.items()}
+            features = replace(features, predictions={**features.predictions, **guesses})
     return total
 
 

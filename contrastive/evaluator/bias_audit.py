@@ -6,13 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
 from contrastive.evaluator._accuracy import topk_accuracy
 from contrastive.evaluator._logistic import Standardizer, fit_logistic, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.seeding import generator
 from contrastive.types import Features
 
+METRICS = ("top1", "cell_mean_top1", "conflicting_top1", "worst_cell_top1")
 MAX_IMAGES = 2000  # test images whose pairs are compared: two million cosines
 
 
@@ -20,12 +21,15 @@ class BiasAudit(Evaluator):
     """Accuracy by bias group of every read-out that ran before, bias read-out, cosines by kind of pair.
 
     The audit holds, for each read-out before it in the list, `group_accuracy` of its predictions; `reported`, that of
-    the classifier trained along when there is one (as the papers report) and of the linear probe otherwise;
-    `bias_top1`, the accuracy in percent of a logistic regression from features to bias; `similarity`, the mean cosine
-    of each kind of pair. The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the
-    classes: fitted on the training images it would learn to read the class instead. Nothing on data without bias.
+    one of them once more, with its name as `read_out`, the `metric` and that figure as `accuracy`; `bias_top1`, the
+    accuracy in percent of a logistic regression from features to bias; `similarity`, the mean cosine of each kind of
+    pair. The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the classes: fitted on
+    the training images it would learn to read the class instead. Nothing on data without bias.
 
     Args:
+        reported: the read-out that the published figure comes from: `linear`, `classifier`, `trained_along_best_test`
+            and so on; `auto` = the classifier that the loss trains along, else the linear probe.
+        metric: the published figure: `top1`, `cell_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
         l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.
         every: epochs between points of a curve; 0 = only before and after training.
 
@@ -33,12 +37,16 @@ class BiasAudit(Evaluator):
         ConfigError: an argument out of range.
     """
 
-    protocol = (
-        "predictions of the read-outs by (class, bias) group; bias read by a logistic regression fitted on the "
-        "features of probe_val; both on test, last epoch"
-    )
-
-    def __init__(self, *, l2: float = 1e-2, max_iter: int = 100, every: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        reported: str = "auto",
+        metric: str = "top1",
+        l2: float = 1e-2,
+        max_iter: int = 100,
+        every: int = 0,
+    ) -> None:
+        check_choice("evaluator.bias_audit.metric", metric, METRICS)
         if not l2 >= 0:
             raise ConfigError(f"evaluator.bias_audit.l2 must be at least 0, got {l2}: try evaluator.bias_audit.l2=1e-2")
         if not max_iter >= 1:
@@ -46,7 +54,22 @@ class BiasAudit(Evaluator):
                 f"evaluator.bias_audit.max_iter must be at least 1, got {max_iter}: "
                 "try evaluator.bias_audit.max_iter=100"
             )
+        self.reported, self.metric = reported, metric
         self.l2, self.max_iter, self.every = l2, max_iter, every
+        read_out = "classifier trained along by the loss, else linear" if reported == "auto" else reported
+        selection = "best test epoch, as published" if "best_test" in reported else "last epoch"
+        self.protocol = (
+            f"predictions of the read-outs by (class, bias) group, reported: {metric} of {read_out} ({selection}); "
+            "bias read by a logistic regression fitted on the features of probe_val; both on test"
+        )
+
+    def check_names(self, before: list[str]) -> None:
+        if self.reported != "auto" and not any(f"{self.reported}_".startswith(f"{name}_") for name in before):
+            known = ", ".join(["auto", *before])
+            raise ConfigError(
+                f"evaluator.bias_audit.reported={self.reported} needs that evaluator before bias_audit, there are "
+                f"{known}: try evaluator=[linear,{self.reported.removesuffix('_best_test')},bias_audit]"
+            )
 
     def __call__(self, features: FeatureSets) -> Scores:
         test = features.test
@@ -56,9 +79,11 @@ class BiasAudit(Evaluator):
         audit: dict[str, Any] = {
             name: group_accuracy(guess, test.label, test.bias, majority) for name, guess in features.predictions.items()
         }
-        for name in ("classifier", "linear"):
+        for name in ("classifier", "linear") if self.reported == "auto" else (self.reported,):
             if name in audit:
-                audit["reported"] = audit[name]
+                audit["reported"] = {
+                    "read_out": name, "metric": self.metric, "accuracy": audit[name][self.metric], **audit[name],
+                }  # fmt: skip
                 break
         audit["bias_top1"] = self._bias_top1(features.val, test, features.n_biases)
         chosen = torch.randperm(len(test.h), generator=generator("cpu", "audited"))[:MAX_IMAGES].to(test.h.device)

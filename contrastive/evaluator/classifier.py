@@ -19,5 +19,5 @@ class Classifier(Evaluator):
         return Scores(
             test={f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)},
             val={"top1": topk_accuracy(features.classifier(features.val.h), features.val.label, 1)},
-            predictions=scores.argmax(1),
+            predictions={"": scores.argmax(1)},
         )

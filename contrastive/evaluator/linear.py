@@ -56,5 +56,5 @@ class Linear(Evaluator):
         return Scores(
             test={f"top{k}": topk_accuracy(scores, test.label, k) for k in (1, 5)},
             val={"top1": best_top1},
-            predictions=scores.argmax(1),
+            predictions={"": scores.argmax(1)},
         )

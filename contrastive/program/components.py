@@ -11,10 +11,15 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss
+from contrastive.program.check_types import check_types
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
 from contrastive.types import Data
+
+GROUPS = (
+    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,8 @@ class Components:
         Raises:
             ConfigError: a component that cannot be built, or that no data set could be trained with.
         """
+        for group in GROUPS:
+            check_types(getattr(settings, group), group)
         torch.manual_seed(derive(settings.seed, "weights"))
         loss = instantiate_node(settings.loss)
         regularizers = [instantiate_node(settings.regularizer)] if settings.regularizer else []
@@ -86,6 +93,7 @@ def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
             raise ConfigError(
                 f"evaluator.{name} is a {kind}, which is no Evaluator: try class {kind}(contrastive.Evaluator)"
             )
+        evaluator.check_names(list(evaluators))
         evaluators[name] = evaluator
     return evaluators
 

@@ -9,6 +9,7 @@ from statistics import median
 
 import torch
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.program.build import Experiment
 from contrastive.program.settings import Settings
@@ -32,7 +33,7 @@ def estimate(experiment: Experiment, settings: Settings) -> str:
     step = step_seconds(experiment)
     training = settings.epochs * len(loader) * step
     extraction, evaluators = evaluation_seconds(experiment)
-    times = {name: 2 + _curve_points(experiment.evaluators[name], settings.epochs) for name in evaluators}
+    times = {name: _times(experiment.evaluators[name], settings.epochs) for name in evaluators}
     evaluation = sum(times[name] * seconds for name, seconds in evaluators.items())
     evaluation += extraction * max([2, *times.values()])
     if device.type == "cuda":
@@ -81,22 +82,32 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
         bias = torch.arange(n, device=experiment.device) % n_biases if n_biases else None
         return Features(torch.randn(n, dim, device=experiment.device), label, bias)
 
+    bank, epochs = random(n_bank // share), [0]
+
+    def augmented(epoch: int, augmentation: Augmentation | None = None) -> Features:
+        epochs[0] += 1
+        return bank
+
     sets = FeatureSets(
-        bank=random(n_bank // share),
+        bank=bank,
         train=random(len(data.probe_train) // share),
         val=random(len(data.probe_val)),
         test=random(len(data.test)),
         n_classes=n_classes,
         n_biases=n_biases,
+        augmented=augmented,
     )
     seconds = {}
     for name, evaluator in experiment.evaluators.items():
+        epochs[0] = 0
         seconds[name] = share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
+        seconds[name] += epochs[0] * per_image / len(chosen) * n_bank
     return extraction, seconds
 
 
-def _curve_points(evaluator: Evaluator, epochs: int) -> int:
-    return (epochs - 1) // evaluator.every if evaluator.every else 0
+def _times(evaluator: Evaluator, epochs: int) -> int:
+    """How often a run evaluates: before training, for the curve, after training."""
+    return evaluator.before_training + ((epochs - 1) // evaluator.every if evaluator.every else 0) + 1
 
 
 def timed(task: Callable[[], object], device: torch.device) -> float:

@@ -2,14 +2,16 @@
 
 import json
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tqdm import tqdm
 
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
-from contrastive.evaluator.base import FeatureSets, evaluate
+from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
 from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.dry_run import estimate
@@ -17,6 +19,7 @@ from contrastive.program.settings import Settings
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
 from contrastive.seeding import generator
+from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract_feature_sets
 from contrastive.training.loop import train_epoch, view_grid
 
@@ -59,14 +62,25 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     Several processes do the same in step; only the main one writes.
     """
     step, loader, evaluators = experiment.step, experiment.loader, experiment.evaluators
+    observers = {name: evaluator for name, evaluator in evaluators.items() if isinstance(evaluator, StepObserver)}
+    for observer in observers.values():
+        observer.prepare(
+            dim=cast(int, step.encoder.dim),
+            n_classes=len(experiment.data.classes),
+            device=experiment.device,
+            seed=settings.seed,
+        )
     state, since, per_epoch = run.state, time.perf_counter(), len(loader)
     if state is None:
-        untrained = evaluate(evaluators, features(experiment)).test
+        cheap = {name: evaluator for name, evaluator in evaluators.items() if evaluator.before_training}
+        untrained = evaluate(cheap, features(experiment)).test
         run.log(0, 0, grouped("test", untrained))
         run.log_image(0, "views", first_views(experiment))
         start, seconds_before = 0, 0.0
     else:
         step.load(state)
+        for name, observer in observers.items():
+            observer.load(state["observers"][name])
         untrained, start, seconds_before = state["untrained"], state["epoch"], state["seconds"]
         print(f"resuming after epoch {start} of {settings.epochs}")
 
@@ -74,7 +88,7 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
         for epoch in range(start, settings.epochs):
             train_epoch(
                 step, loader, run, epoch=epoch, epochs=settings.epochs, schedule=experiment.schedule,
-                log_every=settings.log_every, bar=bar,
+                log_every=settings.log_every, bar=bar, observers=observers.values(),
             )  # fmt: skip
             done = epoch + 1
             due = {name: evaluator for name, evaluator in evaluators.items() if is_due(evaluator.every, done)}
@@ -83,16 +97,19 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
             if is_due(settings.checkpoint_every, done) or done == settings.epochs:
                 seconds = seconds_before + time.perf_counter() - since
                 run.save({
-                    "step": done * per_epoch, "epoch": done, "untrained": untrained, "seconds": seconds, **step.state(),
+                    "step": done * per_epoch, "epoch": done, "untrained": untrained, "seconds": seconds,
+                    "observers": {name: observer.state() for name, observer in observers.items()}, **step.state(),
                 })  # fmt: skip
 
     scores = evaluate(evaluators, features(experiment, with_classifier=True))
     run.log(settings.epochs * per_epoch, settings.epochs, grouped("test", scores.test) | nested("audit", scores.audit))
     for name, values in scores.histograms.items():
         run.log_histogram(settings.epochs * per_epoch, name, values)
+    seconds = seconds_before + time.perf_counter() - since
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
     result = {
         "status": "done", "test": scores.test, "val": scores.val, "untrained": untrained, "audit": scores.audit,
-        "protocol": scores.protocol, "time": {"seconds": seconds_before + time.perf_counter() - since},
+        "protocol": scores.protocol, "time": {"seconds": seconds, "finished": finished},
     }  # fmt: skip
     run.finish(result, step.encoder)
     return result
@@ -105,9 +122,18 @@ def is_due(every: int, epoch: int) -> bool:
 
 def features(experiment: Experiment, *, with_classifier: bool = False) -> FeatureSets:
     """Features of the encoder as it stands."""
-    step = experiment.step
+    step, pretrain = experiment.step, experiment.data.pretrain
     classifier = step.objective.classifier if with_classifier else None
-    return extract_feature_sets(step.encoder, experiment.data, step.normalize, classifier)
+    augmented = AugmentFeatures(
+        step.encoder,
+        pretrain,
+        (pretrain.label >= 0).nonzero().squeeze(1),
+        augmentation=step.augmentation,
+        normalize=step.normalize,
+        seed=experiment.loader.seed,
+    )
+    sets = extract_feature_sets(step.encoder, experiment.data, step.normalize, classifier)
+    return replace(sets, augmented=augmented)
 
 
 def first_views(experiment: Experiment) -> Any:
@@ -128,8 +154,11 @@ def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:
 
 
 def nested(group: str, record: dict[str, Any]) -> dict[str, float]:
-    """A nested record as curves: group/outer/inner."""
+    """The numbers of a nested record as curves: group/outer/inner."""
     curves: dict[str, float] = {}
     for key, value in record.items():
-        curves |= nested(f"{group}/{key}", value) if isinstance(value, dict) else {f"{group}/{key}": value}
+        if isinstance(value, dict):
+            curves |= nested(f"{group}/{key}", value)
+        elif not isinstance(value, str):
+            curves[f"{group}/{key}"] = value
     return curves

@@ -125,6 +125,14 @@ class Settings:
         return asdict(self)
 
 
+def check_booleans(overrides: list[str]) -> None:
+    """Raise ConfigError for a typed root setting that is true or false by another word: Hydra takes 5 for true."""
+    booleans = [key for key, field in Settings.__dataclass_fields__.items() if field.type is bool]
+    for key, _, value in (item.lstrip("+").partition("=") for item in overrides):
+        if key in booleans and value.lower() not in ("true", "false"):
+            raise ConfigError(f"{key} must be true or false, got {value}: try {key}=true")
+
+
 def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:
     """Typed settings that nothing reads: shared keys no component refers to, evaluators that were not chosen."""
     typed = {item.split("=", 1)[0].lstrip("+") for item in overrides}

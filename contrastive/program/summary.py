@@ -29,6 +29,8 @@ def finished(run: RunDirectory, result: dict[str, Any]) -> str:
     """The result, where it is kept and what to type next."""
     path = as_typed(run.path)
     parts = [f"Test split, last epoch; accuracies in percent\n{_metrics(result)}"] if result["test"] else []
+    if any("best_test" in name for name in result["test"]):
+        parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:
         parts.append(_audit(result["audit"]))
     parts.append(f"run directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
@@ -72,10 +74,12 @@ def _audit(audit: dict[str, Any]) -> str:
     for key, groups in audit.items():
         if key not in ("reported", "similarity") and isinstance(groups, dict):
             rows.append([key, *(f"{groups[name]:.2f}" if name in groups else "-" for name in AUDIT_COLUMNS)])
-    return (
-        f"{_columns(rows)}\n  a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % "
-        "of the test images"
+    reported = audit.get("reported")
+    figure = (
+        f"\n  reported: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}" if reported else ""
     )
+    bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
+    return f"{_columns(rows)}{figure}\n  {bias}"
 
 
 def _columns(rows: list[list[str]]) -> str:

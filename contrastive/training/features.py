@@ -12,17 +12,25 @@ from contrastive.types import Data, Features, Split
 CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
 
 
-@torch.no_grad()
 def extract(
     encoder: nn.Module, split: Split, normalize: Callable[[Tensor], Tensor], index: Tensor | None = None
 ) -> Features:
-    """Encode images without augmentation, in eval mode and in float32.
+    """Encode images without augmentation, in eval mode and in float32; see `extract_transformed`."""
+    index = torch.arange(len(split)) if index is None else index
+    return extract_transformed(encoder, split, lambda image, _: normalize(image), index)
+
+
+@torch.no_grad()
+def extract_transformed(
+    encoder: nn.Module, split: Split, transform: Callable[[Tensor, Tensor], Tensor], index: Tensor
+) -> Features:
+    """Encode images in eval mode and in float32.
 
     Several processes encode a contiguous part each and exchange the features, so that all of them hold all.
 
     Args:
-        normalize: uint8 (N, 3, H, W) → the encoder's input.
-        index: (n,) int64, the images to encode; None = all.
+        transform: uint8 (b, 3, H, W), rows (b,) → the encoder's input; rows are positions in `index`.
+        index: (n,) int64, the images to encode.
 
     Returns:
         Features with h (n, F) float32 on the encoder's device. The encoder's mode is restored.
@@ -31,20 +39,23 @@ def extract(
         RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
-    index = torch.arange(len(split)) if index is None else index.cpu()
+    index = index.cpu()
     per_process = -(-len(index) // shard().world_size)  # rounded up: the last process may have fewer
-    padded = torch.cat([index, index[-1:].expand(per_process * shard().world_size - len(index))])
-    local = padded[shard().of(len(padded))].to(split.image.device)
+    rows = torch.arange(per_process * shard().world_size).clamp(max=len(index) - 1)
+    local = rows[shard().of(len(rows))]
     was_training, before = encoder.training, _versions(encoder)
     encoder.eval()
     with torch.autocast(device.type, enabled=False):
-        h = torch.cat([encoder(normalize(split.image[chunk].to(device))).float() for chunk in local.split(CHUNK)])
+        chunks = [
+            encoder(transform(split.image[index[chunk].to(split.image.device)].to(device), chunk.to(device))).float()
+            for chunk in local.split(CHUNK)
+        ]
     encoder.train(was_training)
     if _versions(encoder) != before:
         raise RuntimeError("the frozen encoder changed while its features were extracted")
     label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
     index = index.to(device)
-    return Features(gather(h)[: len(index)], label[index], None if bias is None else bias[index])
+    return Features(gather(torch.cat(chunks))[: len(index)], label[index], None if bias is None else bias[index])
 
 
 def extract_feature_sets(

@@ -2,15 +2,16 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor
 from torchvision.utils import make_grid
 from tqdm import tqdm
 
-from contrastive.distributed.process import all_reduce_sum, rank, world_size
+from contrastive.distributed.process import all_reduce_sum, gather, rank, world_size
 from contrastive.errors import ConfigError
+from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import derive, generator
 from contrastive.training.diagnostics import diagnose
@@ -30,6 +31,7 @@ def train_epoch(
     schedule: Callable[[float, int], float],
     log_every: int,
     bar: tqdm,
+    observers: Collection[StepObserver] = (),
 ) -> None:
     """Train for one pass over the data.
 
@@ -39,6 +41,7 @@ def train_epoch(
     Args:
         schedule: (epoch, epochs) → factor on every group's `initial_lr`.
         log_every: batches between log lines; the last batch always logs.
+        observers: read-outs that learn from the features of each batch.
 
     Raises:
         ConfigError: loss or gradient are no longer finite. The last checkpoint stays.
@@ -54,6 +57,8 @@ def train_epoch(
             group["lr"] = group["initial_lr"] * factor
         output = step(batch, rng)
         window.add(output.loss, output.grad_norm)
+        for observer in observers:
+            observer.observe(_whole(output.h), _whole(batch.label))
         bar.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
             metrics = window.close()
@@ -67,6 +72,11 @@ def train_epoch(
                 lr=f"{lr:.1e}",
                 views_per_s=f"{metrics['time/views_per_s']:,.0f}",
             )
+
+
+def _whole(local: Tensor) -> Tensor:
+    """The rows of all processes."""
+    return gather(local) if world_size() > 1 else local
 
 
 class _Window:

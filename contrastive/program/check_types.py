@@ -1,0 +1,102 @@
+"""Compare the values of component nodes with the annotations of the constructors they go to.
+
+Hydra checks the types of root settings, which have a schema; nothing checks what a component's constructor gets, where
+a word such as `no` is true.
+"""
+
+import inspect
+import types
+from collections.abc import Sequence
+from typing import Any, Union, get_args, get_origin
+
+from hydra.utils import get_object
+from torch import Tensor
+
+from contrastive.errors import ConfigError
+
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
+UNIONS = (Union, types.UnionType)
+LISTS = (tuple, list, Sequence)
+
+
+def check_types(node: Any, key: str) -> None:
+    """Check a component's node and every node inside it.
+
+    Args:
+        node: plain containers, as instantiated. key: where the node stands among the settings, such as `loss`.
+
+    Raises:
+        ConfigError: a value is not of the type that the constructor declares.
+    """
+    if isinstance(node, list):
+        for item in node:
+            check_types(item, key)
+    if not isinstance(node, dict):
+        return
+    for name, value in node.items():
+        check_types(value, f"{key}.{name}")
+    parameters = _parameters(node["_target_"]) if "_target_" in node else {}
+    for name, value in node.items():
+        parameter = parameters.get(name)
+        if parameter is None or isinstance(value, dict) or value is parameter.default:
+            continue
+        if not fits(value, parameter.annotation):
+            expected = " or ".join(dict.fromkeys(_describe(parameter.annotation)))
+            raise ConfigError(
+                f"{key}.{name} must be {expected}, got {_typed(value)}: try {key}.{name}={_example(parameter)}"
+            )
+
+
+def _parameters(target: str) -> dict[str, inspect.Parameter]:
+    """The constructor's parameters; none where the class cannot be imported, which building it explains better."""
+    try:
+        return dict(inspect.signature(get_object(target), eval_str=True).parameters)
+    except Exception:  # whatever foreign code raises at import, or names in its annotations
+        return {}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value from a YAML is of the annotated type; annotations that no YAML value could break always fit."""
+    if get_origin(hint) in UNIONS:
+        return any(fits(value, option) for option in get_args(hint))
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is float:
+        return type(value) in (int, float)
+    if hint in KINDS:
+        return type(value) is hint
+    if get_origin(hint) in LISTS:
+        return isinstance(value, list | tuple) and _items_fit(list(value), get_args(hint))
+    return hint is not Tensor
+
+
+def _items_fit(values: list[Any], hints: tuple[Any, ...]) -> bool:
+    if len(hints) == 1 or hints[1:] == (...,):
+        return all(fits(value, hints[0]) for value in values)
+    return len(values) == len(hints) and all(map(fits, values, hints))
+
+
+def _describe(hint: Any) -> list[str]:
+    """The types of an annotation in words."""
+    if get_origin(hint) in UNIONS:
+        return [word for option in get_args(hint) for word in _describe(option)]
+    if get_origin(hint) in LISTS:
+        hints = get_args(hint)
+        count = "" if len(hints) == 1 or hints[1:] == (...,) else f"{len(hints)} "
+        return [f"a list of {count}{'whole numbers' if hints[0] is int else 'numbers'}"]
+    return [KINDS[hint]] if hint in KINDS else []
+
+
+def _example(parameter: inspect.Parameter) -> str:
+    """What to type: the default, else a value of the type."""
+    if parameter.default is not inspect.Parameter.empty:
+        return _typed(parameter.default)
+    examples = {bool: "false", int: "1", float: "1.0", str: "TEXT"}
+    return examples.get(parameter.annotation, "null")
+
+
+def _typed(value: Any) -> str:
+    """A value as it is typed on the command line."""
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(_typed, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,156 @@
+"""A table's Markdown page, computed from its record (`contrastive.report.record`) alone."""
+
+import re
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+from contrastive.report.sweep import format_grid, spread
+from contrastive.report.table import look_up
+
+SELECTED = "best test epoch, as published"
+
+
+class Figure(NamedTuple):
+    """One metric of one row: ours from the runs, beside the published."""
+
+    values: list[float]
+    published: str
+    difference: float | None  # None: nothing to compare, or not the published setting
+
+    @property
+    def mean(self) -> float | None:
+        return mean(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        return stdev(self.values) if len(self.values) > 1 else None
+
+
+def figure(record: dict[str, Any], row: dict[str, Any], metric: str) -> Figure:
+    """The figure of a metric in a row. A difference is told only for the published setting."""
+    values = [value for run in row["runs"] if (value := look_up(run, metric)) is not None]
+    published = row["published"].get(metric, "")
+    number = re.match(r"-?\d+(\.\d+)?", published)
+    as_published = record["preset"] == "paper" and not record["extra"]
+    difference = mean(values) - float(number[0]) if values and number and as_published else None
+    return Figure(values, published, difference)
+
+
+def page(record: dict[str, Any]) -> str:
+    """The whole page: what was compared, what was run, the table, the protocols."""
+    return "\n\n".join(
+        part for part in (heading(record), record["note"], format_grid(grid(record)), protocols(record)) if part
+    )
+
+
+def heading(record: dict[str, Any]) -> str:
+    """What the runs were, taken from the runs: settings, commit, dates, device, versions, minutes."""
+    preset = "" if record["preset"] == "paper" else f" ({record['preset']} preset, not the published setting)"
+    lines = [f"{record['title']}{preset}: test split, mean ± std (n seeds), accuracies in percent."]
+    if record["extra"]:
+        lines.append(f"Settings changed in every row: {' '.join(record['extra'])}.")
+    runs = [run for row in record["rows"] for run in row["runs"]]
+    if not runs:
+        return " ".join([*lines, "No run is finished."])
+    settings = {key: _values(runs, "settings", key) for key in runs[0]["settings"]}
+    lines.append(f"Run with {'; '.join(f'{key} {_list(values)}' for key, values in settings.items())}.")
+    dates = sorted({run["date"] for run in runs if run["date"]})
+    when = f" on {dates[0]}" if len(dates) == 1 else f" from {dates[0]} to {dates[-1]}" if dates else ""
+    minutes = sum(run["minutes"] for run in runs)
+    places = "; ".join(_environment(environment) for environment in record["environments"])
+    lines.append(f"{len(runs)} runs{when}, {minutes:.1f} minutes in all: {places}.")
+    return " ".join(lines)
+
+
+def _environment(environment: dict[str, Any]) -> str:
+    commit = (environment["commit"] or "unknown")[:12] + (" with changes" if environment["dirty"] else "")
+    return (
+        f"{environment['device']} ({environment['threads']} threads, {environment['precision']}), "
+        f"Python {environment['python']}, torch {environment['torch']}, commit {commit}"
+    )
+
+
+def _values(runs: list[dict[str, Any]], *keys: str) -> list[str]:
+    """The different values of a nested key, in the order of the runs."""
+    nodes: list[Any] = runs
+    for key in keys:
+        nodes = [node[key] for node in nodes]
+    return [str(node) for node in dict.fromkeys(nodes)]
+
+
+def _list(values: list[str]) -> str:
+    return ", ".join(values) if len(values) <= 4 else f"{values[0]}, ..., {values[-1]} ({len(values)} values)"
+
+
+def columns(record: dict[str, Any]) -> list[str]:
+    """The metrics of the table; with other evaluators than usual also every other test metric that its runs have."""
+    runs = [run for row in record["rows"] for run in row["runs"]]
+    chosen = any(word.startswith("evaluator=") for word in record["extra"])
+    others = dict.fromkeys(key for run in runs for key in run["test"]) if chosen else {}
+    return list(dict.fromkeys([*record["metrics"], *others]))
+
+
+def grid(record: dict[str, Any]) -> list[list[str]]:
+    """The table's cells as text, the head first."""
+    metrics, rows = columns(record), record["rows"]
+    figures = [[figure(record, row, metric) for metric in metrics] for row in rows]
+    published = [i for i in range(len(metrics)) if any(row[i].published for row in figures)]
+    compared = [i for i in published if any(row[i].difference is not None for row in figures)]
+    reported = any(metric.startswith("audit.reported") for metric in metrics)
+    sources = any(row["source"] for row in rows)
+    table = [["method", *(_title(record, metric) for metric in metrics)]]
+    for i in published:
+        table[0] += [f"published {_name(record, metrics[i])}", *(["difference"] if i in compared else [])]
+    table[0] += [*(["read-out of reported"] if reported else []), *(["source"] if sources else []), "minutes"]
+    for row, cells in zip(rows, figures, strict=True):
+        line = [row["name"], *(spread(cell.values) if row["overrides"] else "" for cell in cells)]
+        for i in published:
+            line += [cells[i].published, *([_signed(cells[i].difference)] if i in compared else [])]
+        line += [*([read_out(row)] if reported else []), *([row["source"]] if sources else []), minutes(row)]
+        table.append(line)
+    return table
+
+
+def _name(record: dict[str, Any], metric: str) -> str:
+    return str(record["metrics"].get(metric, metric))
+
+
+def _title(record: dict[str, Any], metric: str) -> str:
+    """The heading of a metric; one selected on the test split says so."""
+    name = _name(record, metric)
+    return f"{name} ({SELECTED})" if "best_test" in metric else name
+
+
+def _signed(difference: float | None) -> str:
+    return "" if difference is None else f"{difference:+.2f}"
+
+
+def minutes(row: dict[str, Any]) -> str:
+    """Mean minutes of a run."""
+    return f"{mean(run['minutes'] for run in row['runs']):.1f}" if row["runs"] else ""
+
+
+def read_out(row: dict[str, Any]) -> str:
+    """Which read-out and metric the reported figures of a row are."""
+    reported = [run["audit"].get("reported", {}) for run in row["runs"]]
+    names = dict.fromkeys(f"{r['read_out']}, {r['metric']}" for r in reported if r)
+    return "; ".join(f"{name} ({SELECTED})" if "best_test" in name else name for name in names)
+
+
+def protocols(record: dict[str, Any]) -> str:
+    """A list of the protocols behind the columns."""
+    lines = [f"- {name}: {text}" for metric in columns(record) for name, text in protocol(record, metric)]
+    return "\n".join(dict.fromkeys(lines))
+
+
+def protocol(record: dict[str, Any], metric: str) -> list[tuple[str, str]]:
+    """(evaluator, sentence) of everything that a metric comes from; several when rows differ."""
+    path = metric.split(".")
+    names = ["bias_audit", path[1]] if path[0] == "audit" else [path[-1]]
+    pairs = [
+        (evaluator, text)
+        for known in record["protocols"]
+        for evaluator, text in known.items()
+        if any(f"{name}_".startswith(f"{evaluator}_") for name in names)
+    ]
+    return list(dict.fromkeys(pairs))

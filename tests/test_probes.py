@@ -1,0 +1,273 @@
+"""The published read-outs: probes trained on augmented images, and the layer trained along with the encoder."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from contrastive.augmentation.compose import Compose
+from contrastive.errors import ConfigError
+from contrastive.evaluator._accuracy import BestEpoch
+from contrastive.evaluator._minibatch import linear_layer, train_linear
+from contrastive.evaluator.adam_probe import AdamProbe
+from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.sgd_probe import SGDProbe
+from contrastive.evaluator.trained_along import TrainedAlong
+from contrastive.program.experiment import run_experiment
+from contrastive.program.make import make
+from contrastive.seeding import generator
+from contrastive.training.augmented import AugmentFeatures
+from contrastive.training.step import TrainStep
+from contrastive.types import Features, Split
+from tests.helpers import TINY, blobs, feature_sets, logged_lines, saved_weights, without_time
+
+
+def sets(seen: list[object] | None = None) -> FeatureSets:
+    """Blobs whose augmented features move a little from epoch to epoch."""
+    plain = feature_sets(blobs(60, 0), blobs(20, 1), blobs(40, 2))
+
+    def augmented(epoch: int, augmentation: object = None) -> Features:
+        if seen is not None:
+            seen.append(augmentation)
+        noise = torch.randn(plain.bank.h.shape, generator=torch.Generator().manual_seed(epoch))
+        return Features(plain.bank.h + 0.1 * noise, plain.bank.label)
+
+    return replace(plain, augmented=augmented)
+
+
+def test_the_adam_probe_equals_a_loop_by_hand():
+    features = sets()
+    layer = linear_layer(8, 4, rng=generator("cpu", "linear layer"), device=torch.device("cpu"))
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2, weight_decay=1e-3)
+    for epoch in range(3):
+        train = features.augmented(epoch)
+        order = torch.randperm(80, generator=generator("cpu", "probe order", epoch))
+        for start in (0, 32, 64):
+            index = order[start : start + 32]
+            optimizer.zero_grad()
+            F.cross_entropy(train.h[index] @ layer.weight.T + layer.bias, train.label[index]).backward()
+            optimizer.step()
+    expected = layer(features.test.h).argmax(1)
+    scores = AdamProbe(lr=1e-2, weight_decay=1e-3, epochs=3, batch_size=32)(features)
+    assert torch.equal(scores.predictions[""], expected)
+    assert scores.test["top1"] == pytest.approx(100 * (expected == features.test.label).double().mean().item())
+
+
+def test_the_layer_is_initialized_like_torch_does():
+    layer = linear_layer(400, 100, rng=generator("cpu", 1), device=torch.device("cpu"))
+    reference = torch.nn.Linear(400, 100)
+    for ours, theirs in zip(layer.parameters(), reference.parameters(), strict=True):
+        assert ours.abs().max() <= 0.05
+        assert ours.std().item() == pytest.approx(theirs.std().item(), rel=0.15)
+
+
+def test_the_sgd_probe_steps_its_rate_down_as_published():
+    probe = SGDProbe()
+    factors = [probe.lr_factor(epoch) for epoch in (0, 59, 60, 74, 75, 89, 90, 99)]
+    assert factors == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.04, 0.008, 0.008])
+
+
+def test_the_learning_rate_follows_the_factor():
+    rates: list[float] = []
+
+    class Recorded(torch.optim.SGD):
+        def step(self, closure=None):
+            rates.append(self.param_groups[0]["lr"])
+            return super().step(closure)
+
+    for _ in train_linear(
+        sets(),
+        augmentation=None,
+        optimizer=lambda parameters: Recorded(parameters, lr=2.0),
+        lr_factor=lambda epoch: 0.5**epoch,
+        epochs=3,
+        batch_size=80,
+        name="x",
+    ):
+        pass
+    assert rates == [2.0, 1.0, 0.5]
+
+
+def test_a_figure_selected_on_test_says_so_and_the_last_epoch_stands_beside_it():
+    features = sets()
+    scores = SGDProbe(lr=30.0, epochs=6, batch_size=16)(features)
+    assert set(scores.test) == {"top1", "top5", "best_test_top1"}
+    assert scores.test["best_test_top1"] >= scores.test["top1"]
+    right = (scores.predictions["best_test"] == features.test.label).double().mean().item()
+    assert scores.test["best_test_top1"] == pytest.approx(100 * right)
+    assert scores.val == {}  # nothing that a search could raise
+    assert "best test epoch, as published" in SGDProbe().protocol
+    assert "best test epoch, as published" in TrainedAlong().protocol
+
+
+def test_the_best_epoch_is_the_first_of_the_highest():
+    label, best = torch.tensor([0, 1]), BestEpoch()
+    for scores in (torch.tensor([[1.0, 0], [1, 0]]), torch.eye(2), torch.eye(2) * 2, torch.tensor([[0.0, 1], [1, 0]])):
+        best.update(scores, label)
+    assert best.top1 == 100
+    assert best.predictions.tolist() == [0, 1]
+
+
+def test_the_sgd_probe_crops_and_flips_and_the_adam_probe_augments_as_the_run_does():
+    seen: list[object] = []
+    SGDProbe(epochs=1)(sets(seen))
+    AdamProbe(epochs=1)(sets(seen))
+    crop = seen[0].ops["crop"]
+    assert (crop.scale, crop.flip, len(seen[0].ops)) == ((0.2, 1.0), 0.5, 1)
+    assert seen[1] is None
+
+
+@pytest.mark.parametrize("probe", [AdamProbe(), SGDProbe()])
+def test_a_probe_without_images_is_refused(probe):
+    with pytest.raises(ConfigError, match="try evaluator=linear"):
+        probe(replace(sets(), augmented=None))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (AdamProbe, {"lr": 0}),
+        (AdamProbe, {"epochs": 0}),
+        (SGDProbe, {"batch_size": 0}),
+        (SGDProbe, {"momentum": 1.0}),
+        (TrainedAlong, {"lr": 0}),
+        (TrainedAlong, {"weight_decay": -1}),
+    ],
+)
+def test_values_out_of_range_are_refused(kind, wrong):
+    with pytest.raises(ConfigError, match=rf"evaluator\.\w+\.{next(iter(wrong))} .*try evaluator"):
+        kind(**wrong)
+
+
+def images(n: int) -> Split:
+    rng = torch.Generator().manual_seed(n)
+    return Split(torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8, generator=rng), torch.arange(n) % 3)
+
+
+def test_augmented_features_are_those_of_augmented_images():
+    torch.manual_seed(0)
+    net, split, index = make("encoder/resnet18", width=2).train(), images(9), torch.tensor([7, 0, 3])
+    augmentation = make("augmentation/supcon")
+    provide = AugmentFeatures(net, split, index, augmentation=augmentation, normalize=lambda x: 2 * x - 1, seed=5)
+    first = provide(4)
+    drawn = augmentation.draw(3, 8, 8, generator("cpu", 5, "augmented features", 4))
+    expected = net.eval()(2 * augmentation.apply(split.image[index], drawn) - 1)
+    torch.testing.assert_close(first.h, expected)
+    assert first.label.tolist() == [1, 0, 0]
+    assert torch.equal(provide(4).h, first.h)
+    assert not torch.allclose(provide(5).h, first.h)
+    identity = net(2 * (split.image[index] / 255) - 1)
+    torch.testing.assert_close(provide(4, Compose(ops={})).h, identity)
+
+
+def test_chunks_share_one_draw(monkeypatch):
+    net, split = make("encoder/resnet18", width=2), images(9)
+    provide = AugmentFeatures(
+        net, split, torch.arange(9), augmentation=make("augmentation/simclr"), normalize=lambda x: x, seed=0
+    )
+    whole = provide(0).h
+    monkeypatch.setattr("contrastive.training.features.CHUNK", 4)
+    torch.testing.assert_close(provide(0).h, whole, rtol=1e-4, atol=1e-5)
+
+
+def trained(steps: int, **arguments: float) -> TrainedAlong:
+    along = TrainedAlong(**arguments)
+    along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=0)
+    train = blobs(60, 0)
+    for _ in range(steps):
+        along.observe(train.h[:, None], train.label)
+    return along
+
+
+def test_the_layer_trained_along_learns_from_view_0_on_the_unit_sphere():
+    along = TrainedAlong(lr=0.1)
+    along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=3)
+    layer = linear_layer(8, 4, rng=generator("cpu", 3, "trained along"), device=torch.device("cpu"))
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
+    for seed in range(4):
+        batch = blobs(20, seed)
+        label = batch.label.clone()
+        label[:5] = -1  # unlabeled images teach nothing
+        along.observe(torch.stack([7 * batch.h, torch.full_like(batch.h, float("nan"))], 1), label)
+        optimizer.zero_grad()
+        F.cross_entropy(layer(F.normalize(batch.h[5:], dim=1)), batch.label[5:]).backward()
+        optimizer.step()
+    features = sets()
+    scores = along(features)
+    expected = layer(F.normalize(features.test.h, dim=1)).argmax(1)
+    assert torch.equal(scores.predictions[""], expected)
+
+
+def test_a_batch_without_labels_teaches_nothing_and_breaks_nothing():
+    along = trained(3)
+    before = along.layer.linear.weight.clone()
+    along.observe(torch.randn(4, 1, 8), torch.full((4,), -1))
+    assert along.layer.linear.weight.isfinite().all()
+    assert (along.layer.linear.weight - before).abs().max() < 2e-3  # only Adam's momentum
+
+
+def test_the_layer_trained_along_reports_nothing_before_its_first_step():
+    assert TrainedAlong()(sets()) == Scores()
+    assert trained(0)(sets()) == Scores()
+
+
+def test_the_state_of_the_layer_trained_along_is_complete():
+    features, train = sets(), blobs(60, 0)
+    along = trained(3, lr=0.1)
+    along(features)
+    other = TrainedAlong(lr=0.1)
+    other.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=9)
+    other.load(along.state())
+    for each in (along, other):
+        each.observe(train.h[:, None], train.label)
+    first, second = along(features), other(features)
+    assert first.test == second.test
+    assert torch.equal(first.predictions["best_test"], second.predictions["best_test"])
+
+
+ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,trained_along]", "evaluator.linear.max_iter=5"]
+
+
+def test_a_resumed_run_has_the_same_layer_and_the_same_best_epoch(composed, tmp_path, monkeypatch):
+    settings = composed(*ALONG, "checkpoint_every=2")
+    whole = run_experiment(settings, tmp_path / "whole")
+    assert {"trained_along_top1", "trained_along_top5", "trained_along_best_test_top1"} <= set(whole["test"])
+    assert "trained_along_top1" not in whole["untrained"]
+    assert list(whole["val"]) == ["linear_top1"]
+    curve = [
+        line["test/trained_along_top1"]
+        for line in logged_lines(tmp_path / "whole")
+        if "test/trained_along_top1" in line
+    ]
+    assert len(curve) == 3
+    assert whole["test"]["trained_along_best_test_top1"] == max(curve)
+    step, calls = TrainStep.__call__, []
+
+    def interrupted(self, *arguments):
+        calls.append(0)
+        if len(calls) == 13:  # in the third epoch; the checkpoint is that of the second
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    monkeypatch.setattr(TrainStep, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(settings, tmp_path / "stopped")
+    assert without_time(run_experiment(settings, tmp_path / "stopped")) == without_time(whole)
+    assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")
+
+
+def test_a_layer_trained_along_does_not_move_the_encoder(composed, tmp_path):
+    run_experiment(composed(*ALONG, "epochs=2"), tmp_path / "with")
+    run_experiment(composed(*ALONG, "epochs=2", "evaluator=[linear]"), tmp_path / "without")
+    ours, plain = saved_weights(tmp_path / "with"), saved_weights(tmp_path / "without")
+    assert all(torch.equal(ours[key], plain[key]) for key in plain)
+
+
+def test_published_probes_run_after_training_only(composed, tmp_path):
+    words = ["evaluator=[adam_probe,sgd_probe]", "evaluator.adam_probe.epochs=2", "evaluator.sgd_probe.epochs=2"]
+    result = run_experiment(composed(*TINY[:4], "device=cpu", "epochs=1", *words), tmp_path)
+    assert set(result["test"]) == {
+        "adam_probe_top1", "adam_probe_top5", "sgd_probe_top1", "sgd_probe_top5", "sgd_probe_best_test_top1",
+    }  # fmt: skip
+    assert result["untrained"] == {}

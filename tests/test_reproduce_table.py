@@ -1,0 +1,75 @@
+"""`make reproduce-table` as its user meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ONE_THREAD, ROOT
+
+pytestmark = pytest.mark.slow
+WORDS = ["device=cpu", "evaluator=[knn]"]
+
+
+def reproduce(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "scripts/reproduce_table.py"), *words],
+        cwd=cwd, capture_output=True, text=True, env=ONE_THREAD, timeout=300,
+    )  # fmt: skip
+
+
+def test_an_unknown_table_or_word_is_one_sentence(tmp_path):
+    done = reproduce("none", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "known are biased_digits, " in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path):
+    done = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = sorted(tmp_path.glob("outputs/table/digits-smoke-*/*/seed=0/result.json"))
+    assert len(results) == 3
+    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.md")
+    assert "epochs 1;" in page.read_text()
+    assert "smoke preset, not the published setting" in page.read_text()
+    times = [path.stat().st_mtime_ns for path in results]
+    results[1].unlink()  # as if killed before its end
+    again = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "2 of 3 runs are done" in again.stdout
+    assert [path.stat().st_mtime_ns == before for path, before in zip(results, times, strict=True)] == [
+        True, False, True,
+    ]  # fmt: skip
+    checked = reproduce("--check", str(page.parent), cwd=tmp_path)
+    assert (checked.returncode, "1 tables" in checked.stdout) == (0, True)
+    listed = reproduce(cwd=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert "| digits " in listed.stdout
+    assert "put cifar-10-python.tar.gz into" in listed.stdout
+
+
+def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):
+    words = ["--preset", "smoke", "--jobs", "2", *WORDS, "loss.aggregation=pos_grouping"]  # two views: nt_xent refuses
+    done = reproduce("digits", *words, "loss.drop_false_negatives=no", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("failed: ") == 3
+    assert "must be true or false, got no" in done.stdout
+    log = Path(done.stderr.split("see ")[1].split()[0])
+    assert "try loss.drop_false_negatives=false" in (tmp_path / log).read_text()
+    (record,) = tmp_path.glob("outputs/table/digits-smoke-*.json")
+    assert [row["runs"] for row in json.loads(record.read_text())["rows"]] == [[], [], []]
+
+
+def test_missing_data_is_an_error_only_when_strict(tmp_path):
+    words = ["biased_mnist", f"data_root={tmp_path}/none", "device=cpu", "epochs=1"]
+    (tmp_path / "none").write_text("a file, so that nothing can be downloaded into it")
+    for flags, code in (([], 0), (["--strict"], 2)):
+        done = reproduce(*words, *flags, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        assert (
+            f"data missing: put MNIST/raw with its four files (train-images-idx3-ubyte and so on) into {tmp_path}/none"
+            in done.stderr
+        )

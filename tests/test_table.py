@@ -1,0 +1,131 @@
+"""The tables' YAML: grids, presets, quoted rows, what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from contrastive.errors import ConfigError
+from contrastive.report.table import look_up, merge_words, read_table, row_folder
+from tests.helpers import ROOT
+
+TABLES = sorted((ROOT / "configs/table").glob("*.yaml"))
+PRESETS = [(path, preset) for path in TABLES for preset in yaml.safe_load(path.read_text()).get("presets", {})]
+SPEC = """
+title: T
+seeds: [0, 1]
+metrics: {knn_top1: kNN, audit.reported.accuracy: reported}
+minutes: 12
+common: [epochs=80, batch_size=32]
+grid: {dataset.rho: [0.999, 0.99]}
+rows:
+  - name: A
+    overrides: [loss=supcon, batch_size=64]
+    published: {knn_top1: [11.8 ± 0.7, 90.8]}
+    source: [P, Q]
+    zip: {regularizer.weight: [1, 5]}
+    presets: {smoke: [optimizer.lr=0.1]}
+  - {name: B, overrides: [loss=cross_entropy], published: {knn_top1: [null, 3]}, minutes: 5}
+  - {name: C, grid: {tau_plus: [0.1, 0.2], n_views: [2, 3]}, overrides: [loss=debiased_pos]}
+  - {name: Quoted, grid: {}, published: {knn_top1: 22.7}}
+presets:
+  small: [epochs=5]
+  smoke: {overrides: [epochs=1], drop: [dataset.rho], seeds: [7], points: 1}
+"""
+
+
+@pytest.fixture
+def table_file(tmp_path: Path) -> Path:
+    (tmp_path / "t.yaml").write_text(SPEC)
+    return tmp_path / "t.yaml"
+
+
+def changed(path: Path, **values: Any) -> Path:
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
+    return path
+
+
+def test_rows_of_the_tables_grid_stand_together_at_each_point(table_file):
+    table = read_table(table_file)
+    assert [row.name for row in table.rows] == [
+        "A, rho 0.999", "B, rho 0.999", "A, rho 0.99", "B, rho 0.99",
+        "C, tau_plus 0.1, n_views 2", "C, tau_plus 0.1, n_views 3",
+        "C, tau_plus 0.2, n_views 2", "C, tau_plus 0.2, n_views 3", "Quoted",
+    ]  # fmt: skip
+    first, _, third, fourth = table.rows[:4]
+    assert first.words == ("epochs=80", "batch_size=64", "loss=supcon", "dataset.rho=0.999", "regularizer.weight=1")
+    assert (first.published, first.source, first.minutes) == ({"knn_top1": "11.8 ± 0.7"}, "P", 12)
+    assert (third.published, third.source) == ({"knn_top1": "90.8"}, "Q")
+    assert third.words[-1] == "regularizer.weight=5"
+    assert (table.rows[1].published, fourth.published, fourth.minutes) == ({}, {"knn_top1": "3"}, 5)
+    assert table.metrics == {"knn_top1": "kNN", "audit.reported.accuracy": "reported"}
+
+
+def test_a_quoted_row_is_never_run(table_file):
+    table = read_table(table_file)
+    assert table.rows[-1].words == ()
+    assert len(table.jobs) == 8 * 2
+    assert all(row.words for row, _ in table.jobs)
+
+
+def test_a_preset_replaces_drops_and_limits(table_file):
+    table = read_table(table_file, preset="smoke")
+    assert [row.name for row in table.rows] == [
+        "A, rho 0.999", "B, rho 0.999", "C, tau_plus 0.1, n_views 2", "Quoted",
+    ]  # fmt: skip
+    assert table.rows[0].words == (
+        "epochs=1", "batch_size=64", "loss=supcon", "regularizer.weight=1", "optimizer.lr=0.1",
+    )  # fmt: skip
+    assert (table.seeds, table.home, table.rows[0].minutes) == ((7,), "t-smoke", None)
+    assert read_table(table_file, preset="small").seeds == (0, 1)
+    assert "epochs=5" in read_table(table_file, preset="small").rows[0].words
+
+
+def test_words_of_ones_own_beat_all_others_and_name_the_folder(table_file):
+    table = read_table(table_file, preset="small", n_seeds=3, extra=("epochs=9", "device=cpu"))
+    assert "epochs=9" in table.rows[0].words
+    assert "epochs=5" not in table.rows[0].words
+    assert table.seeds == (0, 1, 2)
+    assert table.home.startswith("t-small-")
+    assert table.changes == ["epochs=9"]
+    assert read_table(table_file, extra=("device=cpu",)).home == "t"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"row": []}, "unknown key row: try one of"),
+        ({"rows": [{"name": "A", "override": []}]}, "row A has an unknown key override"),
+        ({"rows": [{"name": "A", "published": {"x": [1, 2, 3]}}]}, "A: published.x has 3 values for 2 points"),
+        ({"presets": {"smoke": {"word": []}}}, "presets.smoke has an unknown key word"),
+    ],
+)
+def test_mistakes_in_a_table_are_refused(table_file, values, message):
+    with pytest.raises(ConfigError, match=message):
+        read_table(changed(table_file, **values), preset="smoke")
+
+
+def test_an_unknown_preset_is_refused(table_file):
+    with pytest.raises(ConfigError, match="has no preset small, known are paper: try PRESET=paper"):
+        read_table(changed(table_file, presets={}), preset="small")
+
+
+def test_of_several_words_for_a_key_the_last_stays():
+    assert merge_words(["a=1", "+b=2"], ["a=3"], ["b=4"]) == ("a=3", "b=4")
+
+
+def test_figures_are_looked_up_by_name_or_path():
+    result = {"test": {"knn_top1": 5.0}, "audit": {"linear": {"top1": 7}}}
+    assert look_up(result, "knn_top1") == 5
+    assert look_up(result, "audit.linear.top1") == 7
+    assert look_up(result, "audit.other.top1") is None
+
+
+@pytest.mark.parametrize(("path", "preset"), PRESETS, ids=lambda value: getattr(value, "stem", value))
+def test_every_preset_of_every_table_composes(composed, path, preset):
+    table = read_table(path, preset=preset)
+    folders = [row_folder(row, ROOT) for row in table.rows]
+    assert len(set(folders)) == len(folders)
+    for row in table.rows:
+        composed(*row.words)

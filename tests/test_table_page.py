@@ -1,0 +1,155 @@
+"""A table's page says what was run, shows ours beside the published figures, and can be recomputed from its JSON."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from contrastive.report.committed import check_folder, write_pages
+from contrastive.report.formats import as_csv, as_latex, escape, figures
+from contrastive.report.page import page
+from contrastive.report.record import table_record
+from contrastive.report.table import Row, Table, row_folder
+from tests.helpers import ROOT
+
+ENVIRONMENT = {
+    "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X", "precision": "fp32",
+    "threads": 1, "python": "3.11", "torch": "2.15",
+}  # fmt: skip
+CONFIG = {
+    "dataset": {"_target_": "a.b.digits", "root": "/data", "size": 8},
+    "encoder": {"_target_": "a.ResNet", "width": 2, "stem": None},
+    "optimizer": {"_target_": "torch.optim.Adam", "lr": 0.1},
+    "epochs": 3, "batch_size": 64, "n_views": 2,
+}  # fmt: skip
+PROTOCOL = {"knn": "cosine", "bias_audit": "audit", "linear": "L-BFGS", "sgd_probe": "SGD"}
+
+
+def row(name: str, **values: Any) -> Row:
+    return Row(**{"name": name, "words": ("loss=x",), "published": {}, "source": "", "minutes": None, **values})
+
+
+def table(**values: Any) -> Table:
+    rows = (
+        row("A, b", published={"knn_top1": "74.3 ± 0.2"}, source="Table 1"),
+        row("C"),
+        row("Quoted", words=(), published={"knn_top1": "22.7"}),
+    )
+    plain = {
+        "name": "t", "title": "Title", "note": "Note.", "preset": "paper", "extra": (), "seeds": (0, 1),
+        "metrics": {"knn_top1": "kNN"}, "rows": rows,
+    }  # fmt: skip
+    return Table(**{**plain, **values})
+
+
+def write_run(base: Path, row: Row, seed: int, result: dict[str, Any], **config: Any) -> None:
+    path = row_folder(row, base) / f"seed={seed}"
+    path.mkdir(parents=True)
+    time = {"seconds": 90, "finished": "2026-01-02T03:04:05+00:00"}
+    empty = {"test": {}, "val": {}, "audit": {}, "protocol": PROTOCOL, "time": time}
+    (path / "result.json").write_text(json.dumps({**empty, **result}))
+    (path / "environment.json").write_text(json.dumps(ENVIRONMENT))
+    (path / "config.yaml").write_text(yaml.safe_dump({**CONFIG, **config}))
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> dict[str, Any]:
+    spec = table()
+    for seed, value in ((0, 70.0), (1, 72.0)):
+        write_run(tmp_path, spec.rows[0], seed, {"test": {"knn_top1": value}})
+    return table_record(spec, tmp_path)
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_ours_stand_beside_the_published_with_the_difference(record):
+    rows = cells(page(record))
+    assert rows[0] == ["method", "kNN", "published kNN", "difference", "source", "minutes"]
+    assert rows[2] == ["A, b", "71.00 ± 1.41 (2)", "74.3 ± 0.2", "-3.30", "Table 1", "1.5"]
+    assert rows[3] == ["C", "-", "", "", "", ""]
+    assert rows[4] == ["Quoted", "", "22.7", "", "", ""]
+
+
+def test_the_heading_states_what_was_run_and_not_what_was_planned(record):
+    text = page(record)
+    for part in (
+        "dataset digits size=8;", "encoder ResNet width=2;", "epochs 3;", "batch_size 64;", "2 runs on 2026-01-02",
+        "3.0 minutes in all", "CPU X (1 threads, fp32), Python 3.11, torch 2.15, commit 0123456789ab",
+    ):  # fmt: skip
+        assert part in text
+    assert "/data" not in text
+    assert "- knn: cosine" in text
+    assert "L-BFGS" not in text
+
+
+def test_another_setting_is_named_and_not_compared_with_the_paper(tmp_path):
+    for name, values in (("changed", {"extra": ("epochs=3", "device=cpu")}), ("small", {"preset": "small"})):
+        spec = table(**values)
+        write_run(tmp_path / name, spec.rows[0], 0, {"test": {"knn_top1": 70.0}})
+        text = page(table_record(spec, tmp_path / name))
+        assert "difference" not in text
+        assert "74.3" in text
+    assert "(small preset, not the published setting)" in text
+    assert "Settings changed in every row: epochs=3." in page(table_record(table(extra=("epochs=3",)), tmp_path))
+
+
+def test_a_figure_selected_on_test_says_so(tmp_path):
+    spec = table(metrics={"sgd_probe_best_test_top1": "SGD probe", "audit.reported.accuracy": "reported"})
+    reported = {"read_out": "trained_along_best_test", "metric": "top1", "accuracy": 5.0}
+    write_run(tmp_path, spec.rows[0], 0, {"test": {"sgd_probe_best_test_top1": 9}, "audit": {"reported": reported}})
+    text = page(table_record(spec, tmp_path))
+    assert "SGD probe (best test epoch, as published)" in text
+    assert "trained_along_best_test, top1 (best test epoch, as published)" in text
+    assert "- sgd_probe: SGD" in text
+    assert "- bias_audit: audit" in text
+
+
+def test_chosen_evaluators_get_columns(tmp_path):
+    spec = table(extra=("evaluator=[knn,mine]",))
+    write_run(tmp_path, spec.rows[0], 0, {"test": {"knn_top1": 1.0, "mine": 2.0}})
+    assert cells(page(table_record(spec, tmp_path)))[0][:3] == ["method", "kNN", "mine"]
+
+
+def test_csv_json_and_latex_hold_the_same_figures(record):
+    (first, *_) = csv.DictReader(io.StringIO(as_csv(record)))
+    assert (first["mean"], first["n"], first["published"], first["device"]) == ("71.0", "2", "74.3 ± 0.2", "CPU X")
+    assert first["protocol"] == "knn: cosine"
+    assert figures(record)[0]["difference"] == pytest.approx(-3.3)
+    assert figures(record)[0]["std"] == pytest.approx(2**0.5)
+    latex = as_latex(record)
+    assert r"A, b & 71.00 $\pm$ 1.41 (2) & 74.3 $\pm$ 0.2 & -3.30 & Table 1 & 1.5 \\" in latex
+    assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 1
+    assert escape("a_b 5%") == r"a\_b 5\%"
+
+
+def test_a_table_without_runs_can_be_written(tmp_path):
+    assert "No run is finished" in write_pages(table_record(table(), tmp_path), tmp_path / "t")
+
+
+def test_a_committed_table_is_recomputed_from_its_json(record, tmp_path):
+    folder = tmp_path / "results"
+    write_pages(record, folder / "t")
+    assert check_folder(folder) == (1, [])
+    text = (folder / "t.md").read_text()
+    (folder / "t.md").write_text(f"# More\n\n{text}\nWords around it.\n")
+    (folder / "other.json").write_text("[1, 2]")
+    assert check_folder(folder) == (1, [])
+    (folder / "t.md").write_text(text.replace("71.00", "76.00"))
+    checked, (wrong,) = check_folder(folder)
+    assert checked == 1
+    assert "t.md is not what t.json gives" in wrong
+    write_pages(record, folder / "t")
+    stored = json.loads((folder / "t.json").read_text())
+    stored["rows"][0]["runs"][0]["test"]["knn_top1"] = 99
+    (folder / "t.json").write_text(json.dumps(stored))
+    assert len(check_folder(folder)[1]) == 2
+
+
+def test_every_table_of_the_repository_is_what_its_json_gives():
+    assert check_folder(ROOT / "docs/results")[1] == []
