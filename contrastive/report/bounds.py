@@ -1,8 +1,8 @@
 """The finite-sample statements of the debiased papers, measured on a population whose expectations are exact sums.
 
 Everything is at temperature 1 with unit features, as the statements are: values e^s lie in [1/e, e]. Chuang et al. 2020
-print the constant e^{3/2} sqrt(π / 2N), from Hoeffding's inequality with the range e - 1/e not squared. A mean of N such
-values deviates by at most (e - 1/e) / (2 sqrt N) on average, which the logarithm multiplies by at most e: `rate` is the
+print the constant e^{3/2} sqrt(π / 2N), from Hoeffding's inequality with the range e - 1/e not squared. A mean of N of
+them deviates by at most (e - 1/e) / (2 sqrt N) on average, which the logarithm multiplies by at most e: `rate` is the
 constant that follows, (e² - 1) / 2 = 3.19, where the printed one is 5.62. At temperature t it is (e^{2/t} - 1) / 2.
 """
 
