@@ -1,7 +1,9 @@
 """Recipes that datasets, experiments and tables compose."""
 
 import pytest
+import yaml
 
+from contrastive.report.table import row_folder
 from tests.helpers import ROOT
 
 
@@ -28,6 +30,15 @@ def test_what_is_typed_beats_the_recipe(composed):
     assert settings.loss["temperature"] == 0.2
     assert composed("encoder=resnet18").encoder["width"] == 64
     assert composed().encoder["width"] == 8
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_row_of_every_table_composes(composed, path):
+    spec = yaml.safe_load(path.read_text())
+    folders = [row_folder(row, ROOT) for row in spec["rows"]]
+    assert len(set(folders)) == len(folders)
+    for row in spec["rows"]:
+        composed(*row["overrides"])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
