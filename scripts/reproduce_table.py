@@ -125,7 +125,7 @@ def unavailable_data(jobs: list[TableJob], composer: Composer) -> dict[str, list
     unavailable = {}
     for item, blocked in missing_of(jobs, composer.dataset).items():
         if item.downloads:
-            from contrastive.program.build import instantiate_node  # late: importing torch takes seconds
+            from contrastive.program.components import instantiate_node  # late: importing torch takes seconds
 
             try:
                 instantiate_node(composer.dataset(blocked[0].words))

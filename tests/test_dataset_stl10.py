@@ -7,7 +7,9 @@ from contrastive.dataset.stl10 import stl10
 from contrastive.errors import ConfigError
 
 
-def test_stl10_reads_the_genuine_format(tmp_path, monkeypatch):
+@pytest.fixture
+def genuine_files(tmp_path, monkeypatch):
+    """A folder with small files in STL-10's format."""
     rng = np.random.default_rng(0)
     base = tmp_path / "stl10_binary"
     base.mkdir()
@@ -17,7 +19,11 @@ def test_stl10_reads_the_genuine_format(tmp_path, monkeypatch):
             (base / f"{name}_y.bin").write_bytes(bytes(i % 10 + 1 for i in range(n)))
     (base / "class_names.txt").write_text("\n".join(f"class{i}" for i in range(10)))
     monkeypatch.setattr("torchvision.datasets.stl10.check_integrity", lambda *_: True)
-    data = stl10(root=str(tmp_path), hold_out=True)
+    return str(tmp_path)
+
+
+def test_stl10_reads_the_genuine_format(genuine_files):
+    data = stl10(root=genuine_files, hold_out=True)
     assert data.pretrain.image.shape == (80 - len(data.probe_val), 3, 32, 32)
     assert (data.pretrain.label == -1).sum() == 50
     assert (data.probe_val.label >= 0).all()
@@ -25,6 +31,18 @@ def test_stl10_reads_the_genuine_format(tmp_path, monkeypatch):
     assert data.test.label.tolist() == [i % 10 for i in range(20)]
 
 
+def test_images_can_keep_their_96_pixels_and_be_standardized_as_the_debiased_papers_do(genuine_files):
+    data = stl10(root=genuine_files, size=96, stats="cifar10")
+    assert data.pretrain.image.shape == (80, 3, 96, 96)
+    assert (data.mean, data.std) == ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+    assert stl10(root=genuine_files).mean != data.mean
+
+
 def test_a_size_out_of_range_is_refused():
     with pytest.raises(ConfigError, match=r"dataset\.size=96"):
         stl10(size=97)
+
+
+def test_unknown_stats_are_refused():
+    with pytest.raises(ConfigError, match=r"stl10, cifar10, got imagenet: try dataset\.stats=stl10"):
+        stl10(stats="imagenet")

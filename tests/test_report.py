@@ -52,30 +52,6 @@ def test_a_figure(tmp_path):
         draw({"run": tmp_path}, "c", "title", tmp_path / "out.png")
 
 
-<<<<<<< HEAD
-@pytest.mark.slow
-def test_a_table_is_run_with_words_of_ones_own(tmp_path):
-    words = [
-        "epochs=1",
-        "dataset.size=8",
-        "encoder.width=2",
-        "evaluator.linear.max_iter=5",
-        "evaluator.knn.every=0",
-        "batch_size=256",
-        "device=cpu",
-    ]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts/reproduce_table.py"), "digits", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=ONE_THREAD,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("outputs/table/digits-*/*/seed=*/result.json"))) == 6
-    (written,) = tmp_path.glob("outputs/table/digits-*.md")
-    assert written.read_text().count("(2)") == 9
-=======
 def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
     path.mkdir(parents=True)
     (path / "result.json").write_text(json.dumps(result(knn)))
@@ -118,4 +94,3 @@ def test_equal_seeds_on_other_data_are_not_averaged_as_maps(tmp_path):
     for data in ("a" * 8, "b" * 8):
         save_run(tmp_path / data, data=data, knn=30.0, seed=0, dataset={"data_seed": 0})
     assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
->>>>>>> readouts

@@ -1,7 +1,10 @@
-"""Learning rate schedules, at hand-computed epochs."""
+"""Learning rate schedules, at hand-computed epochs and against transcriptions of the published ones."""
+
+import math
 
 import pytest
 
+from contrastive.errors import ConfigError
 from contrastive.program.make import make
 
 
@@ -13,3 +16,42 @@ def test_factors_by_hand():
     assert cosine(10, 10) == pytest.approx(0.1)
     step = make("schedule/step", milestones=[2, 4], gamma=0.1)
     assert [step(e, 10) for e in (0, 1.9, 2, 4)] == pytest.approx([1, 1, 0.1, 0.01])
+
+
+@pytest.mark.parametrize("epochs", [100, 1000])
+def test_warm_up_then_cosine_is_the_schedule_of_google_research_simclr(epochs):
+    steps_per_epoch, warmup = 97, 10
+    total, warm = epochs * steps_per_epoch, warmup * steps_per_epoch
+    schedule = make("schedule/cosine", warmup_epochs=warmup)
+    for step in range(0, total, 13):
+        theirs = step / warm if step < warm else 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
+        assert schedule(step / steps_per_epoch, epochs) == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize(("epochs", "lr"), [(1000, 0.5), (500, 0.8)])
+def test_warm_up_from_a_value_then_cosine_is_the_schedule_of_supcon(epochs, lr):
+    floor, batches = lr * 0.1**3, 49
+    schedule = make("schedule/cosine", warmup_epochs=10, warmup_from=0.01 / lr, final=1e-3, decay_from="start")
+
+    def decayed(epoch):
+        return floor + (lr - floor) * (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+    for batch in range(0, 10 * batches, 7):
+        theirs = 0.01 + batch / (10 * batches) * (decayed(10) - 0.01)
+        assert lr * schedule(batch / batches, epochs) == pytest.approx(theirs, abs=1e-12)
+    for epoch in range(10, epochs + 1):  # theirs changes once an epoch: equal where epochs meet
+        assert lr * schedule(epoch, epochs) == pytest.approx(decayed(epoch), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("option", "example"),
+    [
+        ({"warmup_epochs": -1}, "schedule.warmup_epochs=10"),
+        ({"warmup_from": 1.5}, "schedule.warmup_from=0.02"),
+        ({"final": -0.1}, "schedule.final=0"),
+        ({"decay_from": "warm"}, "schedule.decay_from=warmup"),
+    ],
+)
+def test_an_argument_out_of_range_is_refused(option, example):
+    with pytest.raises(ConfigError, match=f"try {example}"):
+        make("schedule/cosine", **option)

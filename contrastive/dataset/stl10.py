@@ -7,34 +7,41 @@ from torchvision.datasets import STL10
 
 from contrastive.dataset._download import fetch
 from contrastive.dataset._splits import name_splits
-from contrastive.errors import ConfigError
+from contrastive.dataset.cifar import CIFAR10_STATS
+from contrastive.errors import ConfigError, check_choice
 from contrastive.types import Data, Split
 
-MEAN, STD = (0.4408, 0.4279, 0.3867), (0.2682, 0.2610, 0.2686)
+STATS = {
+    "stl10": ((0.4408, 0.4279, 0.3867), (0.2682, 0.2610, 0.2686)),
+    "cifar10": CIFAR10_STATS,  # what the debiased papers standardize STL-10 with
+}
 CHUNK = 1000  # images resized at once
 
 
-def stl10(*, root: str = "data", size: int = 32, hold_out: bool = False) -> Data:
+def stl10(*, root: str = "data", size: int = 32, stats: str = "stl10", hold_out: bool = False) -> Data:
     """5,000 labeled and 100,000 unlabeled training images, 8,000 test images, 10 classes (Coates et al. 2011).
 
     The unlabeled images have label -1 and are never used by a probe.
 
     Args:
         root: folder that holds the data; downloaded into it when missing.
-        size: side in [8, 96] pixels; the 96 × 96 originals are resized with antialiasing (32 in the debiased papers).
+        size: side in [8, 96] pixels; the 96 × 96 originals are resized with antialiasing. The debiased papers keep 96
+            and train on crops of 32.
+        stats: whose mean and standard deviation standardize the images, `stl10` or `cifar10`.
         hold_out: leave the validation tenth of the labeled images out of `pretrain`.
 
     Raises:
-        ConfigError: size out of range, or the data is missing and cannot be downloaded.
+        ConfigError: an argument out of range, or the data is missing and cannot be downloaded.
     """
     if not 8 <= size <= 96:
         raise ConfigError(f"dataset.size must lie in [8, 96], got {size}: try dataset.size=96")
+    check_choice("dataset.stats", stats, STATS)
     splits = []
     for name in ("train+unlabeled", "test"):
         raw = fetch(STL10, "stl10_binary.tar.gz", root, split=name)
         splits.append(Split(_resize(torch.from_numpy(raw.data), size), torch.from_numpy(raw.labels).long()))
     train, test = splits
-    return name_splits(train, test, classes=tuple(raw.classes), hold_out=hold_out, stats=(MEAN, STD))
+    return name_splits(train, test, classes=tuple(raw.classes), hold_out=hold_out, stats=STATS[stats])
 
 
 def _resize(image: Tensor, size: int) -> Tensor:

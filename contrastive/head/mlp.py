@@ -1,32 +1,65 @@
-"""The projection head of SimCLR."""
+"""Projection heads with hidden layers."""
 
 from torch import nn
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_choice
+
+BATCH_NORM = ("hidden", "all", "none")
 
 
 class MLP(nn.Sequential):
-    """Linear → BatchNorm → ReLU → Linear (Chen et al. 2020, §2.1, with the debiased papers' BatchNorm).
+    """Linear layers with ReLU between them (Chen et al. 2020, §2.1), with or without BatchNorm.
+
+    The heads of the papers, each hidden layer as wide as the encoder's features unless stated:
+
+        DCL, debiased positives   Linear → BatchNorm → ReLU → Linear              2 layers, `hidden`, 512 wide
+        SimCLR on CIFAR-10        (Linear → BatchNorm → ReLU)² → Linear → BatchNorm   3 layers, `all`
+        SupCon, Barbano et al.    Linear → ReLU → Linear                          2 layers, `none`
+
+    A linear layer before a BatchNorm has no bias. The last BatchNorm of `all` scales and does not shift, as in
+    google-research/simclr: its bias stays 0.
 
     Args:
-        in_dim: F. hidden_dim: None = F. out_dim: D.
+        in_dim: F. hidden_dim: width of the hidden layers; None = F. out_dim: D.
+        n_layers: number of linear layers, at least 2.
+        batch_norm: after which linear layers a BatchNorm stands: `hidden`, all but the last; `all`; or `none`.
 
     Shapes: (N, F) → (N, D).
 
     Raises:
-        ConfigError: a dimension below 1.
+        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, in_dim: int, hidden_dim: int | None = None, out_dim: int = 128) -> None:
+    def __init__(
+        self,
+        *,
+        in_dim: int,
+        hidden_dim: int | None = None,
+        out_dim: int = 128,
+        n_layers: int = 2,
+        batch_norm: str = "hidden",
+    ) -> None:
         if not out_dim >= 1 or (hidden_dim is not None and not hidden_dim >= 1):
             raise ConfigError(
                 f"head dimensions must be at least 1, got {hidden_dim} and {out_dim}: try head.out_dim=128"
             )
-        hidden_dim = hidden_dim or in_dim
-        super().__init__(
-            nn.Linear(in_dim, hidden_dim, bias=False),
-            nn.BatchNorm1d(hidden_dim),
-            nn.ReLU(inplace=True),
-            nn.Linear(hidden_dim, out_dim),
-        )
+        if not n_layers >= 2:
+            raise ConfigError(f"head.n_layers must be at least 2, got {n_layers}: try head=linear, or head.n_layers=2")
+        check_choice("head.batch_norm", batch_norm, BATCH_NORM)
+        layers: list[nn.Module] = []
+        dim, hidden_dim = in_dim, hidden_dim or in_dim
+        for _ in range(n_layers - 1):
+            layers += _hidden_layer(dim, hidden_dim, batch_norm=batch_norm != "none")
+            dim = hidden_dim
+        layers.append(nn.Linear(dim, out_dim, bias=batch_norm != "all"))
+        if batch_norm == "all":
+            layers.append(nn.BatchNorm1d(out_dim))
+            layers[-1].bias.requires_grad_(False)
+        super().__init__(*layers)
         self.dim = out_dim
+
+
+def _hidden_layer(dim: int, hidden_dim: int, *, batch_norm: bool) -> list[nn.Module]:
+    """Linear, BatchNorm when asked for, ReLU."""
+    norm: list[nn.Module] = [nn.BatchNorm1d(hidden_dim)] if batch_norm else []
+    return [nn.Linear(dim, hidden_dim, bias=not batch_norm), *norm, nn.ReLU(inplace=True)]
