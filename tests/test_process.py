@@ -25,7 +25,7 @@ from contrastive.program.build import build as build_experiment
 from contrastive.program.make import make
 from contrastive.seeding import generator
 from contrastive.training.features import extract
-from contrastive.training.objective import Objective
+from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 from tests.helpers import TINY
 from tests.test_conformance import TERMS
@@ -94,7 +94,7 @@ def gradients(group, name, norm):
     x = views[:, local].flatten(0, 1)
     h = encoder(x)
     h, z = (value.unflatten(0, (2, N // world_size())).transpose(0, 1) for value in (h, head(h)))
-    value = objective(h, z, data.label[local], data.bias[local])
+    value = objective(Embedded({"features": h, "projections": z}, data.label[local], data.bias[local]))
     value.backward()
     parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
     average_gradients(parameters)

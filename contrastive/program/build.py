@@ -17,6 +17,7 @@ from hydra.utils import instantiate
 from contrastive.dataset._splits import fingerprint
 from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
+from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.program.encoder_output import check_encoder_output, image_size
@@ -83,6 +84,7 @@ def build(settings: Settings) -> Experiment:
         n_classes=len(data.classes),
         feature_dim=encoder.dim,
         projection_dim=head.dim,
+        map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
     )
     streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
     if not streaming:
@@ -94,6 +96,7 @@ def build(settings: Settings) -> Experiment:
         sampler=settings.sampler,
         noise_frac=settings.noise_frac,
         blur_frac=settings.blur_frac,
+        uniform_batch_size=objective.uniform_batch_size(settings.batch_size),
         device=device,
         streaming=streaming,
         shard=shard(),
