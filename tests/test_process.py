@@ -192,6 +192,13 @@ def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, 
             "encoder=simple_convnet",
             "encoder.width=2",
         ],
+        [
+            "dataset=biased_digits",
+            "dataset.rho=0.9",
+            "experiment=bc_bb",
+            "encoder.width=2",
+            "regularizer.batch_size=128",
+        ],
     ],
 )
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):

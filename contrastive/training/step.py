@@ -103,12 +103,12 @@ class TrainStep:
         return value.view(self.n_views, n, *value.shape[1:])[:, shard().of(n)].flatten(0, 1)
 
     def _embed_uniform(self, batch: Batch) -> Embedded:
-        """The uniform batch after the network: one view without augmentation, and the head only for terms that read it."""
+        """The uniform batch after the network, in one view without augmentation."""
         views = batch.image.to(torch.float32)[None] / 255
         return Embedded(self.forward(views, self.objective.reads("uniform")), batch.label, batch.bias)
 
     def forward(self, views: Tensor, reads: tuple[str, ...] = READS) -> dict[str, Tensor]:
-        """(V, B, 3, h, w) → features (B, V, F), projections (B, V, D) and map (B, V, C, H, W), of which `reads` are made.
+        """(V, B, 3, h, w) → features (B, V, F) and, if among `reads`, projections (B, V, D) and map (B, V, C, H, W).
 
         In even chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient
         caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
