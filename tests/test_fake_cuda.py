@@ -84,6 +84,7 @@ def make_step(group: str = "loss", name: str = "nt_xent", *, forward: str = "fus
             n_classes=CLASSES,
             feature_dim=encoder.dim,
             projection_dim=head.dim,
+            map_dim=encoder.dim,
         )
     return TrainStep(
         encoder=on_fake_cuda(encoder),
@@ -134,7 +135,8 @@ def test_the_objective_of_every_term(group, name, tiled):
     step = make_step(group, name, tiled=tiled)
     data = batch()
     h, z = (torch.empty(B, VIEWS, dim, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for dim in (16, 128))
-    value = step.objective(Embedded({"features": h, "projections": z}, data.label, data.bias))
+    outputs = {"features": h, "projections": z, "map": h[..., None, None]}
+    value = step.objective(Embedded(outputs, data.label, data.bias))
     assert (value.shape, value.dtype, value.device) == ((), torch.float32, CUDA)
 
 

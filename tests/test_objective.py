@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from contrastive.errors import ConfigError
 from contrastive.loss.base import Loss
 from contrastive.program.make import make
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 
-N, VIEWS, F, D, CLASSES = 8, 2, 6, 5, 3
+N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
 
 
 def data() -> Split:
@@ -23,7 +24,7 @@ def batch(dtype: torch.dtype = torch.float32, seed: int = 0, views: int = VIEWS)
 
 def objective(loss: Loss, *regularizers: Loss) -> Objective:
     torch.manual_seed(0)
-    dims = {"n_classes": CLASSES, "feature_dim": F, "projection_dim": D}
+    dims = {"n_classes": CLASSES, "feature_dim": F, "projection_dim": D, "map_dim": MAP}
     return Objective(loss, list(regularizers), train=data(), **dims)
 
 
@@ -71,9 +72,26 @@ def test_half_precision_is_widened(regularizer):
 
 def test_parameters_of_terms_are_parameters_of_the_objective():
     names = {name for name, _ in objective(make("loss/cross_entropy"), make("regularizer/lnl")).named_parameters()}
-    assert names == {
-        "classifier.weight",
-        "classifier.bias",
-        "regularizers.0.adversary.weight",
-        "regularizers.0.adversary.bias",
-    }
+    assert {"classifier.weight", "classifier.bias", "regularizers.0.adversary.0.weight"} < names
+
+
+def test_a_map_is_refused_where_the_encoder_offers_none():
+    with pytest.raises(ConfigError, match="try encoder=simple_convnet"):
+        Objective(
+            make("loss/nt_xent"), [make("regularizer/lnl")], train=data(), n_classes=3, feature_dim=6, projection_dim=5
+        )
+
+
+def test_a_normalized_classifier_reads_only_the_direction_of_the_features():
+    plain, unit = (objective(make("loss/cross_entropy", normalize=wish)) for wish in (False, True))
+    h = batch().outputs["features"]
+    torch.testing.assert_close(unit.classifier(h), unit.classifier(5 * h))
+    logits = plain.classifier(torch.nn.functional.normalize(h, dim=-1))
+    torch.testing.assert_close(unit.classifier(h), logits)
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), data().label.repeat_interleave(VIEWS))
+    torch.testing.assert_close(unit(batch()), expected)
+
+
+def test_two_kinds_of_classifier_are_refused():
+    with pytest.raises(ConfigError, match=r"try loss\.normalize=false"):
+        objective(make("loss/cross_entropy", normalize=True), make("regularizer/bias_balanced"))

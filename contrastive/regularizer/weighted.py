@@ -20,7 +20,7 @@ class Weighted(Loss):
         batch_size: images of the uniform batch, of all processes together; None = as many as the loss reads.
 
     Raises:
-        ConfigError: an argument out of range, or a term on the uniform stream that compares views.
+        ConfigError: an argument out of range, an adversarial term, or one on the uniform stream that compares views.
     """
 
     def __init__(
@@ -40,6 +40,8 @@ class Weighted(Loss):
                 f"regularizer.batch_size must be a whole number of at least 2, got {batch_size}: "
                 "try regularizer.batch_size=128"
             )
+        if term.is_adversarial:
+            raise ConfigError(f"{term.name} weighs itself: try regularizer=lnl regularizer.weight={weight}")
         self.weight, self.term = weight, term
         self.stream, self.stream_batch_size = stream, batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views

@@ -121,6 +121,27 @@ class Objective(nn.Module):
             values.append(term(inputs[term.input], label, bias, shard().of(len(label))))
         return torch.stack(values).sum()
 
+    @property
+    def adversarial_reads(self) -> tuple[str, ...]:
+        """Names of the network's outputs that the second update needs; empty if no term asks for one."""
+        return tuple(sorted({term.input for term in self.terms if term.is_adversarial}))
+
+    def adversarial(self, main: Embedded) -> Tensor:
+        """The scalar of the second update: Σ over adversarial terms, on the main batch embedded again."""
+        outputs = {name: gather(widen(main.outputs[name])) for name in self.adversarial_reads}
+        label, bias = gather(main.label), None if main.bias is None else gather(main.bias)
+        values = [term.adversarial(outputs[term.input], label, bias) for term in self.terms if term.is_adversarial]
+        return torch.stack(values).sum()
+
+    def first_parameters(self) -> list[nn.Parameter]:
+        """Parameters that the first update moves: the classifier, and those of terms that are not adversarial."""
+        second = set(map(id, self.second_parameters()))
+        return [p for p in self.parameters() if id(p) not in second]
+
+    def second_parameters(self) -> list[nn.Parameter]:
+        """Parameters that only a second update moves: those of adversarial terms."""
+        return [p for term in self.terms if term.is_adversarial for p in term.parameters()]
+
     @torch.no_grad()
     def diagnostics(self, main: Embedded, uniform: Embedded | None = None) -> dict[str, Tensor]:
         """{name of the curve: scalar} of one step: each term's own and, for several terms, its value as terms/NAME."""

@@ -32,7 +32,7 @@ class StepOutput(NamedTuple):
 
 @dataclass(kw_only=True)
 class TrainStep:
-    """`step(batch, generator)` updates the weights once.
+    """`step(batch, generator)` updates the weights once, or twice for a term with `is_adversarial`.
 
     Args:
         views_forward: `fused` sends all views through the network together; `per_view` one after the other, so that
@@ -66,9 +66,17 @@ class TrainStep:
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
         """Take one step. Nothing here waits for the device (SyncBatchNorm and the fp16 scaler do so by themselves)."""
         uniform = None if batch.uniform is None else self._embed_uniform(batch.uniform)
-        reads = tuple(sorted({*READS, *self.objective.reads("main")}))
-        main = Embedded(self.forward(self.views(batch, generator), reads), batch.label, batch.bias)
+        reads, views = tuple(sorted({*READS, *self.objective.reads("main")})), self.views(batch, generator)
+        main = Embedded(self.forward(views, reads), batch.label, batch.bias)
         loss = self.objective(main, uniform)
+        grad_norm = self._update(loss)
+        if self.objective.adversarial_reads:
+            again = Embedded(self.forward(views, self.objective.adversarial_reads), batch.label, batch.bias)
+            self._update(self.objective.adversarial(again))
+        return StepOutput(loss.detach(), grad_norm, main.detach(), None if uniform is None else uniform.detach())
+
+    def _update(self, loss: Tensor) -> Tensor:
+        """Move the weights that the loss has a gradient for, and return the norm of the whole gradient."""
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         average_gradients(self.parameters())
@@ -76,7 +84,7 @@ class TrainStep:
         grad_norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        return StepOutput(loss.detach(), grad_norm, main.detach(), None if uniform is None else uniform.detach())
+        return grad_norm
 
     def parameters(self) -> list[nn.Parameter]:
         return [*self.encoder.parameters(), *self.head.parameters(), *self.objective.parameters()]
@@ -147,6 +155,8 @@ class TrainStep:
         if "map" in reads:
             assert isinstance(self.encoder, MapEncoder)
             outputs["map"] = self.encoder.map(x)
+            if reads == ("map",):
+                return outputs
             outputs["features"] = self.encoder.features(outputs["map"])
         else:
             outputs["features"] = self.encoder(x)
