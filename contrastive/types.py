@@ -49,6 +49,7 @@ class Batch:
     label: Tensor  # (B,) int64
     bias: Tensor | None = None  # (B,) int64
     view1_source: Tensor | None = None  # (B, 3, H, W) uint8, images to draw view 1 from; None = the same images
+    uniform: "Batch | None" = None  # another batch, drawn uniformly, for terms of the uniform stream
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to the device; copies to a GPU go through pinned memory and do not block."""
@@ -57,6 +58,7 @@ class Batch:
             label=_move(self.label, device),
             bias=None if self.bias is None else _move(self.bias, device),
             view1_source=None if self.view1_source is None else _move(self.view1_source, device),
+            uniform=None if self.uniform is None else self.uniform.to(device),
         )
 
 

@@ -23,7 +23,7 @@ from contrastive.evaluator.knn import knn_scores
 from contrastive.program.make import make
 from contrastive.testing.conformance import in_tiles
 from contrastive.training.normalize import Normalize
-from contrastive.training.objective import Objective
+from contrastive.training.objective import Embedded, Objective
 from contrastive.training.precision import autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Batch, Split
@@ -84,6 +84,7 @@ def make_step(group: str = "loss", name: str = "nt_xent", *, forward: str = "fus
             n_classes=CLASSES,
             feature_dim=encoder.dim,
             projection_dim=head.dim,
+            map_dim=encoder.dim,
         )
     return TrainStep(
         encoder=on_fake_cuda(encoder),
@@ -121,7 +122,7 @@ def test_the_fake_device_refuses_mixed_devices_and_waits_for_the_host():
 def test_views_and_forward(forward):
     step = make_step(forward=forward)
     views = step.views(batch(), torch.Generator().manual_seed(0))
-    h, z = step.forward(views)
+    h, z = step.forward(views).values()
     assert views.shape == (VIEWS, B, 3, SIDE, SIDE)
     assert h.shape == (B, VIEWS, 16)
     assert z.shape == (B, VIEWS, 128)
@@ -134,7 +135,8 @@ def test_the_objective_of_every_term(group, name, tiled):
     step = make_step(group, name, tiled=tiled)
     data = batch()
     h, z = (torch.empty(B, VIEWS, dim, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for dim in (16, 128))
-    value = step.objective(h, z, data.label, data.bias)
+    outputs = {"features": h, "projections": z, "map": h[..., None, None]}
+    value = step.objective(Embedded(outputs, data.label, data.bias))
     assert (value.shape, value.dtype, value.device) == ((), torch.float32, CUDA)
 
 
@@ -143,8 +145,8 @@ def test_the_objective_of_every_term(group, name, tiled):
 def test_a_step_up_to_the_loss(name, forward):
     step = make_step(name=name, forward=forward)
     data = batch()
-    h, z = step.forward(step.views(data, torch.Generator().manual_seed(0)))
-    assert step.objective(h, z, data.label, data.bias).device == CUDA
+    outputs = step.forward(step.views(data, torch.Generator().manual_seed(0)))
+    assert step.objective(Embedded(outputs, data.label, data.bias)).device == CUDA
 
 
 def test_knn_votes():

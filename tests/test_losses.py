@@ -200,7 +200,7 @@ def test_a_loss_without_its_classifier_says_what_to_call():
     with pytest.raises(ConfigError, match="set_weight"):
         make("loss/large_margin_softmax")(h, label)
     with pytest.raises(ConfigError, match="prepare"):
-        make("regularizer/lnl")(h, label, bias)
+        make("regularizer/lnl")(h[..., None, None], label, bias)
 
 
 def test_fairkl_needs_two_unordered_pairs_of_each_kind():

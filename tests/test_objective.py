@@ -3,37 +3,38 @@
 import pytest
 import torch
 
+from contrastive.errors import ConfigError
 from contrastive.loss.base import Loss
 from contrastive.program.make import make
-from contrastive.training.objective import Objective
+from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 
-N, VIEWS, F, D, CLASSES = 8, 2, 6, 5, 3
+N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
 
 
 def data() -> Split:
     return Split(torch.zeros(N, 3, 1, 1, dtype=torch.uint8), torch.arange(N) % CLASSES, torch.arange(N) // 2 % 4)
 
 
-def batch(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    rng = torch.Generator().manual_seed(0)
-    h, z = (torch.randn(N, VIEWS, dim, generator=rng).to(dtype).requires_grad_() for dim in (F, D))
-    return h, z, data().label, data().bias
+def batch(dtype: torch.dtype = torch.float32, seed: int = 0, views: int = VIEWS) -> Embedded:
+    rng = torch.Generator().manual_seed(seed)
+    h, z = (torch.randn(N, views, dim, generator=rng).to(dtype).requires_grad_() for dim in (F, D))
+    return Embedded({"features": h, "projections": z}, data().label, data().bias)
 
 
 def objective(loss: Loss, *regularizers: Loss) -> Objective:
     torch.manual_seed(0)
-    dims = {"n_classes": CLASSES, "feature_dim": F, "projection_dim": D}
+    dims = {"n_classes": CLASSES, "feature_dim": F, "projection_dim": D, "map_dim": MAP}
     return Objective(loss, list(regularizers), train=data(), **dims)
 
 
 def test_the_objective_is_the_sum_of_its_terms_on_the_inputs_they_declare():
     loss, fairkl, ce = make("loss/nt_xent"), make("regularizer/fairkl"), make("regularizer/cross_entropy")
     both = objective(loss, fairkl, ce)
-    h, z, label, bias = batch()
-    logits = both.classifier(h)
-    expected = loss(z, label) + fairkl(h, label, bias) + ce(logits, label)
-    torch.testing.assert_close(both(h, z, label, bias), expected)
+    outputs, label, bias = batch()
+    h, z = outputs["features"], outputs["projections"]
+    expected = loss(z, label) + fairkl(h, label, bias) + ce(both.classifier(h), label)
+    torch.testing.assert_close(both(batch()), expected)
 
 
 def test_a_classifier_exists_only_if_a_term_reads_logits():
@@ -43,38 +44,54 @@ def test_a_classifier_exists_only_if_a_term_reads_logits():
 
 def test_terms_are_logged_by_name_and_sum_to_the_objective():
     three = objective(make("loss/nt_xent"), make("regularizer/fairkl"), make("regularizer/cross_entropy"))
-    h, z, label, bias = batch()
-    metrics = three.diagnostics(h, z, label, bias)
+    metrics = three.diagnostics(batch())
     terms = {key: value for key, value in metrics.items() if key.startswith("terms/")}
     assert set(terms) == {"terms/NTXent", "terms/FairKL", "terms/CrossEntropy"}
-    torch.testing.assert_close(sum(terms.values()), three(h, z, label, bias).detach())
+    torch.testing.assert_close(sum(terms.values()), three(batch()).detach())
     assert {"pairs/fairkl_empty", "debiasing/false_negatives", "debiasing/gradient_on_false_negatives"} <= set(metrics)
-    alone = objective(make("loss/debiased_neg")).diagnostics(h, z, label, bias)
+    alone = objective(make("loss/debiased_neg")).diagnostics(batch())
     assert "pairs/clamped" in alone
     assert not any(key.startswith("terms/") for key in alone)
 
 
 def test_diagnostics_leave_no_gradient_and_need_no_labels():
-    h, z, _, _ = batch()
-    metrics = objective(make("loss/debiased_neg")).diagnostics(h, z, torch.full((N,), -1), None)
+    unlabeled = Embedded(batch().outputs, torch.full((N,), -1), None)
+    metrics = objective(make("loss/debiased_neg")).diagnostics(unlabeled)
     assert set(metrics) == {"pairs/clamped"}
-    labeled = objective(make("loss/debiased_neg")).diagnostics(*batch())
+    labeled = objective(make("loss/debiased_neg")).diagnostics(batch())
     assert not any(value.requires_grad for value in labeled.values())
 
 
 @pytest.mark.parametrize("regularizer", ["cross_entropy", "end"])
 def test_half_precision_is_widened(regularizer):
     both = objective(make("loss/nt_xent"), make(f"regularizer/{regularizer}"))
-    value = both(*batch(torch.bfloat16))
+    value = both(batch(torch.bfloat16))
     assert value.dtype == torch.float32
     assert value.isfinite()
 
 
 def test_parameters_of_terms_are_parameters_of_the_objective():
     names = {name for name, _ in objective(make("loss/cross_entropy"), make("regularizer/lnl")).named_parameters()}
-    assert names == {
-        "classifier.weight",
-        "classifier.bias",
-        "regularizers.0.adversary.weight",
-        "regularizers.0.adversary.bias",
-    }
+    assert {"classifier.weight", "classifier.bias", "regularizers.0.adversary.0.weight"} < names
+
+
+def test_a_map_is_refused_where_the_encoder_offers_none():
+    with pytest.raises(ConfigError, match="try encoder=simple_convnet"):
+        Objective(
+            make("loss/nt_xent"), [make("regularizer/lnl")], train=data(), n_classes=3, feature_dim=6, projection_dim=5
+        )
+
+
+def test_a_normalized_classifier_reads_only_the_direction_of_the_features():
+    plain, unit = (objective(make("loss/cross_entropy", normalize=wish)) for wish in (False, True))
+    h = batch().outputs["features"]
+    torch.testing.assert_close(unit.classifier(h), unit.classifier(5 * h))
+    logits = plain.classifier(torch.nn.functional.normalize(h, dim=-1))
+    torch.testing.assert_close(unit.classifier(h), logits)
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), data().label.repeat_interleave(VIEWS))
+    torch.testing.assert_close(unit(batch()), expected)
+
+
+def test_two_kinds_of_classifier_are_refused():
+    with pytest.raises(ConfigError, match=r"try loss\.normalize=false"):
+        objective(make("loss/cross_entropy", normalize=True), make("regularizer/bias_balanced"))

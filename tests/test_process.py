@@ -25,7 +25,7 @@ from contrastive.program.build import build as build_experiment
 from contrastive.program.make import make
 from contrastive.seeding import generator
 from contrastive.training.features import extract
-from contrastive.training.objective import Objective
+from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 from tests.helpers import TINY
 from tests.test_conformance import TERMS
@@ -91,14 +91,19 @@ def gradients(group, name, norm):
         loss = make(f"{group}/{name}")
     else:
         others = [make(f"{group}/{name}")]
-    objective = Objective(loss, others, train=data, n_classes=3, feature_dim=6, projection_dim=5).double()
+    dims = {"n_classes": 3, "feature_dim": 6, "projection_dim": 5, "map_dim": 6}
+    objective = Objective(loss, others, train=data, **dims).double()
     encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
     local = shard().of(N)
     views = torch.stack([data.image, data.image.flip(3)]).double() / 255
     x = views[:, local].flatten(0, 1)
     h = encoder(x)
     h, z = (value.unflatten(0, (2, N // world_size())).transpose(0, 1) for value in (h, head(h)))
-    value = objective(h, z, data.label[local], data.bias[local])
+    outputs = {"features": h, "projections": z, "map": h[..., None, None]}
+    embedded = Embedded(outputs, data.label[local], data.bias[local])
+    value = objective(embedded)
+    if objective.adversarial_reads:
+        value = value + objective.adversarial(embedded)
     value.backward()
     parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]
     average_gradients(parameters)
@@ -196,6 +201,14 @@ def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, 
             "encoder=simple_convnet",
             "encoder.width=2",
         ],
+        [
+            "dataset=biased_digits",
+            "dataset.rho=0.9",
+            "experiment=bc_bb",
+            "encoder.width=2",
+            "regularizer.batch_size=128",
+        ],
+        ["dataset=biased_digits", "experiment=hy_lnl", "encoder.width=2", "regularizer.kernel_size=3"],
     ],
 )
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):

@@ -36,10 +36,10 @@ def one_step(cfg, *, norm: bool, forward=None) -> tuple[dict[str, torch.Tensor],
     return dict(step.encoder.named_buffers()), [p.grad for p in step.parameters() if p.grad is not None]
 
 
-def whole_graph_in_chunks(self: TrainStep, views: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def whole_graph_in_chunks(self: TrainStep, views: torch.Tensor, reads: tuple[str, ...]) -> dict[str, torch.Tensor]:
     """What the chunks compute, with the activations of all of them held."""
-    h, z = zip(*(self.encode(some) for some in views.tensor_split(3, dim=1)), strict=True)
-    return torch.cat(h), torch.cat(z)
+    outputs = [self.encode(chunk, reads) for chunk in views.tensor_split(3, dim=1)]
+    return {name: torch.cat([output[name] for output in outputs]) for name in reads}
 
 
 @pytest.mark.parametrize("views_forward", ["fused", "per_view"])

@@ -2,20 +2,27 @@
 
 from torch import Tensor, nn
 
+from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError, check_choice
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
-class SimpleConvNet(nn.Module):
+MAP_LAYERS = 6  # two convolutions, each with BatchNorm and ReLU
+
+
+class SimpleConvNet(MapEncoder):
     """Four convolutions with BatchNorm and ReLU, then a global average (Bahng et al. 2020; Barbano et al. 2023).
+
+    Convolutions are initialized as in both codebases: Kaiming normal, fan out.
 
     Args:
         width: channels of the first convolution; the others have 2, 4 and 8 times as many (16-32-64-128 in the papers).
         kernel_size: odd (7 in the papers).
         last: activation after the last convolution, `tanh` (Barbano et al.) or `relu` (Hong & Yang).
 
-    Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width.
+    Shapes: (N, 3, H, W) → map (N, C, H, W) behind the second convolution with C = `map_dim` = 2 · width → (N, F) with
+    F = `dim` = 8 · width.
 
     Raises:
         ConfigError: an argument out of range.
@@ -38,8 +45,18 @@ class SimpleConvNet(nn.Module):
             ]
             channels = width * 2**i
         self.layers = nn.Sequential(*layers)
-        self.dim = channels
+        self.dim, self.map_dim = channels, 2 * width
+        for module in self.layers:
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, x: Tensor) -> Tensor:
-        features: Tensor = self.layers(x)
-        return features.mean((2, 3))
+    def map(self, x: Tensor) -> Tensor:
+        return self._apply_layers(x, slice(MAP_LAYERS))
+
+    def features(self, x: Tensor) -> Tensor:
+        return self._apply_layers(x, slice(MAP_LAYERS, None)).mean((2, 3))
+
+    def _apply_layers(self, x: Tensor, layers: slice) -> Tensor:
+        for layer in list(self.layers)[layers]:
+            x = layer(x)
+        return x

@@ -26,8 +26,8 @@ def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
         )
 
 
-def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None) -> None:
-    """Raise ConfigError unless z is (B, V, D) and label and bias are whole numbers (B,)."""
+def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
+    """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
     for name, value in (("label", label), ("bias", bias)):
         if value is None:
             continue
@@ -41,5 +41,7 @@ def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None) -> None:
                 f"{name} must have the shape (B,) = ({len(z)},), got {tuple(value.shape)}: "
                 f"try one {name} for each image, not for each view"
             )
-    if z.dim() != 3:
+    if is_map and z.dim() != 5:
+        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try torch.stack([map0, map1], 1)")
+    if not is_map and z.dim() != 3:
         raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: try torch.stack([z0, z1], 1)")

@@ -15,7 +15,8 @@ class Loss(nn.Module, ABC):
     """A scalar to minimize, called as `loss(z, label=None, bias=None)`.
 
     z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
-    `input`; label and bias are (B,) int64. Half precision is widened to float32 (float64 is kept) and autocast is off.
+    `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). label and bias are (B,) int64. Half
+    precision is widened to float32 (float64 is kept) and autocast is off.
 
     `anchors` selects images, all by default. A mean over anchors is taken over their views alone, with every image as a
     candidate; a loss that is no such mean ignores `anchors`. In both cases the mean of the values for equal slices that
@@ -26,6 +27,11 @@ class Loss(nn.Module, ABC):
     """
 
     input = "projections"
+    # `main`, or `uniform`: a batch drawn uniformly and shown without augmentation in one view (training/objective.py).
+    stream = "main"
+    stream_batch_size: int | None = None  # of the uniform stream; None = that of the run
+    is_adversarial = False  # a second update on the same views, with `adversarial`, follows the one with the value
+    unit_features = False  # input `logits`: the classifier reads features scaled to length 1
     needs_label = False
     needs_bias = False
     min_views = 1
@@ -37,7 +43,7 @@ class Loss(nn.Module, ABC):
     def forward(
         self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
     ) -> Tensor:
-        check_shapes(z, label, bias)
+        check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
         with torch.autocast(z.device.type, enabled=False):
             return self.compute(z if z.dtype == torch.float64 else z.float(), label, bias, anchors)
@@ -57,6 +63,10 @@ class Loss(nn.Module, ABC):
         dim is the last dimension of z. Parameters created here are trained. A loss whose `compute` needs this step
         raises ConfigError until it has happened.
         """
+
+    def adversarial(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        """The scalar of the second update, for a loss with `is_adversarial`; z is embedded anew after the first one."""
+        raise NotImplementedError
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
         """{name of the curve: scalar}, computed only for logged steps; names carry a group, as in `pairs/clamped`."""

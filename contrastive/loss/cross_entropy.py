@@ -3,18 +3,31 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from contrastive.errors import ConfigError
 from contrastive.loss.base import SampleLoss
 
 
 class CrossEntropy(SampleLoss):
     """Softmax cross-entropy, mean over images and views: the supervised baseline.
 
+    Args:
+        normalize: whether the classifier reads features scaled to length 1 (the EnD of Hong & Yang 2021).
+
     Shapes: logits (B, V, C), label (B,) → scalar.
+
+    Raises:
+        ConfigError: normalize is not a boolean.
     """
 
     input = "logits"
     needs_label = True
     exempt_from = {"scale": "logits are not normalized"}
+
+    def __init__(self, *, normalize: bool = False) -> None:
+        super().__init__()
+        if not isinstance(normalize, bool):
+            raise ConfigError(f"loss.normalize must be true or false, got {normalize}: try loss.normalize=false")
+        self.unit_features = normalize
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
         return F.cross_entropy(x, label)

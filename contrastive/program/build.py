@@ -14,6 +14,7 @@ import torch
 from contrastive.dataset._splits import fingerprint
 from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
+from contrastive.encoder.base import MapEncoder
 from contrastive.evaluator.base import Evaluator
 from contrastive.program.components import Components, build_optimizer, check_optimizer, instantiate_node
 from contrastive.program.device import check_compiler, choose_device, is_resident
@@ -60,7 +61,7 @@ def build(settings: Settings) -> Experiment:
     streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
     if not streaming:
         data = data.to(device)
-    loader = build_loader(settings, data, device=device, streaming=streaming)
+    loader = build_loader(settings, data, objective, device=device, streaming=streaming)
     step = build_step(settings, components, objective, data=data, device=device, precision=precision)
     return Experiment(
         step=step,
@@ -87,17 +88,21 @@ def _load_data(dataset: str) -> tuple[Data, str]:
 
 def build_objective(components: Components, data: Data) -> Objective:
     """Build the objective; its classifier, if a loss reads logits, draws random weights."""
+    encoder = components.encoder
     return Objective(
         components.loss,
         components.regularizers,
         train=data.pretrain,
         n_classes=len(data.classes),
-        feature_dim=components.encoder.dim,
+        feature_dim=encoder.dim,
         projection_dim=components.head.dim,
+        map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
     )
 
 
-def build_loader(settings: Settings, data: Data, *, device: torch.device, streaming: bool) -> Loader:
+def build_loader(
+    settings: Settings, data: Data, objective: Objective, *, device: torch.device, streaming: bool
+) -> Loader:
     """Build the loader of this process's shard of every batch."""
     return Loader(
         data.pretrain,
@@ -106,6 +111,7 @@ def build_loader(settings: Settings, data: Data, *, device: torch.device, stream
         sampler=settings.sampler,
         noise_frac=settings.noise_frac,
         blur_frac=settings.blur_frac,
+        uniform_batch_size=objective.uniform_batch_size(settings.batch_size),
         device=device,
         streaming=streaming,
         shard=shard(),
@@ -129,7 +135,7 @@ def build_step(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, [encoder, head, objective]),
+        optimizer=build_optimizer(settings.optimizer, encoder, head, objective),
         augmentation=components.augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),

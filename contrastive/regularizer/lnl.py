@@ -1,11 +1,11 @@
-"""Learning not to learn: an adversary predicts the bias, the encoder removes it from the features."""
+"""Learning not to learn: an adversary reads the bias from a map inside the encoder, the encoder removes it."""
 
-import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from contrastive.errors import ConfigError
 from contrastive.loss.base import SampleLoss
@@ -33,44 +33,81 @@ def negative_entropy(logits: Tensor) -> Tensor:
 
 
 class LNL(SampleLoss):
-    """weight · Σ q log q + cross-entropy of a bias classifier behind a reversed gradient (Kim et al. 2019, eqs. 4-6).
+    """weight · mean Σ_c q_c log q_c, then a second update of adversary and encoder (Kim et al. 2019, eqs. 4-6).
 
-    q is the classifier's prediction of the bias from the features. The encoder is trained to make q uniform and,
-    through the reversed gradient (times 0.1), to make the classifier wrong; only the cross-entropy trains the
-    classifier, which `prepare` creates. The authors take the two parts in two steps on a batch; here they are one step.
+    q is the adversary's prediction of the bias from a map in the middle of the encoder: the one behind the second of
+    the four convolutions of SimpleConvNet. As in the released code of Hong & Yang 2021, every batch makes two updates:
+
+        1. loss + weight · Σ q log q moves the encoder and the classifier, not the adversary;
+        2. on the same views, embedded again, the cross-entropy of q moves the adversary and, with its gradient
+           times -0.1, the encoder below the map.
+
+    The value of this regularizer is that of update 1; `adversarial` is the cross-entropy of update 2. Both use the
+    optimizer of the run (theirs: one for each network, with equal settings). The adversary is theirs: two convolutions
+    with BatchNorm and ReLU that double the channels each, a global average and a linear map.
 
     Args:
         weight: of the entropy, at least 0 (0.01 in the paper, 1 in Hong & Yang 2021).
+        kernel_size: of the adversary's convolutions, odd.
 
-    Shapes: features (B, V, F), bias (B,) → scalar.
+    Shapes: map (B, V, C, H, W), bias (B,) → scalar.
 
     Raises:
-        ConfigError: a negative weight, or no classifier yet.
+        ConfigError: an argument out of range, or no adversary yet.
     """
 
-    input = "features"
+    input = "map"
     needs_bias = True
-    exempt_from = {
-        "scale": "the adversary reads plain features",
-        "gradient": "it is reversed on purpose",
-        "descent": "the adversary's loss is to rise",
-    }
+    is_adversarial = True
+    exempt_from = {"scale": "the adversary reads plain maps"}
 
-    def __init__(self, *, weight: float = 1.0) -> None:
+    def __init__(self, *, weight: float = 1.0, kernel_size: int = 7) -> None:
         super().__init__()
         if not weight >= 0:
             raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
-        self.weight = weight
-        self.adversary: nn.Linear | None = None
+        if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 != 1:
+            raise ConfigError(f"regularizer.kernel_size must be odd, got {kernel_size}: try regularizer.kernel_size=7")
+        self.weight, self.kernel_size = weight, kernel_size
+        self.adversary: nn.Sequential | None = None
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         assert train.bias is not None
-        self.adversary = nn.Linear(dim, int(train.bias.max()) + 1)
-        nn.init.uniform_(self.adversary.bias, -1 / math.sqrt(dim), 1 / math.sqrt(dim))
+        layers: list[nn.Module] = []
+        for channels in (dim, 2 * dim):
+            layers += [
+                nn.Conv2d(channels, 2 * channels, self.kernel_size, padding=self.kernel_size // 2),
+                # The adversary only ever sees training batches: no statistics to keep for later.
+                nn.BatchNorm2d(2 * channels, track_running_stats=False),
+                nn.ReLU(),
+            ]
+        n_biases = int(train.bias.max()) + 1
+        self.adversary = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * dim, n_biases))
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
+        adversary = self._prepared()
+        fixed = {name: value.detach().to(x.dtype) for name, value in adversary.named_parameters()}
+        return self.weight * negative_entropy(functional_call(adversary, fixed, (x,)))
+
+    def adversarial(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        assert bias is not None
+        with torch.autocast(z.device.type, enabled=False):
+            logits = self._prepared()(_Reverse.apply(_samples(z)))
+        return F.cross_entropy(logits, bias.repeat_interleave(z.shape[1]))
+
+    @torch.no_grad()
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """{bias/adversary_top1: percent of the views whose bias the adversary reads}."""
+        if bias is None:
+            return {}
+        prediction = self._prepared()(_samples(z)).argmax(1)
+        return {"bias/adversary_top1": 100 * (prediction == bias.repeat_interleave(z.shape[1])).float().mean()}
+
+    def _prepared(self) -> nn.Sequential:
         if self.adversary is None:
-            raise ConfigError("LNL has no bias classifier yet: try loss.prepare(train, n_classes=10, dim=x.shape[-1])")
-        weight, offset = self.adversary.weight.to(x.dtype), self.adversary.bias.to(x.dtype)
-        entropy = negative_entropy(F.linear(x, weight.detach(), offset.detach()))
-        return self.weight * entropy + F.cross_entropy(F.linear(_Reverse.apply(x), weight, offset), bias)
+            raise ConfigError("LNL has no adversary yet: try loss.prepare(train, n_classes=10, dim=map.shape[2])")
+        return self.adversary
+
+
+def _samples(z: Tensor) -> Tensor:
+    """Maps (B, V, C, H, W) → (B · V, C, H, W), half precision as float32."""
+    return (z if z.dtype == torch.float64 else z.float()).flatten(0, 1)

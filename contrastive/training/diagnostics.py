@@ -7,23 +7,29 @@ from contrastive.distributed.process import gather
 from contrastive.evaluator.alignment_uniformity import alignment, uniformity
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
-from contrastive.training.objective import Objective
+from contrastive.training.objective import Embedded, Objective
 from contrastive.training.step import StepOutput
-from contrastive.types import Batch
 
 MAX_IMAGES = 1024  # images of a batch whose pairs are compared
 
 
 @torch.no_grad()
-def diagnose(objective: Objective, output: StepOutput, batch: Batch) -> dict[str, float]:
-    """Diagnostics of the last batch, over the first 1,024 images that all processes hold together."""
-    h, z, label = (gather(value)[:MAX_IMAGES] for value in (output.h, output.z, batch.label))
-    bias = None if batch.bias is None else gather(batch.bias)[:MAX_IMAGES]
-    values = {f"pairs/{key}": value for key, value in geometry(z).items()}
-    values |= objective.diagnostics(h, z, label, bias)
-    if bias is not None:
-        values["bias/conflicting_pairs"] = conflicting_pairs(label, bias)
+def diagnose(objective: Objective, output: StepOutput) -> dict[str, float]:
+    """Diagnostics of the last step, over the first 1,024 images of each stream that all processes hold together."""
+    main = first_images(output.main)
+    uniform = None if output.uniform is None else first_images(output.uniform)
+    values = {f"pairs/{key}": value for key, value in geometry(main.outputs["projections"]).items()}
+    values |= objective.diagnostics(main, uniform)
+    if main.bias is not None:
+        values["bias/conflicting_pairs"] = conflicting_pairs(main.label, main.bias)
     return {key: value.item() for key, value in values.items()}
+
+
+def first_images(batch: Embedded) -> Embedded:
+    """The first images of a batch that several processes share."""
+    outputs = {name: gather(value)[:MAX_IMAGES] for name, value in batch.outputs.items()}
+    bias = None if batch.bias is None else gather(batch.bias)[:MAX_IMAGES]
+    return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias)
 
 
 def geometry(z: Tensor) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
+from torch import Tensor
 
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
@@ -24,6 +25,9 @@ class Loader:
         batch_size: B, of all processes together, at most len(split).
         seed: with the epoch's number it fixes every draw, so that any epoch can be drawn again.
         sampler, noise_frac, blur_frac: see `Sampler` and `ViewNoise`.
+        uniform_batch_size: images of a second batch, `Batch.uniform`, for terms of the uniform stream: drawn without
+            replacement, whatever the sampler, and without noise; 0 = none. With it an epoch is one pass of the uniform
+            batches over the data, and the main batches are drawn again when they run out before (Hong & Yang 2021).
         device: where batches go; None = where the split is.
         streaming: fetch the next batch, from wherever the split is, while the current one trains.
         shard: the part of every batch to give; all parts together are the batch of one process.
@@ -41,29 +45,21 @@ class Loader:
         sampler: str = "uniform",
         noise_frac: float = 0.0,
         blur_frac: float = 0.0,
+        uniform_batch_size: int = 0,
         device: torch.device | None = None,
         streaming: bool = False,
         shard: Shard | None = None,
     ) -> None:
-        if not batch_size <= len(split):
-            raise ConfigError(
-                f"batch_size={batch_size} is more than the {len(split)} training images: "
-                f"try batch_size={min(128, len(split))}"
-            )
-        self.split, self.batch_size, self.seed = split, batch_size, seed
+        self.split, self.batch_size, self.uniform_batch_size, self.seed = split, batch_size, uniform_batch_size, seed
         self.device, self.streaming, self.shard = device or split.image.device, streaming, shard or Shard()
-        if batch_size % self.shard.world_size != 0:
-            n = self.shard.world_size
-            raise ConfigError(
-                f"batch_size={batch_size} cannot be shared equally by {n} processes: "
-                f"try batch_size={max(1, batch_size // n) * n}"
-            )
+        self._check_size("batch_size", batch_size)
+        self._check_size("regularizer.batch_size", uniform_batch_size)
         self.sampler = Sampler(split, sampler)
         self.noise = ViewNoise(split, noise_frac=noise_frac, blur_frac=blur_frac)
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return len(self.split) // self.batch_size
+        return len(self.split) // (self.uniform_batch_size or self.batch_size)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """The batches of epoch `number` (from 0), on the device."""
@@ -72,14 +68,47 @@ class Loader:
 
     def _batches(self, number: int) -> Iterator[Batch]:
         """The batches of an epoch, on the split's device."""
-        order = self.sampler(generator("cpu", self.seed, "order", number))
-        order = order.to(self.split.image.device, non_blocking=True)
         rng = generator("cpu", self.seed, "noise", number)  # on the CPU: the same noise on every device
         rows = self.shard.of(self.batch_size)
-        for start in range(0, len(self) * self.batch_size, self.batch_size):
-            batch = self.split[order[start : start + self.batch_size][rows]]
+        for uniform, index in zip(self._uniform_indices(number), self._main_indices(number), strict=False):
+            batch = self.split[index[rows]]
             source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
-            yield Batch(batch.image, batch.label, bias=batch.bias, view1_source=source)
+            yield Batch(batch.image, batch.label, bias=batch.bias, view1_source=source, uniform=self._plain(uniform))
+
+    def _main_indices(self, number: int) -> Iterator[Tensor]:
+        """Images of the main batches, without end: the sampler draws again when an order is used up."""
+        rng = generator("cpu", self.seed, "order", number)
+        while True:
+            order = self.sampler(rng).to(self.split.image.device, non_blocking=True)
+            for start in range(0, len(order) - self.batch_size + 1, self.batch_size):
+                yield order[start : start + self.batch_size]
+
+    def _uniform_indices(self, number: int) -> Iterator[Tensor | None]:
+        """Images of the uniform batches of an epoch, one entry for each step; None without that stream."""
+        if not self.uniform_batch_size:
+            yield from [None] * len(self)
+            return
+        order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))
+        order = order.to(self.split.image.device, non_blocking=True)
+        for start in range(0, len(self) * self.uniform_batch_size, self.uniform_batch_size):
+            yield order[start : start + self.uniform_batch_size]
+
+    def _plain(self, index: Tensor | None) -> Batch | None:
+        """This process's part of a uniform batch."""
+        if index is None:
+            return None
+        part = self.split[index[self.shard.of(self.uniform_batch_size)]]
+        return Batch(part.image, part.label, bias=part.bias)
+
+    def _check_size(self, key: str, size: int) -> None:
+        n, world_size = len(self.split), self.shard.world_size
+        if size > n:
+            raise ConfigError(f"{key}={size} is more than the {n} training images: try {key}={min(128, n)}")
+        if size % world_size != 0:
+            raise ConfigError(
+                f"{key}={size} cannot be shared equally by {world_size} processes: "
+                f"try {key}={max(1, size // world_size) * world_size}"
+            )
 
     def _prefetched(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """The same batches on the device, each fetched while the one before it trains."""

@@ -64,7 +64,7 @@ def train_epoch(
             metrics = window.close()
             _check_finite(metrics, epoch=epoch, allow_infinite_gradient=step.scaler.is_enabled())
             lr = step.optimizer.param_groups[0]["lr"]
-            metrics |= {"train/lr": lr, **diagnose(step.objective, output, batch)}
+            metrics |= {"train/lr": lr, **diagnose(step.objective, output)}
             run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), metrics)
             bar.set_postfix(
                 epoch=epoch + 1,
@@ -83,7 +83,7 @@ class _Window:
     """Means over the steps since the last log line, kept on the device until they are read."""
 
     def __init__(self, loader: Loader, n_views: int) -> None:
-        self.views_per_step, self.device = loader.batch_size * n_views, loader.device
+        self.views_per_step, self.device = loader.batch_size * n_views + loader.uniform_batch_size, loader.device
         self._reset()
 
     def _reset(self) -> None:

@@ -13,9 +13,11 @@ from torch.utils.checkpoint import checkpoint
 from contrastive.augmentation.base import Augmentation
 from contrastive.distributed.batch_norm import BatchNorm
 from contrastive.distributed.process import average_gradients, shard
-from contrastive.training.objective import Objective
+from contrastive.encoder.base import MapEncoder
+from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Batch
 
+READS = ("features", "projections")  # outputs of the network that every step needs, for the curves
 STATEFUL = ("encoder", "head", "objective", "optimizer", "scaler")
 
 
@@ -24,13 +26,13 @@ class StepOutput(NamedTuple):
 
     loss: Tensor  # scalar; of several processes each has its own, their mean is the loss of the batch
     grad_norm: Tensor  # scalar, of all parameters together
-    h: Tensor  # (B, V, F)
-    z: Tensor  # (B, V, D)
+    main: Embedded
+    uniform: Embedded | None  # if a term reads the uniform stream
 
 
 @dataclass(kw_only=True)
 class TrainStep:
-    """`step(batch, generator)` updates the weights once.
+    """`step(batch, generator)` updates the weights once, or twice for a term with `is_adversarial`.
 
     Args:
         views_forward: `fused` sends all views through the network together; `per_view` one after the other, so that
@@ -55,7 +57,7 @@ class TrainStep:
 
     def __post_init__(self) -> None:
         self._augment: Callable[..., Tensor] = self.augmentation.apply
-        self._encode: Callable[[Tensor], tuple[Tensor, Tensor]] = self.encode
+        self._encode: Callable[..., dict[str, Tensor]] = self.encode
         if self.compile:
             self._augment = torch.compile(self.augmentation.apply, dynamic=False)
             self._encode = torch.compile(self.encode, dynamic=False)
@@ -63,8 +65,18 @@ class TrainStep:
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
         """Take one step. Nothing here waits for the device (SyncBatchNorm and the fp16 scaler do so by themselves)."""
-        h, z = self.forward(self.views(batch, generator))
-        loss = self.objective(h, z, batch.label, batch.bias)
+        uniform = None if batch.uniform is None else self._embed_uniform(batch.uniform)
+        reads, views = tuple(sorted({*READS, *self.objective.reads("main")})), self.views(batch, generator)
+        main = Embedded(self.forward(views, reads), batch.label, batch.bias)
+        loss = self.objective(main, uniform)
+        grad_norm = self._update(loss)
+        if self.objective.adversarial_reads:
+            again = Embedded(self.forward(views, self.objective.adversarial_reads), batch.label, batch.bias)
+            self._update(self.objective.adversarial(again))
+        return StepOutput(loss.detach(), grad_norm, main.detach(), None if uniform is None else uniform.detach())
+
+    def _update(self, loss: Tensor) -> Tensor:
+        """Move the weights that the loss has a gradient for, and return the norm of the whole gradient."""
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         average_gradients(self.parameters())
@@ -72,7 +84,7 @@ class TrainStep:
         grad_norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        return StepOutput(loss.detach(), grad_norm, h.detach(), z.detach())
+        return grad_norm
 
     def parameters(self) -> list[nn.Parameter]:
         return [*self.encoder.parameters(), *self.head.parameters(), *self.objective.parameters()]
@@ -98,37 +110,59 @@ class TrainStep:
         """(V · n, ...) → this process's part of each view's n rows."""
         return value.view(self.n_views, n, *value.shape[1:])[:, shard().of(n)].flatten(0, 1)
 
-    def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
-        """(V, B, 3, h, w) → features (B, V, F) and projections (B, V, D).
+    def _embed_uniform(self, batch: Batch) -> Embedded:
+        """The uniform batch after the network, in one view without augmentation."""
+        views = batch.image.to(torch.float32)[None] / 255
+        return Embedded(self.forward(views, self.objective.reads("uniform")), batch.label, batch.bias)
+
+    def forward(self, views: Tensor, reads: tuple[str, ...] = READS) -> dict[str, Tensor]:
+        """(V, B, 3, h, w) → features (B, V, F) and, if among `reads`, projections (B, V, D) and map (B, V, C, H, W).
 
         In even chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient
         caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
         """
         if self.chunk == 0:
-            return self._encode(views)
+            return self._encode(views, reads)
         chunks = views.tensor_split(math.ceil(views.shape[1] / self.chunk), dim=1)
-        h, z = zip(*(self._checkpointed(chunk) for chunk in chunks), strict=True)
-        return torch.cat(h), torch.cat(z)
+        outputs = [self._checkpointed(chunk, reads) for chunk in chunks]
+        return {name: torch.cat([output[name] for output in outputs]) for name in outputs[0]}
 
-    def _checkpointed(self, views: Tensor) -> tuple[Tensor, Tensor]:
+    def _checkpointed(self, views: Tensor, reads: tuple[str, ...]) -> dict[str, Tensor]:
         """`encode` without keeping its activations; the second forward leaves BatchNorm's running statistics alone."""
-        output: tuple[Tensor, Tensor] = checkpoint(
+        output: dict[str, Tensor] = checkpoint(
             self._encode,
             views,
+            reads,
             use_reentrant=False,
             context_fn=lambda: (nullcontext(), freeze_running_stats(self.encoder, self.head)),
         )
         return output
 
-    def encode(self, views: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(self, views: Tensor, reads: tuple[str, ...]) -> dict[str, Tensor]:
         """`forward` of the whole batch, or of one chunk."""
         x = self.normalize(views.flatten(0, 1))
         with self.autocast():
-            parts = [x] if self.views_forward == "fused" else x.chunk(self.n_views)
-            h = [self.encoder(part) for part in parts]
-            z = [self.head(part) for part in h]
-        shape = (self.n_views, views.shape[1])
-        return torch.cat(h).unflatten(0, shape).transpose(0, 1), torch.cat(z).unflatten(0, shape).transpose(0, 1)
+            parts = [x] if self.views_forward == "fused" else x.chunk(len(views))
+            outputs = [self._network(part, reads) for part in parts]
+        return {
+            name: torch.cat([output[name] for output in outputs]).unflatten(0, views.shape[:2]).transpose(0, 1)
+            for name in outputs[0]
+        }
+
+    def _network(self, x: Tensor, reads: tuple[str, ...]) -> dict[str, Tensor]:
+        """Images (N, 3, h, w) → what terms read, with N rows."""
+        outputs: dict[str, Tensor] = {}
+        if "map" in reads:
+            assert isinstance(self.encoder, MapEncoder)
+            outputs["map"] = self.encoder.map(x)
+            if reads == ("map",):
+                return outputs
+            outputs["features"] = self.encoder.features(outputs["map"])
+        else:
+            outputs["features"] = self.encoder(x)
+        if "projections" in reads:
+            outputs["projections"] = self.head(outputs["features"])
+        return outputs
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs of the step: weights, optimizer, scaler."""

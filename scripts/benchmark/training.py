@@ -83,7 +83,7 @@ def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words:
     first = next(batches)
     step.encoder.train()
     with FlopCounterMode(display=False) as counter:
-        step.encode(step.views(first, rng))[1].float().sum().backward()
+        step.forward(step.views(first, rng))["projections"].float().sum().backward()
     for images in islice(batches, WARM_UP):
         step(images, rng)
     clock, done = Clock(), 0
