@@ -58,7 +58,7 @@ def train_epoch(
         output = step(batch, rng)
         window.add(output.loss, output.grad_norm)
         for observer in observers:
-            observer.observe(_whole(output.h), _whole(batch.label))
+            observer.observe(_whole(output.main.outputs["features"]), _whole(output.main.label))
         bar.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
             metrics = window.close()
