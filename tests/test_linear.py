@@ -65,7 +65,7 @@ def test_strength_is_chosen_on_the_validation_images():
 def test_test_labels_do_not_choose():
     features = feature_sets(blobs(200, 0), blobs(50, 1), blobs(400, 2))
     other = FeatureSets(**{**vars(features), "test": Features(features.test.h, 3 - features.test.label)})
-    assert torch.equal(Linear()(features).predictions, Linear()(other).predictions)
+    assert torch.equal(Linear()(features).predictions[""], Linear()(other).predictions[""])
 
 
 @pytest.mark.parametrize("wrong", [{"l2": ()}, {"l2": (-1.0,)}, {"max_iter": 0}])

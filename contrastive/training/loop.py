@@ -58,7 +58,7 @@ def train_epoch(
         output = step(batch, rng)
         window.add(output.loss, output.grad_norm)
         for observer in observers:
-            observer.observe(_whole(output.h), _whole(batch.label))
+            observer.observe(gather(output.h), gather(batch.label))
         bar.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
             metrics = window.close()
@@ -72,11 +72,6 @@ def train_epoch(
                 lr=f"{lr:.1e}",
                 views_per_s=f"{metrics['time/views_per_s']:,.0f}",
             )
-
-
-def _whole(local: Tensor) -> Tensor:
-    """The rows of all processes."""
-    return gather(local) if world_size() > 1 else local
 
 
 class _Window:
