@@ -21,9 +21,11 @@ from contrastive.distributed.process import (
     world_size,
 )
 from contrastive.errors import ConfigError
+from contrastive.evaluator.trained_along import TrainedAlong
 from contrastive.program.build import build as build_experiment
 from contrastive.program.make import make
 from contrastive.seeding import generator
+from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
@@ -234,6 +236,34 @@ def features():
     torch.manual_seed(0)
     encoder = make("encoder/resnet18", width=2)
     return extract(encoder, batch(), lambda x: x / 255, torch.arange(N - 1)).h
+
+
+def augmented_features():
+    torch.manual_seed(0)
+    encoder = make("encoder/resnet18", width=2)
+    augmentation = make("augmentation/simclr")
+    index = torch.arange(N - 1)
+    return AugmentFeatures(encoder, batch(), index, augmentation=augmentation, normalize=lambda x: x, seed=0)(3).h
+
+
+def test_augmented_features_do_not_depend_on_the_number_of_processes(together):
+    alone = augmented_features()
+    for shared in together(augmented_features):
+        torch.testing.assert_close(shared, alone)
+
+
+def test_every_process_trains_the_same_layer_along(together):
+    def trained_along():
+        along, rng = TrainedAlong(), torch.Generator().manual_seed(0)
+        along.prepare(dim=16, n_classes=3, device=torch.device("cpu"), seed=0)
+        for _ in range(4):
+            h, label = torch.randn(N, 1, 16, generator=rng), torch.randint(0, 3, (N,), generator=rng)
+            along.observe(gather(h[shard().of(N)]), gather(label[shard().of(N)]))
+        return along.layer.linear.weight.detach()
+
+    alone = trained_along()
+    for shared in together(trained_along):
+        torch.testing.assert_close(shared, alone)
 
 
 def test_every_process_extracts_its_part_and_all_hold_all_features(together):

@@ -115,6 +115,12 @@ def test_of_several_words_for_a_key_the_last_stays():
     assert merge_words(["a=1", "+b=2"], ["a=3"], ["b=4"]) == ("a=3", "b=4")
 
 
+def test_settings_of_evaluators_left_out_go_with_them():
+    words = ["evaluator.knn.k=5", "evaluator.linear.l2=[1]"]
+    assert merge_words(words, ["evaluator=[knn,mine]"]) == ("evaluator.knn.k=5", "evaluator=[knn,mine]")
+    assert merge_words(words) == tuple(words)
+
+
 def test_figures_are_looked_up_by_name_or_path():
     result = {"test": {"knn_top1": 5.0}, "audit": {"linear": {"top1": 7}}}
     assert look_up(result, "knn_top1") == 5

@@ -31,7 +31,7 @@ def tables_text(tables: list[Table], base: Path, *, device: str, n_parallel: int
             continue
         n_done = sum((job.path / "result.json").exists() for job in jobs)
         hours = hours_left(jobs, device)
-        needed = "-" if hours is None else f"{hours / n_parallel:.1f}"
+        needed = "-" if hours is None else f"{hours / n_parallel:.2g}"
         missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, dataset))
         rows.append([table.name, str(len(table.rows)), str(len(jobs)), str(n_done), needed, missing])
     return format_grid(rows)

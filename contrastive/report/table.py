@@ -188,8 +188,14 @@ def _at(value: Any, i: int, n: int, where: str) -> Any:
 
 
 def merge_words(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The words of all groups in order; of several for one key the last one stays."""
+    """The words of all groups in order; of several for one key the last one stays.
+
+    Settings of evaluators that an `evaluator=[...]` among them leaves out go with them.
+    """
     words = {_key(word): word for group in groups for word in group}
+    if "evaluator" in words:
+        chosen = re.findall(r"\w+", words["evaluator"].partition("=")[2])
+        words = {k: word for k, word in words.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen}
     return tuple(words.values())
 
 

@@ -58,7 +58,7 @@ def train_epoch(
         output = step(batch, rng)
         window.add(output.loss, output.grad_norm)
         for observer in observers:
-            observer.observe(_whole(output.main.outputs["features"]), _whole(output.main.label))
+            observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
         bar.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
             metrics = window.close()
@@ -74,16 +74,11 @@ def train_epoch(
             )
 
 
-def _whole(local: Tensor) -> Tensor:
-    """The rows of all processes."""
-    return gather(local) if world_size() > 1 else local
-
-
 class _Window:
     """Means over the steps since the last log line, kept on the device until they are read."""
 
     def __init__(self, loader: Loader, n_views: int) -> None:
-        self.views_per_step, self.device = loader.batch_size * n_views + loader.uniform_batch_size, loader.device
+        self.views_per_step, self.device = loader.batch_size * n_views, loader.device
         self._reset()
 
     def _reset(self) -> None:
