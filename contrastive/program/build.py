@@ -104,11 +104,12 @@ def build(settings: Settings) -> Experiment:
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
     encoder, head = encoder.to(device, memory_format=layout), head.to(device)
     encoder, head = convert_sync_batchnorm(encoder, device), convert_sync_batchnorm(head, device)
+    first = [*encoder.parameters(), *head.parameters(), *objective.first_parameters()]
     step = TrainStep(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, encoder, head, objective),
+        optimizer=build_optimizer(settings.optimizer, [first, objective.second_parameters()]),
         augmentation=augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),
@@ -153,15 +154,8 @@ def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
     return evaluators
 
 
-def build_optimizer(
-    node: dict[str, Any], encoder: torch.nn.Module, head: torch.nn.Module, objective: Objective
-) -> torch.optim.Optimizer:
-    """The optimizer of all parameters; its `initial_lr` is what schedules multiply, as in torch's own schedulers.
-
-    Parameters that only a second update moves are a group of their own: torch's fused SGD cannot start the momentum of
-    a part of a group.
-    """
-    groups = [[*encoder.parameters(), *head.parameters(), *objective.first_parameters()], objective.second_parameters()]
+def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
+    """The optimizer of all parameters; its `initial_lr` is what schedules multiply, as in torch's own schedulers."""
     optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]
