@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.report.__main__ import find_jobs
 from contrastive.report.figures import curve, draw
 from contrastive.report.sweep import Job, spread, sweep_table
 from contrastive.report.table import paper_table, row_folder
@@ -107,3 +108,31 @@ def test_a_table_is_run_with_words_of_ones_own(tmp_path):
     assert len(list(tmp_path.glob("outputs/table/digits-*/*/seed=*/result.json"))) == 6
     (written,) = tmp_path.glob("outputs/table/digits-*.md")
     assert written.read_text().count("(2)") == 9
+
+
+def finished_run(path: Path, *, seed: int, data: str, data_seed: int, rho: float = 0.9) -> None:
+    path.mkdir(parents=True)
+    config = {"seed": seed, "dataset": {"data_seed": data_seed, "rho": rho}}
+    (path / "config.yaml").write_text(json.dumps(config))
+    (path / "environment.json").write_text(json.dumps({"data": data}))
+    (path / "result.json").write_text(json.dumps(result(50.0 + seed)))
+
+
+@pytest.mark.parametrize(("second_root", "rows"), [(False, 1), (True, 3)])
+def test_runs_whose_data_is_redrawn_for_every_seed_share_a_row(tmp_path, second_root, rows):
+    for seed in (0, 1):
+        finished_run(tmp_path / f"a{seed}", seed=seed, data=f"hash-{seed}", data_seed=seed)
+    if second_root:  # the same settings on other data
+        finished_run(tmp_path / "other", seed=0, data="elsewhe0", data_seed=0)
+    table = [line for line in sweep_table(find_jobs([tmp_path])).splitlines() if line.startswith("|")]
+    body = [line for line in table[2:] if "untrained" not in line]
+    assert len(body) == rows
+    assert ("50.50 ± 0.71 (2)" in body[0]) == (not second_root)
+
+
+def test_runs_on_other_maps_of_colors_do_not_share_a_row(tmp_path):
+    for seed in (0, 1):
+        finished_run(tmp_path / f"a{seed}", seed=seed, data="same", data_seed=5)
+        finished_run(tmp_path / f"b{seed}", seed=seed, data="othe", data_seed=6)
+    table = [line for line in sweep_table(find_jobs([tmp_path])).splitlines() if line.startswith("|")]
+    assert sum("(2)" in line for line in table) == 2

@@ -22,6 +22,7 @@ def find_jobs(folders: list[Path]) -> list[Job]:
         data = json.loads((path / "environment.json").read_text())["data"]
         config = {**identity(yaml.safe_load((path / "config.yaml").read_text())), "data": data[:8]}
         runs.setdefault(json.dumps(config, sort_keys=True), (path, config))
+    _merge_redrawn_data([config for _, config in runs.values()])
     keys = sorted({key for _, config in runs.values() for key in config})
     shown = [key for key in keys if len({str(config[key]) for _, config in runs.values() if key in config}) > 1]
     return [
@@ -32,6 +33,21 @@ def find_jobs(folders: list[Path]) -> list[Job]:
         )
         for path, config in runs.values()
     ]
+
+
+def _merge_redrawn_data(configs: list[dict[str, Any]]) -> None:
+    """Let runs share a row whose data is redrawn for every seed (dataset.data_seed = seed).
+
+    Their data differs by design. Where the same seed and settings stand for different data, nothing is done.
+    """
+    redrawn = [config for config in configs if config.get("dataset.data_seed", "none") == config["seed"]]
+    data: dict[str, set[str]] = {}
+    for config in redrawn:
+        settings = {key: value for key, value in config.items() if key == "seed" or key.startswith("dataset.")}
+        data.setdefault(json.dumps(settings, sort_keys=True), set()).add(config["data"])
+    if all(len(hashes) == 1 for hashes in data.values()):
+        for config in redrawn:
+            config |= {"dataset.data_seed": "seed", "data": "redrawn for every seed"}
 
 
 def as_word(key: str, value: object) -> str:
