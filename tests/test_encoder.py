@@ -7,6 +7,7 @@ import torch
 import torchvision
 from torch import nn
 
+from contrastive.encoder.base import MapEncoder
 from contrastive.program.make import make
 
 
@@ -45,3 +46,22 @@ def test_simple_convnet():
     assert [c.out_channels for c in convolutions] == [16, 32, 64, 128]
     assert {c.kernel_size for c in convolutions} == {(7, 7)}
     assert isinstance(net.layers[-1], nn.Tanh)
+
+
+def test_simple_convnet_is_initialized_as_in_both_codebases():
+    torch.manual_seed(0)
+    convolutions = [layer for layer in make("encoder/simple_convnet").layers if isinstance(layer, nn.Conv2d)]
+    for layer in convolutions[1:]:
+        fan_out = layer.out_channels * 7 * 7
+        assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / fan_out), rel=0.03)
+
+
+def test_the_map_of_simple_convnet_is_that_behind_its_second_convolution():
+    net, x = make("encoder/simple_convnet").eval(), torch.randn(2, 3, 12, 12)
+    outputs = []
+    net.layers[5].register_forward_hook(lambda module, args, output: outputs.append(output))
+    h = net(x)
+    assert isinstance(net, MapEncoder)
+    assert net.map(x).shape == (2, net.map_dim, 12, 12) == (2, 32, 12, 12)
+    torch.testing.assert_close(net.map(x), outputs[0])
+    torch.testing.assert_close(net.features(outputs[0]), h)

@@ -203,18 +203,6 @@ def test_a_loss_without_its_classifier_says_what_to_call():
         make("regularizer/lnl")(h[..., None, None], label, bias)
 
 
-def test_fairkl_needs_two_unordered_pairs_of_each_kind():
-    h = embeddings(8, 1)
-    label = torch.tensor([0, 0, 0, 1, 2, 3, 4, 5])  # (0, 1) aligned, (0, 2) and (1, 2) conflicting
-    bias = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1])
-    regularizer = make("regularizer/fairkl")
-    assert regularizer(h, label, bias) == 0
-    assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 1}
-    label[3], bias[3] = 0, 1  # (2, 3) is the second aligned pair
-    assert regularizer(h, label, bias) > 0
-    assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 0}
-
-
 def test_refusals_say_what_to_type():
     for name, arguments in (
         ("nt_xent", {"temperature": 0}),

@@ -131,11 +131,12 @@ def build_step(
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
     encoder = convert_sync_batchnorm(components.encoder.to(device, memory_format=layout), device)
     head = convert_sync_batchnorm(components.head.to(device), device)
+    first = [*encoder.parameters(), *head.parameters(), *objective.first_parameters()]
     return TrainStep(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, encoder, head, objective),
+        optimizer=build_optimizer(settings.optimizer, [first, objective.second_parameters()]),
         augmentation=components.augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),

@@ -15,7 +15,6 @@ from contrastive.program.check_types import check_types
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
-from contrastive.training.objective import Objective
 from contrastive.types import Data
 
 GROUPS = (
@@ -99,15 +98,8 @@ def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
     return evaluators
 
 
-def build_optimizer(
-    node: dict[str, Any], encoder: torch.nn.Module, head: torch.nn.Module, objective: Objective
-) -> torch.optim.Optimizer:
-    """Build the optimizer of all parameters; schedules multiply its `initial_lr`, as torch's own schedulers do.
-
-    Parameters that only a second update moves are a group of their own: torch's fused SGD cannot start the momentum of
-    a part of a group.
-    """
-    groups = [[*encoder.parameters(), *head.parameters(), *objective.first_parameters()], objective.second_parameters()]
+def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
+    """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do."""
     optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]

@@ -9,8 +9,8 @@ from torch import Tensor
 from contrastive.errors import ConfigError, check_choice
 from contrastive.loss.base import SampleLoss
 
-SEMANTICS = ("paper", "released")
-VARIANCE_FLOOR = 1e-6
+SEMANTICS = ("running", "paper", "released")
+VARIANCE_FLOOR = 1e-6  # of the literal KL
 
 
 class Masks(NamedTuple):
@@ -25,6 +25,14 @@ class Masks(NamedTuple):
     negative_conflicting: Tensor
 
 
+class Moments(NamedTuple):
+    """Mean and population variance of similarities, and whether they hold more than one unordered pair."""
+
+    mean: Tensor
+    variance: Tensor
+    is_defined: Tensor
+
+
 def masks(label: Tensor, bias: Tensor) -> Masks:
     """The four kinds of pairs among samples with these labels and biases (S,)."""
     diagonal = torch.eye(len(label), dtype=torch.bool, device=label.device)
@@ -32,39 +40,49 @@ def masks(label: Tensor, bias: Tensor) -> Masks:
     return Masks(same & aligned & ~diagonal, same & ~aligned, ~same & aligned, ~same & ~aligned)
 
 
+def moments(x: Tensor, mask: Tensor) -> Moments:
+    """The moments of x under a symmetric mask; zeros where it is empty."""
+    n = mask.sum().clamp(min=1)
+    mean = (x * mask).sum() / n
+    return Moments(mean, ((x - mean).square() * mask).sum() / n, mask.sum() > 2)  # an unordered pair is two entries
+
+
+def kl_divergence(mean_1: Tensor, log_1: Tensor, mean_2: Tensor, log_2: Tensor) -> Tensor:
+    """KL of two Gaussians by mean and log-variance: 1/2 [ e^{l_1 - l_2} + (μ_1 - μ_2)² e^{-l_2} - (l_1 - l_2) - 1 ]."""
+    return 0.5 * ((log_1 - log_2).exp() + (mean_1 - mean_2).square() * (-log_2).exp() - (log_1 - log_2) - 1)
+
+
 def gaussian_kl(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """KL between the Gaussians of x[first] and x[second], population variances floored at 1e-6.
 
-    1/2 [ e^{lv_1 - lv_2} + (μ_1 - μ_2)² e^{-lv_2} - (lv_1 - lv_2) - 1 ]; 0 without gradient unless both symmetric masks
-    hold more than one unordered pair (a single pair has no variance).
+    0 without gradient unless both symmetric masks hold more than one unordered pair (a single pair has no variance).
     """
-    moments = []
-    for mask in (first, second):
-        n = mask.sum().clamp(min=1)
-        mean = (x * mask).sum() / n
-        variance = ((x - mean).square() * mask).sum() / n
-        moments.append((mean, variance.clamp(min=VARIANCE_FLOOR).log()))
-    (mean_1, log_1), (mean_2, log_2) = moments
-    value = 0.5 * ((log_1 - log_2).exp() + (mean_1 - mean_2).square() * (-log_2).exp() - (log_1 - log_2) - 1)
-    return torch.where(_has_two_pairs(first) & _has_two_pairs(second), value, 0)
-
-
-def _has_two_pairs(mask: Tensor) -> Tensor:
-    return mask.sum() > 2  # one unordered pair is two entries
+    one, two = moments(x, first), moments(x, second)
+    log_1, log_2 = (part.variance.clamp(min=VARIANCE_FLOOR).log() for part in (one, two))
+    return torch.where(one.is_defined & two.is_defined, kl_divergence(one.mean, log_1, two.mean, log_2), 0)
 
 
 class FairKL(SampleLoss):
-    """weight · R with R = KL( aligned positives ‖ conflicting positives ) (Barbano et al. 2023, eq. 17).
+    """weight · R: similarities are to be alike whether two samples share the bias or not (Barbano et al. 2023, eq. 17).
 
-    Similarities are cosines of the features, pooled over the batch; every view is a sample. A batch with fewer than
-    two pairs of either kind costs 0.
+        R = Σ_s KL( aligned ‖ conflicting ),  s = positives, negatives
+        KL = 1/2 [ (σ_a² + (μ_a - μ_c)²) / σ_c² - log(σ_a² / σ_c²) - 1 ]
+
+    Similarities are cosines of the features, pooled over the batch; every view is a sample. A KL costs 0 for a batch
+    with fewer than two pairs of either kind.
 
     Args:
         weight: λ >= 0.
-        semantics: `paper`, as above; `released` is what the authors' code does, which is no KL:
+        semantics: how σ_c² and the pairs are read.
+            `running` (default): over positives and negatives, as the released code, with σ_c² a running average over
+            batches and a constant for the gradient.
+            `paper`, literally: over positives alone, σ_c² of the batch. MEASURED
+            `released`, what the authors' code does, which is no KL:
             (μ_pc - μ_pa)² + (μ_na - μ_nc)² + kld [ (σ_pa - σ_pc)² + (σ_na - σ_nc)² ] - μ_pc + μ_na
             with the self-pairs among the aligned, and each σ over all S² entries of similarity times mask.
-        kld: weight of the deviations in `released`; unused in `paper`.
+        momentum: share of the past in the running average, in [0, 1); `running` only.
+        variance_floor: least variance, above 0; `running` only (`paper`: 1e-6).
+        kld: weight of the deviations in `released`.
 
     Shapes: features (B, V, F), label (B,), bias (B,) → scalar.
 
@@ -76,19 +94,39 @@ class FairKL(SampleLoss):
     needs_label = True
     needs_bias = True
 
-    def __init__(self, *, weight: float = 1.0, semantics: str = "paper", kld: float = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        weight: float = 1.0,
+        semantics: str = "running",
+        momentum: float = 0.9,
+        variance_floor: float = 1e-3,
+        kld: float = 1.0,
+    ) -> None:
         super().__init__()
         if not weight >= 0:
             raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
+        if not 0 <= momentum < 1:
+            raise ConfigError(f"momentum must lie in [0, 1), got {momentum}: try regularizer.momentum=0.9")
+        if not variance_floor > 0:
+            raise ConfigError(
+                f"variance_floor must be above 0, got {variance_floor}: try regularizer.variance_floor=1e-3"
+            )
         check_choice("regularizer.semantics", semantics, SEMANTICS)
         self.weight, self.semantics, self.kld = weight, semantics, kld
+        self.momentum, self.variance_floor = momentum, variance_floor
+        self.running: Tensor
+        if semantics == "running":
+            self.exempt_from = {"gradient": "the running variance is a constant for it"}
+            # Sums over batches, of the conflicting positives and negatives: weights, and weighted variances.
+            self.register_buffer("running", torch.zeros(2, 2))
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        """{pairs/fairkl_empty: 1 if the batch has too few pairs of either kind and costs 0}."""
+        """{pairs/fairkl_empty: 1 if the batch has too few positive pairs of either kind, which then cost 0}."""
         if label is None or bias is None:
             return {}
         kinds = masks(label.repeat_interleave(z.shape[1]), bias.repeat_interleave(z.shape[1]))
-        is_empty = ~(_has_two_pairs(kinds.positive_aligned) & _has_two_pairs(kinds.positive_conflicting))
+        is_empty = (kinds.positive_aligned.sum() <= 2) | (kinds.positive_conflicting.sum() <= 2)
         return {"pairs/fairkl_empty": is_empty.float()}
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
@@ -96,7 +134,31 @@ class FairKL(SampleLoss):
         similarity, kinds = x @ x.T, masks(label, bias)
         if self.semantics == "paper":
             return self.weight * gaussian_kl(similarity, kinds.positive_aligned, kinds.positive_conflicting)
-        return self.weight * self._released(similarity, kinds)
+        if self.semantics == "released":
+            return self.weight * self._released(similarity, kinds)
+        positives = self._running_kl(similarity, kinds.positive_aligned, kinds.positive_conflicting, row=0)
+        negatives = self._running_kl(similarity, kinds.negative_aligned, kinds.negative_conflicting, row=1)
+        return self.weight * (positives + negatives)
+
+    def _running_kl(self, similarity: Tensor, aligned: Tensor, conflicting: Tensor, *, row: int) -> Tensor:
+        """The KL with a running σ_c², of the positives (row 0) or the negatives (row 1)."""
+        a, c = moments(similarity, aligned), moments(similarity, conflicting)
+        variance = self._running_variance(c, row, remember=torch.is_grad_enabled())
+        log_a, log_c = (value.clamp(min=self.variance_floor).log() for value in (a.variance, variance))
+        return torch.where(a.is_defined & c.is_defined, kl_divergence(a.mean, log_a, c.mean, log_c), 0)
+
+    @torch.no_grad()
+    def _running_variance(self, conflicting: Moments, row: int, *, remember: bool) -> Tensor:
+        """The running σ_c², this batch included; batches without conflicting pairs are passed over.
+
+        Values without gradient are not remembered: a point of a curve must not change the training.
+        """
+        entry = torch.stack([torch.ones_like(conflicting.variance), conflicting.variance])
+        updated = self.momentum * self.running[row] + (1 - self.momentum) * entry
+        running = torch.where(conflicting.is_defined, updated, self.running[row])
+        if remember:
+            self.running[row] = running
+        return running[1] / running[0].clamp(min=1e-12)
 
     def _released(self, similarity: Tensor, kinds: Masks) -> Tensor:
         with_self = kinds.positive_aligned | torch.eye(len(similarity), dtype=torch.bool, device=similarity.device)

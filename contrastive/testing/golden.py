@@ -77,7 +77,7 @@ def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
 
     def evaluate(z: Tensor, label: Tensor | None, bias: Tensor | None, case: Case) -> Tensor:
         if not negatives and "self" not in case["params"]:
-            return cast(Tensor, built("regularizer", "fairkl", weight=1.0)(z, label, bias))
+            return cast(Tensor, built("regularizer", "fairkl", weight=1.0, semantics="paper")(z, label, bias))
         assert label is not None and bias is not None
         z = F.normalize(z, dim=-1).flatten(0, 1)
         kinds, s = masks(label, bias), z @ z.T

@@ -139,7 +139,10 @@ class Objective(nn.Module):
         return [p for p in self.parameters() if id(p) not in second]
 
     def second_parameters(self) -> list[nn.Parameter]:
-        """Parameters that only a second update moves: those of adversarial terms."""
+        """Parameters that only a second update moves: those of adversarial terms.
+
+        They are a parameter group of their own: torch's fused SGD cannot start the momentum of a part of a group.
+        """
         return [p for term in self.terms if term.is_adversarial for p in term.parameters()]
 
     @torch.no_grad()

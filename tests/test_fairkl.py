@@ -1,0 +1,115 @@
+"""FairKL: the KL with a running variance, the literal KL, the released moment matching."""
+
+import math
+
+import pytest
+import torch
+
+from contrastive.errors import ConfigError
+from contrastive.program.make import make
+
+LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+BIAS = torch.tensor([0, 0, 1, 1, 1, 1, 0, 0])
+
+
+def features(seed: int = 0) -> torch.Tensor:
+    return torch.randn(8, 1, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def slow(h: torch.Tensor, past: dict[str, list[float]], *, floor: float = 1e-3, momentum: float = 0.9) -> float:
+    """The docstring's formula, one pair at a time; `past` holds the conflicting variances of all batches so far."""
+    h = torch.nn.functional.normalize(h[:, 0], dim=-1)
+    kinds: dict[tuple[bool, bool], list[float]] = {}
+    for i in range(8):
+        for j in range(i):
+            kind = (bool(LABEL[i] == LABEL[j]), bool(BIAS[i] == BIAS[j]))
+            kinds.setdefault(kind, []).append(float(h[i] @ h[j]))
+    total = 0.0
+    for name, is_positive in (("positives", True), ("negatives", False)):
+        (mean_a, var_a), (mean_c, var_c) = (
+            (sum(x) / len(x), sum((v - sum(x) / len(x)) ** 2 for v in x) / len(x))
+            for x in (kinds[is_positive, True], kinds[is_positive, False])
+        )
+        past[name].append(var_c)
+        weights = [momentum ** (len(past[name]) - 1 - k) for k in range(len(past[name]))]
+        running = sum(w * v for w, v in zip(weights, past[name], strict=True)) / sum(weights)
+        one, two = max(var_a, floor), max(running, floor)
+        total += 0.5 * ((one + (mean_a - mean_c) ** 2) / two - math.log(one / two) - 1)
+    return total
+
+
+def test_the_default_is_the_formula_with_a_running_variance_of_positives_and_negatives():
+    regularizer = make("regularizer/fairkl", weight=0.5).double()
+    past = {"positives": [], "negatives": []}
+    for seed in range(4):
+        assert regularizer(features(seed), LABEL, BIAS).item() == pytest.approx(0.5 * slow(features(seed), past))
+
+
+def test_the_running_variance_is_a_constant_for_the_gradient():
+    regularizer, h = make("regularizer/fairkl").double(), features().requires_grad_()
+    value = regularizer(h, LABEL, BIAS)
+    (gradient,) = torch.autograd.grad(value, h)
+    fixed = regularizer.running.clone()
+
+    def at(x: torch.Tensor) -> float:
+        regularizer.running.copy_(fixed)
+        past = {"positives": [], "negatives": []}
+        slow(features(), past)
+        return slow_fixed(x, {name: values[0] for name, values in past.items()})
+
+    direction, step = features(1), 1e-6
+    numeric = (at(features() + step * direction) - at(features() - step * direction)) / (2 * step)
+    assert (gradient * direction).sum().item() == pytest.approx(numeric, rel=1e-5)
+
+
+def slow_fixed(h: torch.Tensor, variance: dict[str, float]) -> float:
+    """`slow` with these conflicting variances, whatever the batch has."""
+    return slow(h, {name: _Fixed([value]) for name, value in variance.items()})
+
+
+class _Fixed(list):
+    """A past that no batch is added to."""
+
+    def append(self, value: float) -> None:
+        pass
+
+
+def test_a_value_without_gradient_leaves_the_running_variance_alone():
+    regularizer = make("regularizer/fairkl").double()
+    regularizer(features(), LABEL, BIAS)
+    before = regularizer.running.clone()
+    with torch.no_grad():
+        regularizer(features(1), LABEL, BIAS)
+    assert torch.equal(regularizer.running, before)
+    regularizer(features(1), LABEL, BIAS)
+    assert not torch.equal(regularizer.running, before)
+    one = torch.zeros(8).long()
+    kept = regularizer.running.clone()
+    assert regularizer(features(2), LABEL, one) == 0  # no conflicting pair
+    assert torch.equal(regularizer.running, kept)
+
+
+def test_two_unordered_pairs_of_each_kind_are_needed():
+    h = features()
+    label = torch.tensor([0, 0, 0, 1, 2, 3, 4, 5])  # (0, 1) aligned, (0, 2) and (1, 2) conflicting
+    bias = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1])
+    regularizer = make("regularizer/fairkl", semantics="paper")
+    assert regularizer(h, label, bias) == 0
+    assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 1}
+    label[3], bias[3] = 0, 1  # (2, 3) is the second aligned pair
+    assert regularizer(h, label, bias) > 0
+    assert regularizer.diagnostics(h, label, bias) == {"pairs/fairkl_empty": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight": -1.0}, "try regularizer.weight=1.0"),
+        ({"momentum": 1.0}, "try regularizer.momentum=0.9"),
+        ({"variance_floor": 0.0}, "try regularizer.variance_floor=1e-3"),
+        ({"semantics": "literal"}, "try regularizer.semantics=running"),
+    ],
+)
+def test_what_fairkl_refuses(options, message):
+    with pytest.raises(ConfigError, match=message):
+        make("regularizer/fairkl", **options)
