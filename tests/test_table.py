@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.report.table import look_up, merge_words, read_table, row_folder
+from contrastive.report.rows import merge_words
+from contrastive.report.table import look_up, read_table, row_folder
 from tests.helpers import ROOT
 
 TABLES = sorted((ROOT / "configs/table").glob("*.yaml"))

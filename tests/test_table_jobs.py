@@ -13,7 +13,8 @@ import yaml
 from contrastive.program.missing_data import missing_data
 from contrastive.program.table_jobs import TableJob, is_done, run_jobs
 from contrastive.program.table_list import hours_left, missing_of, tables_text
-from contrastive.report.table import Row, read_table
+from contrastive.report.rows import Row
+from contrastive.report.table import read_table
 from tests.helpers import ROOT
 
 

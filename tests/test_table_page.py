@@ -13,7 +13,8 @@ from contrastive.report.committed import check_folder, write_pages
 from contrastive.report.formats import as_csv, as_latex, escape, figures
 from contrastive.report.page import page
 from contrastive.report.record import table_record
-from contrastive.report.table import Row, Table, row_folder
+from contrastive.report.rows import Row
+from contrastive.report.table import Table, row_folder
 from tests.helpers import ROOT
 
 ENVIRONMENT = {

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from contrastive.report.table import Row, Table, row_folder
+from contrastive.report.rows import Row
+from contrastive.report.table import Table, row_folder
 from contrastive.run.identity import differences
 
 Compose = Callable[[tuple[str, ...]], dict[str, object]]

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from contrastive.report.table import Row, Table, row_folder
+from contrastive.report.rows import Row
+from contrastive.report.table import Table, row_folder
 from contrastive.run.identity import is_identity
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
