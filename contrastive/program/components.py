@@ -11,6 +11,7 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss
+from contrastive.program.arguments import check_arguments
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
@@ -36,6 +37,9 @@ class Components:
         Raises:
             ConfigError: a component that cannot be built, or that no data set could be trained with.
         """
+        for key, value in vars(settings).items():
+            if isinstance(value, dict):
+                check_arguments(key, value)
         torch.manual_seed(derive(settings.seed, "weights"))
         loss = instantiate_node(settings.loss)
         regularizers = [instantiate_node(settings.regularizer)] if settings.regularizer else []

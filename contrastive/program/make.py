@@ -9,6 +9,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.errors import ConfigError
+from contrastive.program.arguments import check_arguments
 from contrastive.program.configs import CONFIGS, options
 
 NOT_COMPONENTS = {"experiment", "hydra", "table"}
@@ -37,6 +38,7 @@ def make(component: str, **overrides: Any) -> Any:
     if "_target_" not in plain:
         return None
     _check_options(component, plain)
+    check_arguments(component.partition("/")[0], plain)
     try:
         return instantiate(plain, _convert_="all")
     except InstantiationException as error:
