@@ -52,7 +52,10 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
         (["loss.tau_pluss=3", "loss=debiased_neg"], "loss.tau_pluss"),
         (["temperature=0"], "try temperature=0.5"),
         (["los=nt_xent"], "there is no setting los"),
-        (["epochs="], "epochs"),
+        (["epochs="], "epochs must be a whole number, got nothing"),
+        (["epochs"], "epochs is not KEY=VALUE"),
+        (["loss="], "known are bias_balanced"),
+        (["encoder.width=wide"], "encoder.width must be a whole number, got wide: try encoder.width=64"),
         (["loss=null"], "a group needs one of its options"),
         (["dataset=image_folder", "dataset.root=/no/such/folder", "dataset.size=32"], "/no/such/folder"),
         (["dataset=image_folder"], "dataset.root=PATH"),
@@ -76,6 +79,21 @@ def test_help_and_the_composed_configuration(tmp_path):
     shown = program("dataset=cifar10", "--cfg", "job", cwd=tmp_path)
     assert "batch_size: 512" in shown.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_help_can_be_piped_into_a_program_that_ends_early(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), "--help"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ONE_THREAD,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 1
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def test_what_differs_is_in_the_name_in_one_order(named):
 
 def test_evaluators_are_part_of_the_name(named):
     assert named("evaluator=[knn]") == "digits/nt_xent/evaluator=knn/seed=0"
+    assert named("evaluator=knn") == named("evaluator=[knn]")
     assert named("evaluator=[knn,rankme]") == "digits/nt_xent/evaluator=knn+rankme/seed=0"
     assert named("evaluator=[]") == "digits/nt_xent/evaluator=/seed=0"
     assert named("evaluator=[knn,linear,few_shot,classifier,bias_audit]") == named()

@@ -68,6 +68,7 @@ class CommandLine:
         os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
         try:
             main()
+            sys.stdout.flush()
             return 0
         except KeyboardInterrupt:
             print(
@@ -118,6 +119,9 @@ def flags_first(words: list[str]) -> list[str]:
 
 def _report(error: Exception) -> int:
     """Print one sentence for an error that the user can fix, the traceback otherwise; returns the exit code."""
+    if isinstance(error, BrokenPipeError):  # the reader has ended, as in `train.py --help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 1
     message = user_message(error)
     if message is None:
         traceback.print_exception(error)

@@ -26,7 +26,7 @@ def user_message(error: BaseException) -> str | None:
         return None
     text = "\n".join(str(link) for link in chain)
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    for explain in (_wrong_type, _unknown_key, _missing_plugin, _unknown_option, _needs_multirun):
+    for explain in (_wrong_type, _unknown_key, _missing_plugin, _unknown_option, _needs_multirun, _not_an_override):
         if message := explain(text):
             return message
     last = chain[-1]
@@ -70,7 +70,8 @@ def _wrong_type(text: str) -> str | None:
     }
     expected = names.get(next((word for word in kind.groups() if word), ""), "another type") if kind else "set"
     default = OmegaConf.select(OmegaConf.load(CONFIGS / "train.yaml"), key[1], default="...")
-    return f"{key[1]} must be {expected}, got {value[1] if value else '?'}: try {key[1]}={str(default).lower()}"
+    given = (value[1] or "nothing") if value else "?"
+    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={str(default).lower()}"
 
 
 def _unknown_key(text: str) -> str | None:
@@ -93,7 +94,7 @@ def _missing_plugin(text: str) -> str | None:
 
 
 def _unknown_option(text: str) -> str | None:
-    choice = re.search(r"Could not (?:find|load) '([^/']+)/([^']+)'", text)
+    choice = re.search(r"Could not (?:find|load) '([^/']+)/([^']*)'", text)
     if choice is None:
         return None
     names = options(choice[1])
@@ -104,3 +105,8 @@ def _unknown_option(text: str) -> str | None:
 def _needs_multirun(text: str) -> str | None:
     ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", text)
     return f"{ambiguous[1]} lists several values: try python train.py -m {ambiguous[1]}" if ambiguous else None
+
+
+def _not_an_override(text: str) -> str | None:
+    word = re.search(r"Error parsing override '([^']*)'\s+missing EQUAL", text)
+    return f"{word[1]} is not KEY=VALUE: try python train.py --help" if word else None

@@ -29,9 +29,10 @@ def run_name(*, _root_: DictConfig) -> str:
     name = _root_.hydra.job.config_name
     recipe = [f"{group}={choices[group]}" for group in ("experiment", "dataset", "loss") if choices.get(group)]
     default_choices, default_leaves = _defaults(name, tuple(recipe))
+    choices.pop("evaluator", None)  # Hydra's entry for a single option; a list of options has no entry
     changed = [f"{group}={choice}" for group, choice in choices.items() if default_choices.get(group) != choice]
     actual = _leaves(_root_)
-    if _evaluators(actual) != _evaluators(default_leaves):  # a list of options has no entry among the choices
+    if _evaluators(actual) != _evaluators(default_leaves):
         changed.append(f"evaluator=[{','.join(_evaluators(actual))}]")
     defaults = _defaults(name, (*recipe, *changed))[1]
     changed = [re.sub(r"[\[\]]", "", word.replace(",", "+")) for word in changed]
