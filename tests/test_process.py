@@ -27,8 +27,7 @@ from contrastive.seeding import generator
 from contrastive.training.features import extract
 from contrastive.training.objective import Objective
 from contrastive.types import Split
-from tests.helpers import TINY
-from tests.test_conformance import TERMS
+from tests.helpers import TERMS, TINY
 
 pytestmark = [
     pytest.mark.slow,
