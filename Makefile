@@ -42,7 +42,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures: TAB
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(RUN) scripts/benchmark.py $(ARGS)
+	$(RUN) scripts/benchmark $(ARGS)
 
 tensorboard: $(VENV)/.done  ## show the curves of every run under outputs/
 	$(VENV)/bin/tensorboard --logdir outputs

@@ -41,7 +41,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _umask() -> int:
-    """The permissions that this process withholds from new files; asking for it means setting it twice."""
+    """The permissions that this process withholds from new files; reading them means setting them twice."""
     umask = os.umask(0)
     os.umask(umask)
     return umask

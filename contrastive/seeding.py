@@ -1,4 +1,4 @@
-"""Random numbers that depend only on what they are for, so that a resumed run draws what the first would have."""
+"""Random generators keyed by seed, purpose and epoch, so that a resumed run draws the same numbers."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Plain records that travel between the stations, and the shape legend every docstring uses.
+"""Records passed between the parts of a run, and the symbols that shapes use in every docstring.
 
 B images in a batch, V views of each, A = B·V anchors, M = V - 1 positives of an anchor, F features, D projections,
 C classes, N images of a split. Images are uint8 (N, 3, H, W), labels and biases int64 (N,), label -1 means unlabeled.
@@ -118,7 +118,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Features:
-    """What a frozen encoder makes of a split: `h` (N, F) float32, `label` (N,) int64, `bias` (N,) int64 or None."""
+    """Features of a split by a frozen encoder: `h` (N, F) float32, `label` (N,) int64, `bias` (N,) int64 or None."""
 
     h: Tensor
     label: Tensor

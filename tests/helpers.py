@@ -1,4 +1,4 @@
-"""What several test files share: small configurations, the program as a process, readers of run directories."""
+"""Shared by several test files: small configurations, the program as a process, readers of run directories."""
 
 import json
 import os
@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
+from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
-from contrastive.types import Features
+from contrastive.types import Data, Features
 
 ROOT = Path(__file__).resolve().parent.parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # a tiny network is faster on one
@@ -27,6 +30,15 @@ TINY = [
     "evaluator.few_shot.max_iter=5",
     "device=cpu",
 ]
+
+TERMS = [
+    (group, path.stem)
+    for group in ("loss", "regularizer")
+    for path in sorted((ROOT / "configs" / group).glob("*.yaml"))
+    if path.stem != "none"
+]
+REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the checkout
+MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
 
 
 def program(*words: str, cwd: Path = ROOT, **kwargs: Any) -> subprocess.CompletedProcess[str]:
@@ -56,7 +68,7 @@ def without_time(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    """Until the file is there."""
+    """Wait until the file exists; fail if the process ends before."""
     for _ in range(1200):
         if path.exists():
             return
@@ -78,6 +90,24 @@ def blobs(n: int, seed: int, noise: float = 1.0) -> Features:
 
 
 def feature_sets(train: Features, val: Features, test: Features) -> FeatureSets:
-    """What evaluators get of an encoder with these features; the bank is train and val together."""
+    """The input of evaluators for these features; the bank is train and val together."""
     bank = Features(torch.cat([train.h, val.h]), torch.cat([train.label, val.label]))
     return FeatureSets(bank=bank, train=train, val=val, test=test, n_classes=4)
+
+
+def write_image_folder(root: Path) -> Path:
+    """20 training and 4 test images of each of two classes, in several modes and shapes."""
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 20), ("test", 4)):
+        for c, name in enumerate(("ant", "bee")):
+            (root / part / name).mkdir(parents=True)
+            for i in range(n):
+                mode, shape = MODES[i % 4]
+                pixels = rng.integers(0, 200, shape, dtype=np.uint8) + 50 * c
+                Image.fromarray(pixels.astype(np.uint8), mode).save(root / part / name / f"{i:03}.png")
+    return root
+
+
+def load_image_folder(folder: Path, **options: Any) -> Data:
+    """The folder at 12 pixels, decoded into a cache inside it."""
+    return image_folder(**{"root": str(folder), "size": 12, "cache": str(folder / "cache"), **options})

@@ -12,7 +12,7 @@ from contrastive.types import Features
 from tests.helpers import feature_sets
 
 
-def test_goldens(golden):
+def test_alignment_and_uniformity_equal_the_golden_values(golden):
     z = F.normalize(raw_inputs({"kind": "hash", "V": 2, "B": 8, "D": 16}), dim=-1)
     values = {case["loss"]: case["value"] for case in golden["cases"] if case["id"] in (646, 647)}
     assert alignment(z[:, 0], z[:, 1]).item() == pytest.approx(values["align"], rel=1e-9)

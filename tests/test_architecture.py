@@ -56,20 +56,20 @@ def test_imports_go_one_way(path):
     assert not others, f"{path.name}: components of one kind do not import those of another: {sorted(others)}"
 
 
-def test_nothing_lies_loose():
+def test_no_other_module_stands_beside_the_folders():
     loose = {path.stem for path in PACKAGE.glob("*.py")}
     assert loose == {"__init__", "types", "errors", "seeding", "atomic"}
 
 
-def test_only_the_program_knows_hydra():
+def test_only_the_program_imports_hydra():
     for path in FILES:
         if any(name.startswith(("hydra", "omegaconf")) for name in imports(path)):
-            assert place(path) in {"program", "testing"}, path
+            assert place(path) == "program", path
 
 
 @pytest.mark.parametrize("name", ["command_line", "settings", "naming", "messages"])
-def test_mistakes_are_answered_without_torch(name):
-    """What train.py imports before it knows that the settings are right."""
+def test_settings_are_checked_without_importing_torch(name):
+    """train.py imports these modules before it has checked the settings."""
     pending, seen = {f"contrastive.program.{name}"}, set()
     while pending:
         module = pending.pop()
@@ -96,4 +96,4 @@ def top_level_imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", [*FILES, ROOT / "train.py"], ids=lambda p: p.stem)
 def test_files_are_small(path):
-    assert len(path.read_text().splitlines()) <= 220
+    assert len(path.read_text().splitlines()) <= 200

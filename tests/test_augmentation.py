@@ -166,7 +166,7 @@ def test_size_that_cannot_work_is_refused_at_the_start(composed):
         build(composed(*TINY, "augmentation.ops.blur.kernel_size=17"))
 
 
-def test_operation_of_ones_own_is_one_file_and_one_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_users_operation_needs_one_file_and_one_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "posterize.py").write_text(
         "from dataclasses import dataclass\n"
         "from contrastive.augmentation.base import Operation\n"

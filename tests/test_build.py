@@ -50,7 +50,7 @@ def test_every_evaluator_builds(composed):
         (["+evaluator.mine={_target_: builtins.dict}"], "class dict\\(contrastive.Evaluator\\)"),
     ],
 )
-def test_what_cannot_run_is_refused_when_the_program_is_built(composed, words, message):
+def test_impossible_combinations_are_refused(composed, words, message):
     with pytest.raises(ConfigError, match=message):
         build(composed("dataset.size=8", *words))
 
@@ -63,6 +63,6 @@ def test_images_stay_on_the_device_when_they_fit_in_half_of_the_free_memory(comp
     assert is_resident(data, torch.device("cpu"), True)
 
 
-def test_the_base_learning_rate_is_where_torch_keeps_it(composed):
+def test_the_base_learning_rate_is_kept_in_initial_lr(composed):
     optimizer = build(composed(*TINY, "optimizer.lr=0.02")).step.optimizer
     assert [group["initial_lr"] for group in optimizer.param_groups] == [0.02]

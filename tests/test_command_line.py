@@ -150,7 +150,7 @@ def test_a_sweep_ends_with_a_table_and_names_failures(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_own_loss_is_one_file_and_one_yaml(tmp_path):
+def test_a_users_loss_needs_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
     (tmp_path / "my_loss.py").write_text(
         "from torch.nn.functional import softplus\n"
@@ -220,7 +220,7 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_own_evaluator_is_one_file_and_one_yaml(tmp_path):
+def test_a_users_evaluator_needs_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/evaluator").mkdir(parents=True)
     (tmp_path / "my_rank.py").write_text(
         "import torch\n"

@@ -14,7 +14,7 @@ from PIL import Image
 from contrastive.dataset._splits import fingerprint
 from contrastive.dataset.image_folder import image_folder
 from contrastive.errors import ConfigError
-from tests.datasets import REAL, load_image_folder, write_image_folder
+from tests.helpers import REAL, load_image_folder, write_image_folder
 
 CONTENT_HASHER = "contrastive.dataset._folder_cache.hash_contents"
 DECODER = "contrastive.dataset._decode.Image.open"
@@ -50,7 +50,11 @@ def test_the_bias_is_read_from_the_path(folder):
     data = load_image_folder(folder, bias_pattern=r"([0-9])\.png$")
     assert data.biases == tuple("0123456789")
     assert data.pretrain.bias[:20].tolist() == [i % 10 for i in range(20)]
-    for pattern, message in (("wasp", "finds no group"), (r"\.png", "finds no group"), ("(", "no regular expression")):
+    for pattern, message in (
+        ("wasp", "finds no group"),
+        (r"\.png", "finds no group"),
+        ("(", "not a regular"),
+    ):
         with pytest.raises(ConfigError, match=message):
             load_image_folder(folder, bias_pattern=pattern)
 

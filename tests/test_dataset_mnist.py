@@ -6,7 +6,7 @@ import pytest
 
 from contrastive.dataset.biased_mnist import biased_mnist
 from contrastive.dataset.mnist import mnist
-from tests.datasets import REAL
+from tests.helpers import REAL
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def test_the_estimate_grows_with_the_run(composed):
     assert re.search(r"peak memory +\d+\.\d\d GiB", text)
 
 
-def test_times_are_read_at_a_glance():
+def test_seconds_are_printed_in_the_fitting_unit():
     assert [clock(s) for s in (4.06, 187, 7510)] == ["4.1 s", "3 min 07 s", "2 h 05 min"]
 
 

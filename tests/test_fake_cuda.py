@@ -27,7 +27,7 @@ from contrastive.training.objective import Embedded, Objective
 from contrastive.training.precision import autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Batch, Split
-from tests.test_conformance import TERMS
+from tests.helpers import TERMS
 
 CUDA = torch.device("cuda:0")
 B, VIEWS, SIDE, CLASSES = 8, 3, 8, 4
@@ -119,7 +119,7 @@ def test_the_fake_device_refuses_mixed_devices_and_waits_for_the_host():
 
 
 @pytest.mark.parametrize("forward", ["fused", "per_view"])
-def test_views_and_forward(forward):
+def test_views_and_forward_stay_on_the_device(forward):
     step = make_step(forward=forward)
     views = step.views(batch(), torch.Generator().manual_seed(0))
     h, z = step.forward(views).values()
@@ -149,7 +149,7 @@ def test_a_step_up_to_the_loss(name, forward):
     assert step.objective(Embedded(outputs, data.label, data.bias)).device == CUDA
 
 
-def test_knn_votes():
+def test_knn_votes_stay_on_the_device():
     bank, label, query = torch.empty(50, 6, device=CUDA), batch().label.repeat(7)[:50], torch.empty(9, 6, device=CUDA)
     scores = knn_scores(bank, label, query, n_classes=CLASSES, k=5, temperature=0.5)
     assert (scores.shape, scores.device) == ((9, CLASSES), CUDA)

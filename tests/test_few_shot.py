@@ -26,6 +26,6 @@ def test_only_the_chosen_images_are_fitted():
 
 
 @pytest.mark.parametrize("wrong", [{"shots": 0}, {"draws": 0}, {"max_iter": 0}, {"l2": -1.0}])
-def test_refusals(wrong):
+def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"try evaluator\.few_shot"):
         FewShot(**wrong)

@@ -12,7 +12,7 @@ from contrastive.testing import raw_inputs
 from contrastive.types import Features
 
 
-def test_goldens(golden):
+def test_scores_equal_the_golden_values(golden):
     z = raw_inputs({"kind": "hash", "V": 2, "B": 40, "D": 16})
     label = torch.arange(40) % 5
     for case in golden["extra"]["knn"]:
@@ -53,6 +53,6 @@ def test_k_is_lowered_to_a_tenth_of_the_bank():
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"temperature": 0}, {"temperature": float("inf")}])
-def test_refusals(wrong):
+def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"try evaluator\.knn"):
         KNN(**wrong)

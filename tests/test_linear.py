@@ -69,6 +69,6 @@ def test_test_labels_do_not_choose():
 
 
 @pytest.mark.parametrize("wrong", [{"l2": ()}, {"l2": (-1.0,)}, {"max_iter": 0}])
-def test_refusals(wrong):
+def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"try evaluator\.linear"):
         Linear(**wrong)

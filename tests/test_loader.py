@@ -54,7 +54,7 @@ def test_noise_shows_another_class_in_view_1():
     assert next(Loader(data, batch_size=100, seed=0).epoch(0)).view1_source is None
 
 
-def test_blurred_mates():
+def test_blur_noise_blurs_the_source_of_view_1():
     noise = torch.randint(0, 256, (50, 3, 32, 32), dtype=torch.uint8)
     loader = Loader(Split(noise, torch.zeros(50).long()), batch_size=50, seed=0, blur_frac=1.0)
     batch = next(loader.epoch(0))
@@ -62,7 +62,7 @@ def test_blurred_mates():
     assert batch.view1_source.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
 
 
-def test_refusals():
+def test_impossible_batches_samplers_and_noise_are_refused():
     unbiased = Split(split().image, split().label)
     unlabeled = Split(split().image, torch.full((100,), -1))
     for data, arguments, said in (

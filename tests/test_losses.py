@@ -113,7 +113,7 @@ def test_loss_combination_is_the_mean_over_pairs_of_views(name):
     assert make(f"loss/{name}")(z).item() == pytest.approx(sum(expected) / 6, rel=1e-9)
 
 
-def test_limits():
+def test_losses_equal_each_other_in_their_limits():
     z = embeddings(16, 2)
     plain = make("loss/nt_xent")(z)
     torch.testing.assert_close(make("loss/debiased_neg", tau_plus=0)(z), plain, rtol=1e-12, atol=0)

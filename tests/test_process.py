@@ -29,8 +29,7 @@ from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
-from tests.helpers import TINY
-from tests.test_conformance import TERMS
+from tests.helpers import TERMS, TINY
 
 pytestmark = [
     pytest.mark.slow,

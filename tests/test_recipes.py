@@ -19,7 +19,7 @@ def test_cifar10_brings_the_recipe_of_the_debiased_positive_paper(composed):
     assert composed("experiment=debiased_positive").views_forward == "per_view"
 
 
-def test_what_is_typed_beats_the_recipe(composed):
+def test_typed_settings_override_the_recipe(composed):
     settings = composed(
         "dataset=cifar10", "encoder=resnet50", "batch_size=64", "optimizer.lr=0.1", "evaluator.knn.k=5",
         "temperature=0.2",

@@ -9,7 +9,7 @@ from contrastive.pairs.relations import other_image
 from contrastive.program.make import make
 from contrastive.testing.conformance import IN_TILES, in_tiles, inputs, prepared
 from contrastive.types import Shard
-from tests.test_conformance import TERMS
+from tests.helpers import TERMS
 
 PER_ANCHOR = [
     name

@@ -50,7 +50,7 @@ class Compose:
         return x
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        """Size of the views; ConfigError if an operation cannot work on images that reach it at their size."""
+        """Size of the views; ConfigError if an operation cannot work on images of the size that reaches it."""
         for operation in self.ops.values():
             height, width = operation.output_size(height, width)
         return height, width

@@ -12,7 +12,7 @@ from contrastive.augmentation.base import Operation, Parameters
 
 @dataclass(kw_only=True)
 class HorizontalFlip(Operation):
-    """Mirror left and right. The crops flip at no cost: use this where nothing is cropped.
+    """Mirror left and right. The crops flip at no cost: use this operation only without a crop.
 
     Args:
         p: probability for each image.

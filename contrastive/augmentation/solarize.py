@@ -13,7 +13,7 @@ from contrastive.errors import ConfigError
 
 @dataclass(kw_only=True)
 class Solarize(Operation):
-    """Invert the values from a threshold on (torchvision's RandomSolarize; used by BYOL, Grill et al. 2020).
+    """Invert the values at or above a threshold (torchvision's RandomSolarize; used by BYOL, Grill et al. 2020).
 
     Args:
         p: probability for each image.

@@ -39,7 +39,7 @@ def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
         paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
         for path in sorted(paths, key=lambda path: path.split(os.sep)):
             stat = os.stat(path)
-            files.append(ImageFile(path[start:], label, stat.st_size, stat.st_mtime_ns))
+            files.append(ImageFile(path[start:], label, size=stat.st_size, mtime_ns=stat.st_mtime_ns))
     return files
 
 

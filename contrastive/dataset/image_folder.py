@@ -47,7 +47,7 @@ def image_folder(
     Shapes: images (N, 3, size, size).
 
     Raises:
-        ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ has not, or
+        ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ lacks, or
             bias_pattern does not match a path.
     """
     if root is None:
@@ -95,7 +95,7 @@ def _classes(base: Path) -> tuple[str, ...]:
     unknown = [name for name in test_classes if name not in classes]
     if unknown:
         raise ConfigError(
-            f"test/ has a class that train/ has not ({', '.join(unknown[:3])}): "
+            f"test/ has a class that train/ lacks ({', '.join(unknown[:3])}): "
             f"try mkdir {base}/train/{unknown[0]} and put images of it there"
         )
     return classes
@@ -135,7 +135,7 @@ def _bias_names(files: list[ImageFile], pattern: str) -> list[str]:
         matcher = re.compile(pattern)
     except re.error as error:
         raise ConfigError(
-            f"dataset.bias_pattern={pattern} is no regular expression ({error}): "
+            f"dataset.bias_pattern={pattern} is not a regular expression ({error}): "
             "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
         ) from None
     names = []

@@ -1,6 +1,6 @@
 """Start the processes of one run on this machine.
 
-torchrun's `elastic_launch` starts as fast, but turns a refusal and Ctrl-C into pages of log and traceback.
+torchrun's `elastic_launch` starts as fast, but prints pages of log and traceback for a ConfigError and for Ctrl-C.
 """
 
 import logging
@@ -31,7 +31,7 @@ def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
         ConfigError: if the task raises it in any process.
         ProcessRaisedException: any other failure, with its traceback.
     """
-    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # it warns of every process it terminates
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # it warns of every terminated worker
     with tempfile.NamedTemporaryFile("r") as error_file:
         worker_arguments = (n, _free_port(), error_file.name, task, arguments)
         try:

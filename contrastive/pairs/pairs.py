@@ -1,4 +1,4 @@
-"""The mathematics all contrastive losses share: reductions over pairs (anchor, candidate), in log space.
+"""Reductions over pairs (anchor, candidate) in log space, shared by all contrastive losses.
 
 A loss works on `Pairs`, never on the A × A matrix: it asks for log-sum-exps over a *relation* (which candidates count
 for an anchor), for the logits of an anchor's other views, and for means over positives. Small batches hold the matrix;
@@ -92,11 +92,11 @@ class Pairs:
         return torch.stack(rows, 1).flatten(0, 1)
 
     def related(self, relation: Relation, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor:
-        """(A, N) bool: the pairs that stand in the relation; or the rows and columns asked for."""
+        """(A, N) bool: whether each pair is in the relation; `rows` and `columns` select a part."""
         return relation(self.anchor_ids.select(rows).unsqueeze(1), self.candidate_ids.select(columns).unsqueeze(0))
 
     def log_sum_exp(self, relation: Relation, scale: float = 1.0) -> Tensor:
-        """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf with zero gradient for an anchor without any."""
+        """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf with zero gradient if no j is related."""
         factor = scale / self.temperature
         if not self.dense and tiles.is_safe(factor, self.candidates.dtype):
             candidates = None if self.anchors is self.candidates else self.candidates
@@ -110,11 +110,11 @@ class Pairs:
         return torch.cat([self.related(relation, rows).sum(1) for rows in self._chunks()]).to(self.candidates.dtype)
 
     def mean_logit(self, relation: Relation) -> Tensor:
-        """(A,): mean of s_ij over the related j; 0 for an anchor without any."""
+        """(A,): mean of s_ij over the related j; 0 if no j is related."""
         return self._reduce(relation, lambda logits, mask: (logits * mask).sum(1) / mask.sum(1).clamp(min=1))
 
     def mean_softplus(self, relation: Relation, log_mass: Tensor) -> Tensor:
-        """(A,): mean of softplus(log_mass_i - s_ij) over the related j; 0 for an anchor without any."""
+        """(A,): mean of softplus(log_mass_i - s_ij) over the related j; 0 if no j is related."""
 
         def mean(logits: Tensor, mask: Tensor, log_mass: Tensor) -> Tensor:
             value = F.softplus(log_mass[:, None] - logits)
@@ -154,7 +154,7 @@ class Pairs:
 
 
 def masked_log_sum_exp(x: Tensor, mask: Tensor) -> Tensor:
-    """logsumexp over the masked-in entries of the last dimension; -inf with zero gradient for a row without any."""
+    """logsumexp over the entries of the last dimension where mask is true; -inf with zero gradient if none is."""
     x = x.masked_fill(~mask, -torch.inf)
     top = x.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
     total = (x - top).exp().sum(-1)

@@ -43,7 +43,7 @@ def is_safe(scale: float, dtype: torch.dtype) -> bool:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def log_sum_exp(anchors: Tensor, candidates: Tensor | None, related: Related, *, scale: float, tile: int) -> Tensor:
-    """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient for an anchor without any.
+    """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient if no j is related.
 
     Args:
         anchors (A, D), candidates (N, D): unit vectors; candidates=None means the anchors themselves.

@@ -36,7 +36,7 @@ FLAGS_WITH_A_VALUE = (
 
 
 class CommandLine:
-    """Runs the task function of train.py and answers for what comes of it."""
+    """Runs the task function of train.py; turns its errors into messages and exit codes."""
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
@@ -53,7 +53,7 @@ class CommandLine:
                 return self._sweep_job(task, cfg)
             try:
                 task(cfg)
-            except Exception as error:  # SystemExit, because Hydra would print its own account of anything else
+            except Exception as error:  # as SystemExit: Hydra prints a message of its own for any other exception
                 raise SystemExit(_report(error)) from None
             finally:
                 _remove_if_empty()
@@ -136,5 +136,5 @@ def _remove_if_empty() -> None:
     with contextlib.suppress(OSError, ValueError):
         path = Path(HydraConfig.get().runtime.output_dir)
         path.rmdir()
-        for parent in path.relative_to(Path.cwd() / "outputs").parents:  # only those that our own naming made
+        for parent in path.relative_to(Path.cwd() / "outputs").parents:  # only folders that the naming of runs made
             (Path.cwd() / "outputs" / parent).rmdir()

@@ -11,7 +11,7 @@ USUAL_SIZE = 32
 
 
 def image_size(dataset: dict[str, Any]) -> int | None:
-    """The side of the images in pixels where a dataset's node states it; `size` of other datasets may mean anything."""
+    """The `size` of a dataset of this package, the side of its images in pixels; None if unknown."""
     size = dataset.get("size")
     known = dataset["_target_"].startswith("contrastive.dataset.") and isinstance(size, int) and size > 0
     return size if known else None

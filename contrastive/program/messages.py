@@ -44,7 +44,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _instantiation(root: BaseException) -> str | None:
-    """A missing or unknown argument, or a class that cannot be imported; None: a bug in what was being built."""
+    """A missing or unknown argument, or a class that cannot be imported; None for a bug inside a constructor."""
     wrong_arguments = isinstance(root, TypeError) and re.search(r"unexpected keyword|missing \d+ req", str(root))
     if not wrong_arguments and not isinstance(root, ImportError):
         return None

@@ -13,15 +13,15 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.run.identity import flatten, is_identity
 
 MAX_LENGTH = 180  # characters of a directory's name
-IN_THE_PATH = ("dataset", "loss", "seed")  # settings that have a level of the path to themselves
+IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path
 
 
 def run_name(*, _root_: DictConfig) -> str:
     """`dataset/loss/changed settings/seed=N` of a composed configuration: equal configurations share a name.
 
-    The changed settings are what differs from the defaults that dataset, loss and experiment bring along, whatever
-    words were typed; settings that do not change the result have no part in the name. A name that is too long, or that
-    no file can have, is shortened and told apart by a hash.
+    A setting is changed if its value differs from the default that dataset, loss and experiment give it; typing the
+    default changes nothing. Settings without effect on the result are left out. A name that is too long, or that has
+    characters a file name cannot have, is shortened and ends in a hash.
     """
     choices = {
         group: choice for group, choice in _root_.hydra.runtime.choices.items() if not group.startswith("hydra/")
@@ -70,8 +70,8 @@ def _dataset(cfg: DictConfig, choice: str) -> str:
     """The dataset's level of the path; an image folder adds its own name."""
     if "name" not in cfg.dataset:
         return choice
-    own = cfg.dataset.name or (Path(cfg.dataset.root).resolve().name if cfg.dataset.root else "")
-    return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(own))] if own else [])])
+    name = cfg.dataset.name or (Path(cfg.dataset.root).resolve().name if cfg.dataset.root else "")
+    return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
 
 
 def _word(value: Any) -> str:

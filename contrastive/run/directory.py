@@ -23,7 +23,7 @@ from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.run.identity import differences
 
-EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # what is kept of an interrupted session
+EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # recorded of every interrupted session
 
 
 class RunDirectory:
@@ -87,7 +87,7 @@ def open_run(
     Args:
         config: the resolved configuration, plain containers.
         environment: record of what produces the run; its `code` and `data` hashes must agree for a resume.
-        rerun: start over, whatever is there.
+        rerun: delete the results of an earlier run in this directory and start over.
         writable: whether this process writes; of several processes only the main one does.
 
     Raises:
@@ -109,10 +109,10 @@ def open_run(
 
 
 class _Logs:
-    """metrics.jsonl and TensorBoard's events; lines logged after the checkpoint are cut: they will come again."""
+    """metrics.jsonl and TensorBoard's events; lines after the checkpoint are cut: a resumed run logs them again."""
 
     def __init__(self, path: Path, state: dict[str, Any] | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import, and a finished run needs none
+        from torch.utils.tensorboard import SummaryWriter  # slow to import, and a finished run needs no writer
 
         metrics = path / "metrics.jsonl"
         lines = metrics.read_text().splitlines(keepends=True)[: state["lines"]] if state and metrics.exists() else []
@@ -161,7 +161,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> list[str]:
-    """Refuse a directory that holds another run, else record this one; returns what is stale of a finished run."""
+    """Refuse a directory that holds another run, else record this one; returns `stale` of a finished run."""
     earlier: list[dict[str, Any]] = []
     if rerun:
         _clear(path)
@@ -189,7 +189,7 @@ def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], r
 
 
 def _clear(path: Path) -> None:
-    """Remove everything that a run has measured."""
+    """Remove result, checkpoint, metrics, weights and TensorBoard events."""
     for file in (_result(path), _checkpoint(path), path / "metrics.jsonl", path / "encoder.safetensors"):
         file.unlink(missing_ok=True)
     for events in (path / "tb").glob("events.*"):

@@ -21,7 +21,7 @@ def environment_record(
 
     Args:
         config: the resolved configuration; code that its `_target_`s name is hashed too.
-        facts: what else the data says of itself.
+        facts: recorded by the dataset, such as its name.
     """
     status = _git("status", "--porcelain")
     return {
@@ -56,8 +56,8 @@ def code_hash(targets: set[str]) -> str:
 def targets(node: Any) -> set[str]:
     """Every `_target_` of a configuration."""
     if isinstance(node, dict):
-        own = {node["_target_"]} if "_target_" in node else set()
-        return own.union(*(targets(value) for value in node.values()))
+        names = {node["_target_"]} if "_target_" in node else set()
+        return names.union(*(targets(value) for value in node.values()))
     return set().union(*(targets(value) for value in node)) if isinstance(node, list) else set()
 
 

@@ -1,4 +1,4 @@
-"""Which settings make a run the run it is, and how two configurations differ. Imports no torch."""
+"""Settings that identify a run, and the differences between two configurations. Imports no torch."""
 
 import re
 from typing import Any

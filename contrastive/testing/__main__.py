@@ -4,10 +4,11 @@ import json
 import sys
 from pathlib import Path
 
-from contrastive.testing.golden import check
+from contrastive.testing.check_golden import check
 
 
 def main(path: str) -> int:
+    """Check every case of the file and print those that do not pass; returns the exit code."""
     count = {"passed": 0, "failed": 0, "not implemented": 0, "out of domain": 0}
     for case in json.loads(Path(path).read_text())["cases"]:
         verdict, details = check(case)
@@ -21,6 +22,6 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m contrastive.testing FILE.json")
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python -m contrastive.testing FILE.json, such as tests/data/golden.json")
     sys.exit(main(sys.argv[1]))

@@ -96,7 +96,7 @@ def _finite_everywhere(loss: Loss) -> None:
 
 
 def _at_all_temperatures(loss: Loss) -> list[Loss]:
-    """Copies in float32: one for each temperature, or a single one of a loss without."""
+    """Copies in float32: one for each temperature; a single copy of a loss that has no temperature."""
     copies: list[Loss] = []
     for temperature in (0.005, 0.01, 0.07, 0.5):
         narrow = copy.deepcopy(loss).float()

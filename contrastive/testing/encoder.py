@@ -1,4 +1,4 @@
-"""The properties that every encoder has, checked on your own: `contrastive.check_encoder(encoder)`."""
+"""`check_encoder`: the properties that every encoder must have, checked on an encoder you wrote."""
 
 import copy
 
@@ -20,7 +20,7 @@ def check_encoder(encoder: nn.Module, size: int = 32) -> None:
         size: H and W of the images that it is checked with.
 
     Raises:
-        AssertionError: with the name of what does not hold.
+        AssertionError: naming the property that does not hold.
     """
     encoder = copy.deepcopy(encoder)
     dim = getattr(encoder, "dim", None)

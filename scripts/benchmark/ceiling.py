@@ -1,4 +1,4 @@
-"""What the machine could do: float32 multiply-adds of all cores on a CPU, a bf16 matrix product on a GPU."""
+"""Arithmetic ceiling of the machine: float32 multiply-adds of all cores on a CPU, a bf16 matrix product on a GPU."""
 
 import ctypes
 import os
@@ -11,26 +11,15 @@ from pathlib import Path
 import torch
 from measure import report, synchronize
 
+FLAGS = ["-O3", "-march=native", "-mprefer-vector-width=512", "-ffp-contract=fast", "-shared", "-fPIC"]
+
 
 def cpu() -> dict[str, float]:
     """GFLOP/s of fused multiply-adds on every core at once; needs gcc."""
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/ceiling.so"
-        subprocess.run(
-            [
-                "gcc",
-                "-O3",
-                "-march=native",
-                "-mprefer-vector-width=512",
-                "-ffp-contract=fast",
-                "-shared",
-                "-fPIC",
-                "-o",
-                library,
-                str(Path(__file__).with_name("ceiling.c")),
-            ],
-            check=True,
-        )
+        source = str(Path(__file__).with_name("ceiling.c"))
+        subprocess.run(["gcc", *FLAGS, "-o", library, source], check=True)
         chains = ctypes.CDLL(library).fma_chains
         chains.argtypes, chains.restype = [ctypes.c_size_t], ctypes.c_float
         cores, n, best = len(os.sched_getaffinity(0)), 20_000_000, 0.0

@@ -1,11 +1,10 @@
-"""What one contestant's process measures of itself, printed as one line of JSON."""
+"""Time and memory of one benchmark process, printed as one line of JSON."""
 
 import json
 import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,7 +12,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pids: Iterable[int] = ()) -> float:
-    """Of this process and of the ones named."""
+    """User and system time of this process and of the other processes given."""
     total = 0.0
     for pid in (os.getpid(), *pids):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -22,12 +21,13 @@ def cpu_seconds(pids: Iterable[int] = ()) -> float:
 
 
 def synchronize() -> None:
+    """Wait for the GPU, if there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def peak_mib(task: Callable[[], object]) -> float:
-    """How far the process's (or the device's) memory rises above where it stands, while the task runs."""
+    """MiB by which the memory of the device (on a CPU: of the process) rises while the task runs."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -45,7 +45,7 @@ def _status(key: str) -> int:
 
 
 class Clock:
-    """Seconds and processor seconds between `start` and `stop`; `pids` are helpers whose time counts too."""
+    """Wall-clock and processor seconds between `start` and `stop`; the latter include the worker processes `pids`."""
 
     def __init__(self) -> None:
         self.pids: list[int] = []
@@ -59,5 +59,6 @@ class Clock:
         return {"seconds": time.perf_counter() - self.wall, "cpu_seconds": cpu_seconds(self.pids) - self.cpu}
 
 
-def report(**found: Any) -> None:
-    print(json.dumps(found), flush=True)
+def report(**metrics: float) -> None:
+    """Print the line that the parent process reads."""
+    print(json.dumps(metrics), flush=True)

@@ -32,9 +32,9 @@ def adam(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     optimizer = torch.optim.Adam(layer.parameters(), lr=1e-3, weight_decay=1e-6)
     for _ in range(100):
         order = torch.randperm(N, device=DEVICE)
-        for some in order.split(512):
+        for batch in order.split(512):
             optimizer.zero_grad()
-            F.cross_entropy(layer(x[some]), label[some]).backward()
+            F.cross_entropy(layer(x[batch]), label[batch]).backward()
             optimizer.step()
     return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], 1)
 

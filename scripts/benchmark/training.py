@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import contrastive.program.naming  # noqa: F401  (registers the resolver)
 from contrastive.encoder.resnet import ResNet
-from contrastive.program.build import build
+from contrastive.program.build import Experiment, build
 from contrastive.program.settings import Settings
 from contrastive.seeding import generator
 from contrastive.training.precision import autocast
@@ -47,39 +47,43 @@ def host_syncs() -> Iterator[list[warnings.WarningMessage]]:
             torch.cuda.set_sync_debug_mode("default")
 
 
-def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words: str) -> None:
-    with tempfile.TemporaryDirectory() as folder, initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        for i, picture in enumerate(pictures((WARM_UP + 1 + steps) * batch)):
-            path = Path(folder) / ("train" if i else "test") / str(i % 2)
-            path.mkdir(parents=True, exist_ok=True)
-            picture.save(path / f"{i}.png")
-        for i in range(2):  # two classes, as image_folder wants them
-            (Path(folder) / "test" / str(i)).mkdir(parents=True, exist_ok=True)
-            pictures(1)[0].save(Path(folder) / "test" / str(i) / "x.png")
-            pictures(1)[0].save(Path(folder) / "train" / str(i) / "x.png")
-        settings = Settings.from_config(
-            compose(
-                "train",
-                [
-                    "dataset=image_folder",
-                    f"dataset.root={folder}",
-                    f"dataset.cache={folder}/cache",
-                    "dataset.size=32",
-                    f"encoder.depth={depth}",
-                    f"encoder.width={width}",
-                    f"batch_size={batch}",
-                    f"precision={precision}",
-                    *(f"augmentation.ops.jitter.{key}=0.8" for key in ("brightness", "contrast", "saturation")),
-                    "augmentation.ops.jitter.hue=0.2",
-                    "augmentation.ops.blur=null",
-                    "optimizer=sgd",
-                    *words,
-                ],
-            )
+def write_image_folder(root: Path, n: int) -> None:
+    """n training images and one test image in each of two classes, as dataset=image_folder reads them."""
+    for part, count in (("train", n), ("test", 2)):
+        for label in ("0", "1"):
+            (root / part / label).mkdir(parents=True)
+        for i, picture in enumerate(pictures(count)):
+            picture.save(root / part / str(i % 2) / f"{i}.png")
+
+
+def build_experiment(root: Path, words: list[str]) -> Experiment:
+    """This project's SimCLR on an image folder, with lightly's augmentation: strong color jitter, no blur."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = compose(
+            "train",
+            [
+                "dataset=image_folder",
+                f"dataset.root={root}",
+                f"dataset.cache={root}/cache",
+                "dataset.size=32",
+                *(f"augmentation.ops.jitter.{key}=0.8" for key in ("brightness", "contrast", "saturation")),
+                "augmentation.ops.jitter.hue=0.2",
+                "augmentation.ops.blur=null",
+                "optimizer=sgd",
+                *words,
+            ],
         )
-        built = build(settings)
-    step, rng = built.step, generator(built.device, "bench")
-    batches = built.loader.epoch(0)
+    return build(Settings.from_config(cfg))
+
+
+def ours(depth: int, width: int, *, batch: int, precision: str, steps: int, compiled: bool) -> None:
+    """This project's training step, and the share of augmentation in it unless it is compiled."""
+    words = [f"encoder.depth={depth}", f"encoder.width={width}", f"batch_size={batch}", f"precision={precision}"]
+    with tempfile.TemporaryDirectory() as folder:
+        write_image_folder(Path(folder), (WARM_UP + 1 + steps) * batch)
+        experiment = build_experiment(Path(folder), [*words, f"compile={compiled}"])
+    step, rng = experiment.step, generator(experiment.device, "bench")
+    batches = experiment.loader.epoch(0)
     first = next(batches)
     step.encoder.train()
     with FlopCounterMode(display=False) as counter:
@@ -94,13 +98,13 @@ def ours(depth: int, width: int, batch: int, precision: str, steps: int, *words:
             done += 1
     loss.item()
     time = clock.stop()
-    share = {"host_syncs": len(waits) / done} if DEVICE.type == "cuda" else {}
-    if "compile=true" not in words:
+    metrics = {"host_syncs": len(waits) / done} if DEVICE.type == "cuda" else {}
+    if not compiled:
         clock.start()
         for _ in range(5):
             step.views(first, rng)
-        share |= {"augmentation_share": clock.stop()["seconds"] / 5 / (time["seconds"] / done)}
-    report(views=2 * batch * done, flops=counter.get_total_flops() * done, **share, **time)
+        metrics["augmentation_share"] = clock.stop()["seconds"] / 5 / (time["seconds"] / done)
+    report(views=2 * batch * done, flops=counter.get_total_flops() * done, **metrics, **time)
 
 
 class Views(Dataset[Any]):
@@ -116,7 +120,7 @@ class Views(Dataset[Any]):
         return self.transform(self.images[index])
 
 
-def lightly(depth: int, width: int, batch: int, precision: str, steps: int) -> None:
+def lightly(depth: int, width: int, *, batch: int, precision: str, steps: int) -> None:
     """Its documented PyTorch SimCLR loop, with this encoder, and under autocast for bf16."""
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
@@ -153,8 +157,8 @@ def lightly(depth: int, width: int, batch: int, precision: str, steps: int) -> N
 
 if __name__ == "__main__":
     who, depth, width, batch, precision, steps = sys.argv[1:7]
-    numbers = int(depth), int(width), int(batch), precision, int(steps)
     if who == "lightly":
-        lightly(*numbers)
+        lightly(int(depth), int(width), batch=int(batch), precision=precision, steps=int(steps))
     else:
-        ours(*numbers, *(["compile=true"] if who == "compiled" else []))
+        compiled = who == "compiled"
+        ours(int(depth), int(width), batch=int(batch), precision=precision, steps=int(steps), compiled=compiled)
