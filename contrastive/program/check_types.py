@@ -63,6 +63,8 @@ def fits(value: Any, hint: Any) -> bool:
         return value is None
     if hint is float:
         return type(value) in (int, float)
+    if hint is str:
+        return type(value) in (str, int, float)  # a folder may be called 2024
     if hint in KINDS:
         return type(value) is hint
     if get_origin(hint) in LISTS:

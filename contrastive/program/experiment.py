@@ -5,13 +5,13 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tqdm import tqdm
 
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
-from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
+from contrastive.evaluator.base import FeatureSets, Scores, StepObserver, evaluate
 from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.dry_run import estimate
@@ -62,30 +62,11 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     Several processes do the same in step; only the main one writes.
     """
     step, loader, evaluators = experiment.step, experiment.loader, experiment.evaluators
-    observers = {name: evaluator for name, evaluator in evaluators.items() if isinstance(evaluator, StepObserver)}
-    for observer in observers.values():
-        observer.prepare(
-            dim=cast(int, step.encoder.dim),
-            n_classes=len(experiment.data.classes),
-            device=experiment.device,
-            seed=settings.seed,
-        )
-    state, since, per_epoch = run.state, time.perf_counter(), len(loader)
-    if state is None:
-        cheap = {name: evaluator for name, evaluator in evaluators.items() if evaluator.before_training}
-        untrained = evaluate(cheap, features(experiment)).test
-        run.log(0, 0, grouped("test", untrained))
-        run.log_image(0, "views", first_views(experiment))
-        start, seconds_before = 0, 0.0
-    else:
-        step.load(state)
-        for name, observer in observers.items():
-            observer.load(state["observers"][name])
-        untrained, start, seconds_before = state["untrained"], state["epoch"], state["seconds"]
-        print(f"resuming after epoch {start} of {settings.epochs}")
-
-    with progress_bar(start * per_epoch, settings.epochs * per_epoch) as bar:
-        for epoch in range(start, settings.epochs):
+    observers = prepare_observers(experiment, settings)
+    since, per_epoch = time.perf_counter(), len(loader)
+    start = resume(experiment, run, observers) if run.state else begin(experiment, run)
+    with progress_bar(start.epoch * per_epoch, settings.epochs * per_epoch) as bar:
+        for epoch in range(start.epoch, settings.epochs):
             train_epoch(
                 step, loader, run, epoch=epoch, epochs=settings.epochs, schedule=experiment.schedule,
                 log_every=settings.log_every, bar=bar, observers=observers.values(),
@@ -95,24 +76,71 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
             if due and done < settings.epochs:
                 run.log(done * per_epoch, done, grouped("test", evaluate(due, features(experiment)).test))
             if is_due(settings.checkpoint_every, done) or done == settings.epochs:
-                seconds = seconds_before + time.perf_counter() - since
+                seconds = start.seconds + time.perf_counter() - since
                 run.save({
-                    "step": done * per_epoch, "epoch": done, "untrained": untrained, "seconds": seconds,
+                    "step": done * per_epoch, "epoch": done, "untrained": start.untrained, "seconds": seconds,
                     "observers": {name: observer.state() for name, observer in observers.items()}, **step.state(),
                 })  # fmt: skip
 
     scores = evaluate(evaluators, features(experiment, with_classifier=True))
-    run.log(settings.epochs * per_epoch, settings.epochs, grouped("test", scores.test) | nested("audit", scores.audit))
-    for name, values in scores.histograms.items():
-        run.log_histogram(settings.epochs * per_epoch, name, values)
-    seconds = seconds_before + time.perf_counter() - since
+    log_scores(run, scores, step=settings.epochs * per_epoch, epoch=settings.epochs)
+    seconds = start.seconds + time.perf_counter() - since
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     result = {
-        "status": "done", "test": scores.test, "val": scores.val, "untrained": untrained, "audit": scores.audit,
+        "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained, "audit": scores.audit,
         "protocol": scores.protocol, "time": {"seconds": seconds, "finished": finished},
     }  # fmt: skip
     run.finish(result, step.encoder)
     return result
+
+
+class Start(NamedTuple):
+    """Where training starts: the epoch, the scores before training, and the seconds spent so far."""
+
+    epoch: int
+    untrained: dict[str, float]
+    seconds: float
+
+
+def begin(experiment: Experiment, run: RunDirectory) -> Start:
+    """Evaluate the untrained encoder and show views of the first batch."""
+    cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
+    untrained = evaluate(cheap, features(experiment)).test
+    run.log(0, 0, grouped("test", untrained))
+    run.log_image(0, "views", first_views(experiment))
+    return Start(epoch=0, untrained=untrained, seconds=0.0)
+
+
+def resume(experiment: Experiment, run: RunDirectory, observers: dict[str, StepObserver]) -> Start:
+    """Restore the last checkpoint."""
+    assert run.state is not None
+    experiment.step.load(run.state)
+    for name, observer in observers.items():
+        observer.load(run.state["observers"][name])
+    print(f"resuming after epoch {run.state['epoch']}")
+    return Start(epoch=run.state["epoch"], untrained=run.state["untrained"], seconds=run.state["seconds"])
+
+
+def prepare_observers(experiment: Experiment, settings: Settings) -> dict[str, StepObserver]:
+    """The evaluators that learn from the batches of training, ready for the first one."""
+    observers: dict[str, StepObserver] = {
+        name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)
+    }
+    for observer in observers.values():
+        observer.prepare(
+            dim=cast(int, experiment.step.encoder.dim),
+            n_classes=len(experiment.data.classes),
+            device=experiment.device,
+            seed=settings.seed,
+        )
+    return observers
+
+
+def log_scores(run: RunDirectory, scores: Scores, *, step: int, epoch: int) -> None:
+    """Log the scores after training as points of curves and histograms."""
+    run.log(step, epoch, grouped("test", scores.test) | nested("audit", scores.audit))
+    for name, values in scores.histograms.items():
+        run.log_histogram(step, name, values)
 
 
 def is_due(every: int, epoch: int) -> bool:

@@ -76,10 +76,10 @@ def main(words: list[str]) -> int:
     if any(word.startswith("-") for word in words):
         print(__doc__)
         return 0 if words in (["-h"], ["--help"]) else 2
-    jobs, repeated = find_jobs([Path(word) for word in words])
+    jobs, repeated = find_jobs([Path(word) for word in words or ["outputs"]])
     if not jobs:
         print(
-            f"no finished run under {', '.join(words) or 'no folder'}: try python -m contrastive.report outputs",
+            f"no finished run under {', '.join(words) or 'outputs'}: try python train.py first",
             file=sys.stderr,
         )
         return 2

@@ -1,5 +1,6 @@
 """The table at the end of a sweep."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -40,7 +41,7 @@ def metric_names(jobs: list[Job]) -> list[str]:
 def sweep_table(jobs: list[Job]) -> str:
     """Mean ± std over seeds of the test metrics, a row for each combination of the other swept keys.
 
-    The last row is the mean over all jobs before training.
+    The last row is the mean over the distinct encoders before training: losses of one seed start from the same one.
     """
     settings = [dict(item.lstrip("+").split("=", 1) for item in job.overrides if "=" in item) for job in jobs]
     keys = sorted({key for values in settings for key in values})
@@ -54,11 +55,22 @@ def sweep_table(jobs: list[Job]) -> str:
         count = [str(sum(job.failure is not None for job in members) or "")] if failed else []
         rows.append([*group, *_cells(members, "test", metrics), *count])
     if swept and metrics:
-        rows.append(["untrained", *[""] * (len(swept) - 1), *_cells(jobs, "untrained", metrics), *[""] * failed])
+        rows.append(
+            ["untrained", *[""] * (len(swept) - 1), *_cells(_distinct(jobs), "untrained", metrics), *[""] * failed]
+        )
     failures = [f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure]
     return "\n".join(
         ["", "Test split, mean ± std over seeds (n); accuracies in percent:", format_grid(rows), *failures]
     )
+
+
+def _distinct(jobs: list[Job]) -> list[Job]:
+    """One job for each set of figures before training."""
+    first: dict[str, Job] = {}
+    for job in jobs:
+        if job.result:
+            first.setdefault(json.dumps(job.result["untrained"], sort_keys=True), job)
+    return list(first.values())
 
 
 def _cells(jobs: list[Job], group: str, metrics: list[str]) -> list[str]:
