@@ -87,7 +87,8 @@ def draw(panels: list[Panel], path: Path) -> None:
         ax.set(title=panel.title, xlabel=panel.axis.upper())
         ax.grid(alpha=0.3, which="both")
     axes[0].set_ylabel("difference of losses")
-    axes[0].legend(fontsize=8)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
