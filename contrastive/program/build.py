@@ -19,7 +19,7 @@ from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
-from contrastive.program.check_types import check_types
+from contrastive.program.check_types import check_components
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
@@ -29,10 +29,6 @@ from contrastive.training.normalize import Normalize
 from contrastive.training.objective import Objective
 from contrastive.training.step import TrainStep
 from contrastive.types import Data
-
-COMPONENTS = (
-    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +55,7 @@ def build(settings: Settings) -> Experiment:
     precision = precisions.choose(settings.precision, device)
     if settings.compile:
         check_compiler(device)
-    for group in COMPONENTS:
-        check_types(getattr(settings, group), group)
+    check_components(settings)
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = instantiate_node(settings.loss)
     regularizers = [instantiate_node(settings.regularizer)] if settings.regularizer else []
