@@ -5,7 +5,7 @@
 
 Every (row, seed) is a run directory of train.py; words of your own go to every row. Runs that are done are skipped and
 interrupted ones go on, so the same command may be given again. The page is written as Markdown, CSV, LaTeX and JSON.
-Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --strict.
+Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --strict, 130 Ctrl-C.
 """
 
 import argparse
@@ -52,6 +52,9 @@ def main() -> int:
             if arguments.table is None:
                 return list_tables(arguments)
             return reproduce(arguments)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command again skips what is done", file=sys.stderr)
+        return 130
     except Exception as error:
         if (message := user_message(error)) is None:
             raise

@@ -81,7 +81,7 @@ def test_the_heading_states_what_was_run_and_not_what_was_planned(record):
     text = page(record)
     for part in (
         "dataset digits size=8;", "encoder ResNet width=2;", "epochs 3;", "batch_size 64;", "2 runs on 2026-01-02",
-        "3.0 minutes in all", "CPU X (1 threads, fp32), Python 3.11, torch 2.15, commit 0123456789ab",
+        "3.0 minutes in all", "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab",
     ):  # fmt: skip
         assert part in text
     assert "/data" not in text

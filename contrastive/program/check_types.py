@@ -13,10 +13,20 @@ from hydra.utils import get_object
 from torch import Tensor
 
 from contrastive.errors import ConfigError
+from contrastive.program.settings import Settings
 
+COMPONENTS = (
+    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
+)  # fmt: skip
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 UNIONS = (Union, types.UnionType)
 LISTS = (tuple, list, Sequence)
+
+
+def check_components(settings: Settings) -> None:
+    """Check the nodes of every component; see `check_types`."""
+    for group in COMPONENTS:
+        check_types(getattr(settings, group), group)
 
 
 def check_types(node: Any, key: str) -> None:

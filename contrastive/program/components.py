@@ -11,15 +11,11 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss
-from contrastive.program.check_types import check_types
+from contrastive.program.check_types import check_components
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
 from contrastive.types import Data
-
-GROUPS = (
-    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +37,7 @@ class Components:
         Raises:
             ConfigError: a component that cannot be built, or that no data set could be trained with.
         """
-        for group in GROUPS:
-            check_types(getattr(settings, group), group)
+        check_components(settings)
         torch.manual_seed(derive(settings.seed, "weights"))
         loss = instantiate_node(settings.loss)
         regularizers = [instantiate_node(settings.regularizer)] if settings.regularizer else []

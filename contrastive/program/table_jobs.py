@@ -17,6 +17,8 @@ from contrastive.report.rows import Row
 from contrastive.report.table import Table, row_folder
 from contrastive.run.identity import differences
 
+INTERRUPTED = 130  # train.py's exit code after Ctrl-C
+
 Compose = Callable[[tuple[str, ...]], dict[str, object]]
 
 
@@ -71,6 +73,8 @@ def run_jobs(jobs: Sequence[TableJob], *, program: Sequence[str], n_parallel: in
             place = f"[{next(counter)}/{len(jobs)}] {job}"
             if code == 0:
                 print(f"{place}: done in {(time.perf_counter() - since) / 60:.1f} min", flush=True)
+            elif code == INTERRUPTED:
+                print(f"{place}: interrupted", flush=True)
             else:
                 failed.append(job)
                 print(f"{place}: FAILED, see {job.log}: {last_line(job.log)}", flush=True)

@@ -64,8 +64,9 @@ def heading(record: dict[str, Any]) -> str:
 
 def _environment(environment: dict[str, Any]) -> str:
     commit = (environment["commit"] or "unknown")[:12] + (" with changes" if environment["dirty"] else "")
+    threads = f"{environment['threads']} thread{'' if environment['threads'] == 1 else 's'}"
     return (
-        f"{environment['device']} ({environment['threads']} threads, {environment['precision']}), "
+        f"{environment['device']} ({threads}, {environment['precision']}), "
         f"Python {environment['python']}, torch {environment['torch']}, commit {commit}"
     )
 
