@@ -129,6 +129,7 @@ def test_figures_are_looked_up_by_name_or_path():
     assert look_up(result, "audit.other.top1") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "preset"), PRESETS, ids=lambda value: getattr(value, "stem", value))
 def test_every_preset_of_every_table_composes(composed, path, preset):
     table = read_table(path, preset=preset)
