@@ -40,6 +40,7 @@ def test_the_uniform_batch_is_a_shuffle_whatever_the_sampler_and_an_epoch_is_one
     loader = Loader(split(), batch_size=60, seed=0, sampler="bias_balanced", uniform_batch_size=20)
     epoch = list(loader.epoch(0))
     assert len(loader) == len(epoch) == 5
+    assert loader.views_per_step(n_views=2) == 140
     assert all(len(batch.image) == 60 for batch in epoch)  # more than one order of 100 images
     drawn = [ids(batch.uniform.image) for batch in epoch]
     assert sorted(i for batch in drawn for i in batch) == list(range(100))

@@ -9,7 +9,7 @@ from contrastive.pairs.relations import other_image
 from contrastive.program.make import make
 from contrastive.testing.conformance import IN_TILES, in_tiles, inputs, prepared
 from contrastive.types import Shard
-from tests.helpers import TERMS
+from tests.test_conformance import TERMS
 
 PER_ANCHOR = [
     name
@@ -65,9 +65,9 @@ def test_an_anchor_without_candidates_is_minus_infinity_with_zero_gradient():
 @pytest.mark.parametrize("views", [2, 3])
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views):
-    loss = make(f"{group}/{name}")
-    z, label, bias = inputs(12, views, is_map=loss.input == "map")
-    loss = prepared(loss, label, bias)
+    term = make(f"{group}/{name}")
+    z, label, bias = inputs(12, views, is_map=term.input == "map")
+    loss = prepared(term, label, bias)
     whole = value_and_gradient(loss, z, label, bias)
     for variant in (loss, in_tiles(loss)):
         free = z.clone().requires_grad_()

@@ -40,7 +40,7 @@ def estimate(experiment: Experiment, settings: Settings) -> str:
         peak, owner = torch.cuda.max_memory_allocated(device), "of the device"
     else:
         peak, owner = resident_peak(), "of each process"
-    rate = loader.batch_size * settings.n_views / step
+    rate = loader.views_per_step(settings.n_views) / step
     parts = [f"{times[name]} {name} of {clock(seconds)}" for name, seconds in evaluators.items()]
     return "\n".join(
         [

@@ -61,6 +61,10 @@ class Loader:
         """Batches in an epoch."""
         return len(self.split) // (self.uniform_batch_size or self.batch_size)
 
+    def views_per_step(self, n_views: int) -> int:
+        """Images that go through the network in a step, of all processes together; each main image has n_views."""
+        return self.batch_size * n_views + self.uniform_batch_size
+
     def epoch(self, number: int) -> Iterator[Batch]:
         """The batches of epoch `number` (from 0), on the device."""
         batches = self._batches(number)

@@ -78,7 +78,7 @@ class _Window:
     """Means over the steps since the last log line, kept on the device until they are read."""
 
     def __init__(self, loader: Loader, n_views: int) -> None:
-        self.views_per_step, self.device = loader.batch_size * n_views, loader.device
+        self.views_per_step, self.device = loader.views_per_step(n_views), loader.device
         self._reset()
 
     def _reset(self) -> None:
