@@ -13,6 +13,7 @@ OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((ROOT / "co
 EVALUATORS = sorted(path.stem for path in (ROOT / "configs/evaluator").glob("*.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_builds(composed, group, option):
     words = [*TINY[:1], *TINY[2:], f"{group}={option}"]

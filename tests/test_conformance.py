@@ -61,6 +61,7 @@ def test_check_loss_finds_broken_losses():
         check_loss(WrongMean())
 
 
+@pytest.mark.slow
 @given(b=st.integers(2, 20), t=st.floats(0.05, 2), seed=st.integers(0, 1000))
 @settings(deadline=None, max_examples=25)
 def test_limits_hold_for_any_batch(b, t, seed):

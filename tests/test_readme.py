@@ -109,6 +109,7 @@ def settings(job: list[str], folder: Path) -> Settings:
         return Settings.from_config(compose("train", [*job, *mine]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "words"), COMMANDS, ids=[f"{relative(path)}:{words}" for path, words in COMMANDS])
 def test_every_command_composes_and_its_components_build(
     page: Path, words: str, written: Callable[[Path], Path]
