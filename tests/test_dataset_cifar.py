@@ -5,6 +5,7 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
+from torchvision.transforms.functional import resize
 
 from contrastive.dataset.cifar import cifar10, cifar100
 from contrastive.errors import ConfigError
@@ -25,6 +26,14 @@ def test_cifar10_reads_the_genuine_format(tmp_path, monkeypatch):
     assert data.classes == tuple(names)
     raw = pickle.loads((base / "data_batch_1").read_bytes())["data"][0]
     assert np.array_equal(data.pretrain.image[0].numpy().reshape(-1), raw)
+
+    small = cifar10(root=str(tmp_path), size=16, per_class=3)
+    assert small.pretrain.image.shape == (30, 3, 16, 16)
+    assert small.test.image.shape == (20, 3, 16, 16)
+    resized = resize(data.pretrain.image[:1], [16, 16], antialias=True)
+    assert (small.pretrain.image[0].int() - resized[0].int()).abs().max() <= 1
+    with pytest.raises(ConfigError, match=r"dataset\.size=16"):
+        cifar10(root=str(tmp_path), size=64)
 
 
 def test_cifar100_reads_the_genuine_format(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from contrastive.dataset._splits import channel_stats, fingerprint, name_splits
+from contrastive.dataset._splits import channel_stats, fingerprint, first_per_class, name_splits
 from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.digits import digits
 from contrastive.errors import ConfigError
@@ -77,3 +77,12 @@ def test_splits_too_small_are_refused():
         named(split(3), split(2))
     with pytest.raises(ConfigError, match="test split is empty"):
         named(split(8), split(0))
+
+
+def test_the_first_images_of_each_class_are_taken_in_order():
+    label = torch.tensor([1, 0, 1, 1, -1, 0, 0])
+    image = torch.arange(7, dtype=torch.uint8).view(7, 1, 1, 1).expand(7, 3, 2, 2)
+    assert first_per_class(Split(image, label), 2).image[:, 0, 0, 0].tolist() == [0, 1, 2, 4, 5]
+    assert len(first_per_class(Split(image, label), None)) == 7
+    with pytest.raises(ConfigError, match=r"per_class=500"):
+        first_per_class(Split(image, label), 1)

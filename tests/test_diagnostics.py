@@ -29,8 +29,45 @@ def test_debiasing_diagnostics_by_hand():
             terms.append(torch.tensor(sum(true) / len(true)).log())
     assert values["debiasing/gradient_on_false_negatives"].item() == pytest.approx(false / weights, rel=1e-4)
     assert values["debiasing/negative_oracle"].item() == pytest.approx(torch.stack(terms).mean().item(), rel=1e-4)
+    assert (
+        values["debiasing/negative_error"]
+        == values["debiasing/negative_estimate"] - values["debiasing/negative_oracle"]
+    )
     oracle = make("loss/nt_xent", drop_false_negatives=True).diagnostics(z, label, None)
     assert oracle["debiasing/gradient_on_false_negatives"] == 0
+
+
+def test_the_positive_term_beside_its_oracle_by_hand():
+    z = torch.nn.functional.normalize(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
+    label = torch.tensor([0, 0, 1, 1, 2, 3])  # the last two images have no other of their class
+    t, tau, n = 0.5, 0.3, 10
+    estimates, views, oracles = [], [], []
+    for i in range(4):
+        for a in range(2):
+            e = {(j, b): float((z[i, a] @ z[j, b] / t).exp()) for j in range(6) for b in range(2)}
+            mass = sum(v for (j, _), v in e.items() if j != i)
+            numerator = (mass + e[i, 1 - a] + e[i, a]) / (n + 2) - (1 - tau) * mass / n
+            estimates.append(torch.tensor(max(numerator, tau * float(torch.tensor(-1 / t).exp())) / tau).log())
+            views.append(torch.tensor(e[i, 1 - a]).log())
+            alike = [v for (j, _), v in e.items() if j != i and label[j] == label[i]]
+            oracles.append(torch.tensor(sum(alike) / len(alike)).log())
+    oracle = torch.stack(oracles).mean().item()
+    debiased = make("loss/debiased_pos", tau_plus=tau).diagnostics(z, label, None)
+    assert debiased["debiasing/positive_oracle"].item() == pytest.approx(oracle, rel=1e-4)
+    assert debiased["debiasing/positive_estimate"].item() == pytest.approx(
+        torch.stack(estimates).mean().item(), rel=1e-4
+    )
+    biased = make("loss/nt_xent").diagnostics(z, label, None)
+    expected = torch.stack(views).mean().item() - oracle
+    assert biased["debiasing/positive_error"].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_combination_shows_both_of_its_estimates():
+    z, label = torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 0, 1, 1, 2, 2])
+    both = make("loss/combination").diagnostics(z, label, None)
+    for term, loss in (("negative", "debiased_neg"), ("positive", "debiased_pos")):
+        alone = make(f"loss/{loss}").diagnostics(z, label, None)
+        assert both[f"debiasing/{term}_estimate"] == alone[f"debiasing/{term}_estimate"]
 
 
 def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
@@ -45,6 +82,10 @@ def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
         "debiasing/false_negatives",
         "debiasing/negative_estimate",
         "debiasing/negative_oracle",
+        "debiasing/negative_error",
+        "debiasing/positive_estimate",
+        "debiasing/positive_oracle",
+        "debiasing/positive_error",
         "debiasing/gradient_on_false_negatives",
         "pairs/clamped",
     } <= keys

@@ -52,6 +52,17 @@ def test_k_is_lowered_to_a_tenth_of_the_bank():
     assert scores.test == {"top1": 100.0, "top5": 100.0}
 
 
+def test_the_validation_figure_does_not_look_at_validation_images_in_the_bank():
+    corners = torch.eye(3).repeat(10, 1)
+    label = torch.arange(3).repeat(10)
+    train = Features(corners, label)
+    val = Features(corners[:3], (label[:3] + 1) % 3)  # every label contradicts the training images
+    bank = Features(torch.cat([corners, val.h]), torch.cat([label, val.label]))
+    scores = KNN(k=1)(FeatureSets(bank=bank, train=train, val=val, test=train, n_classes=3))
+    assert scores.val == {"top1": 0.0}
+    assert scores.test["top1"] == 100.0
+
+
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"temperature": 0}, {"temperature": float("inf")}])
 def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"try evaluator\.knn"):

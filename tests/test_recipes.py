@@ -2,6 +2,7 @@
 
 import pytest
 
+from contrastive.program.build import build
 from contrastive.report.table import read_table, row_folder
 from tests.helpers import ROOT
 
@@ -39,6 +40,14 @@ def test_every_row_of_every_table_composes(composed, path):
     assert len(set(folders)) == len(folders)
     for row in table.rows:
         composed(*row.words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_row_of_every_smoke_preset_can_be_built(composed, path):
+    for row in read_table(path, preset="smoke").rows:
+        if row.words:
+            build(composed(*row.words, "device=cpu"))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")

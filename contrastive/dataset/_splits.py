@@ -32,6 +32,24 @@ def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Te
     return ((label >= 0) & ~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
 
 
+def first_per_class(split: Split, n: int | None) -> Split:
+    """The first n images of each class, in their order; None = all, and images without a label stay.
+
+    Raises:
+        ConfigError: n is below 2, too few to hold one out for validation.
+    """
+    if n is None:
+        return split
+    if n < 2:
+        raise ConfigError(
+            f"dataset.per_class counts training images of each class, 2 or more, got {n}: try dataset.per_class=500"
+        )
+    keep = split.label < 0
+    for c in torch.unique(split.label[split.label >= 0]).tolist():
+        keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
+    return split[keep]
+
+
 def channel_stats(image: Tensor) -> ChannelStats:
     """Mean and standard deviation per channel of uint8 (N, 3, H, W), scaled to [0, 1], from exact histograms."""
     level = torch.arange(256, dtype=torch.float64) / 255

@@ -1,10 +1,13 @@
 """CIFAR-10 and CIFAR-100 through torchvision."""
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 from torchvision import datasets
 
 from contrastive.dataset._download import fetch
-from contrastive.dataset._splits import name_splits
+from contrastive.dataset._splits import CHUNK, first_per_class, name_splits
+from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 
 # Mean and standard deviation per channel as the contrastive papers write them.
@@ -12,38 +15,57 @@ CIFAR10_STATS = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 CIFAR100_STATS = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 
 
-def cifar10(*, root: str = "data", hold_out: bool = False) -> Data:
+def cifar10(*, root: str = "data", size: int = 32, per_class: int | None = None, hold_out: bool = False) -> Data:
     """50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009).
 
     Args:
         root: folder that holds the data; downloaded into it when missing.
+        size: side of the images in pixels, 4 to 32; smaller ones are resized with antialiasing, for quick studies.
+        per_class: train on the first images of each class only, at least 2; None = all.
         hold_out: leave the validation tenth out of `pretrain`.
 
     Raises:
-        ConfigError: the data is missing and cannot be downloaded.
+        ConfigError: the data is missing and cannot be downloaded, or size or per_class is out of range.
     """
-    train, test, classes = _load(datasets.CIFAR10, "cifar-10-python.tar.gz", root)
-    return name_splits(train, test, classes=classes, hold_out=hold_out, stats=CIFAR10_STATS)
+    train, test, classes = _load(datasets.CIFAR10, "cifar-10-python.tar.gz", root, size)
+    return name_splits(first_per_class(train, per_class), test, classes=classes, hold_out=hold_out, stats=CIFAR10_STATS)
 
 
-def cifar100(*, root: str = "data", hold_out: bool = False) -> Data:
+def cifar100(*, root: str = "data", size: int = 32, per_class: int | None = None, hold_out: bool = False) -> Data:
     """50,000 training and 10,000 test images of 32 × 32 pixels in 100 classes (Krizhevsky 2009).
 
     Args:
         root: folder that holds the data; downloaded into it when missing.
+        size: side of the images in pixels, 4 to 32; smaller ones are resized with antialiasing, for quick studies.
+        per_class: train on the first images of each class only, at least 2; None = all.
         hold_out: leave the validation tenth out of `pretrain`.
 
     Raises:
-        ConfigError: the data is missing and cannot be downloaded.
+        ConfigError: the data is missing and cannot be downloaded, or size or per_class is out of range.
     """
-    train, test, classes = _load(datasets.CIFAR100, "cifar-100-python.tar.gz", root)
-    return name_splits(train, test, classes=classes, hold_out=hold_out, stats=CIFAR100_STATS)
+    train, test, classes = _load(datasets.CIFAR100, "cifar-100-python.tar.gz", root, size)
+    return name_splits(
+        first_per_class(train, per_class), test, classes=classes, hold_out=hold_out, stats=CIFAR100_STATS
+    )
 
 
-def _load(dataset: type[datasets.CIFAR10], archive: str, root: str) -> tuple[Split, Split, tuple[str, ...]]:
+def _load(dataset: type[datasets.CIFAR10], archive: str, root: str, size: int) -> tuple[Split, Split, tuple[str, ...]]:
+    if not 4 <= size <= 32:
+        raise ConfigError(f"dataset.size is a side in pixels from 4 to 32, got {size}: try dataset.size=16")
     parts = [fetch(dataset, archive, root, train=train) for train in (True, False)]
     train, test = (
-        Split(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(part.targets))
+        Split(_resize(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), size), torch.tensor(part.targets))
         for part in parts
     )
     return train, test, tuple(parts[0].classes)
+
+
+def _resize(image: Tensor, size: int) -> Tensor:
+    """uint8 (N, 3, 32, 32) → (N, 3, size, size)."""
+    if image.shape[-1] == size:
+        return image
+    parts = [
+        F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True).round().to(torch.uint8)
+        for part in image.split(CHUNK)
+    ]
+    return torch.cat(parts)

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from contrastive.dataset._decode import DecodedImages
 from contrastive.dataset._folder_cache import SUFFIXES, ImageFile, list_images, load_images
-from contrastive.dataset._splits import name_splits
+from contrastive.dataset._splits import first_per_class, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 
@@ -20,6 +20,7 @@ def image_folder(
     root: str | None = None,
     size: int | None = None,
     name: str | None = None,
+    per_class: int | None = None,
     bias_pattern: str | None = None,
     hold_out: bool = False,
     cache: str = "data/cache",
@@ -39,6 +40,8 @@ def image_folder(
         root: the folder that holds train/ and test/.
         size: side of the images in pixels.
         name: of the dataset, recorded by the run; None = the name of the folder.
+        per_class: train on the first images of each class, sorted by name, at least 2; None = all. Mean and std remain
+            those of all training images.
         bias_pattern: regular expression searched in each path below train/ or test/; its first group names the bias of
             the image (corrupted CIFAR-10: `_([0-9]+)[.]png$`). None = no bias labels.
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
@@ -48,7 +51,7 @@ def image_folder(
 
     Raises:
         ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ lacks, or
-            bias_pattern does not match a path.
+            bias_pattern does not match a path, or per_class is below 2.
     """
     if root is None:
         raise ConfigError("dataset=image_folder needs the folder that holds train/ and test/: try dataset.root=PATH")
@@ -64,6 +67,7 @@ def image_folder(
     biases, train_bias, test_bias = _bias_labels(train_files, test_files, bias_pattern)
     train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
     test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
+    train_split = first_per_class(train_split, per_class)
     return name_splits(
         train_split,
         test_split,

@@ -32,18 +32,26 @@ class NegativeEstimate(NamedTuple):
 
 
 class PositiveEstimate(NamedTuple):
-    """log num (A,) before its floor, log rest (A,) and the floor."""
+    """log num (A,) before its floor, log rest (A,) and the floor; num / e^{log_scale} estimates E e^s over a class."""
 
     log_numerator: Tensor
     log_rest: Tensor
     log_floor: float
+    log_scale: float
+
+    def floored(self) -> Tensor:
+        return self.log_numerator.clamp(min=self.log_floor)
+
+    def log_positive(self) -> Tensor:
+        """(A,): log of the mean of e^s over images of the anchor's class, as estimated."""
+        return self.floored() - self.log_scale
 
     def clamped(self) -> Tensor:
         return self.log_numerator <= self.log_floor
 
     def loss(self) -> Tensor:
         """-log( num / (num + rest) ) = softplus(log rest - log num)."""
-        return F.softplus(self.log_rest - self.log_numerator.clamp(min=self.log_floor))
+        return F.softplus(self.log_rest - self.floored())
 
 
 def debiased_negatives(
@@ -71,7 +79,7 @@ def debiased_positive(
     elif a < 0:
         log_numerator = log_sub_exp(log_numerator, math.log(-a) + log_mass)
     log_scale = math.log(tau_plus * n * (n + 2))
-    return PositiveEstimate(log_numerator, log_scale + log_mass, log_scale - 1 / temperature)
+    return PositiveEstimate(log_numerator, log_scale + log_mass, log_scale - 1 / temperature, log_scale)
 
 
 def check_debiased_positive(*, tau_plus: float, batch_size: int, with_self: bool) -> None:

@@ -7,36 +7,53 @@ import torch
 from torch import Tensor
 
 from contrastive.pairs.pairs import Pairs
-from contrastive.pairs.relations import other_class, other_image, same_class
+from contrastive.pairs.relations import Relation, other_class, other_image, same_class
 
 PerAnchor = Callable[[Pairs], Tensor]
 
 
-def false_negative_metrics(pairs: Pairs, *, per_anchor: PerAnchor, log_negative_mass: PerAnchor) -> dict[str, Tensor]:
+def false_negative_metrics(
+    pairs: Pairs, *, per_anchor: PerAnchor, log_negative_mass: PerAnchor, log_positive: PerAnchor
+) -> dict[str, Tensor]:
     """Metrics of one labeled batch:
 
     debiasing/false_negatives: fraction of the N = 2B - 2 negatives that have the anchor's class;
     debiasing/negative_estimate, debiasing/negative_oracle: mean over anchors of the log of the mean negative term, as
-        `log_negative_mass` estimates it and over the true negatives alone;
+        `log_negative_mass` estimates it and over the true negatives alone; debiasing/negative_error: the first minus
+        the second. A loss that drops false negatives still divides by N, as the authors' code does: its error is the
+        log of the share of true negatives, -0.105 for ten classes of one size;
+    debiasing/positive_estimate, debiasing/positive_oracle, debiasing/positive_error: the same of the positive term, as
+        `log_positive` estimates it and over the other images of the anchor's class; anchors without any are left out;
     debiasing/gradient_on_false_negatives: fraction of the gradient on the negatives' similarities that false negatives
         receive; absent if `per_anchor` does not depend on them or the batch is too large to hold the matrix.
 
     `pairs` must be built with gradients enabled, from embeddings that require one.
     """
     n = pairs.n_negatives
-    n_true = pairs.count(other_class)
     metrics = {"debiasing/false_negatives": pairs.count(same_class).mean() / n}
-    has_true = n_true > 0
-    if has_true.any():
-        oracle = pairs.log_sum_exp(other_class) - n_true.clamp(min=1).log()
-        metrics["debiasing/negative_oracle"] = oracle[has_true].mean()
-        metrics["debiasing/negative_estimate"] = (log_negative_mass(pairs) - math.log(n))[has_true].mean()
+    metrics |= _beside_oracle(pairs, "negative", log_negative_mass(pairs) - math.log(n), relation=other_class)
+    metrics |= _beside_oracle(pairs, "positive", log_positive(pairs), relation=same_class)
     gradient = _gradient_on_logits(pairs, per_anchor) if pairs.dense else None
     if gradient is not None:
         on_negatives = (gradient * pairs.related(other_image)).sum()
         on_false = (gradient * pairs.related(same_class)).sum()
         metrics["debiasing/gradient_on_false_negatives"] = on_false / on_negatives.clamp(min=1e-12)
     return {name: value.detach() for name, value in metrics.items()}
+
+
+def _beside_oracle(pairs: Pairs, term: str, estimate: Tensor, *, relation: Relation) -> dict[str, Tensor]:
+    """Estimate, oracle log mean_j e^{s_j} over the related j, and the difference; means over anchors with such a j."""
+    count = pairs.count(relation)
+    known = count > 0
+    if not known.any():
+        return {}
+    oracle = (pairs.log_sum_exp(relation) - count.clamp(min=1).log())[known].mean()
+    mean = estimate[known].mean()
+    return {
+        f"debiasing/{term}_estimate": mean,
+        f"debiasing/{term}_oracle": oracle,
+        f"debiasing/{term}_error": mean - oracle,
+    }
 
 
 def _gradient_on_logits(pairs: Pairs, per_anchor: PerAnchor) -> Tensor | None:

@@ -10,7 +10,7 @@ from contrastive.errors import check_choice
 from contrastive.loss._checks import check_temperature
 from contrastive.loss._false_negatives import false_negative_metrics
 from contrastive.loss._loss import Loss
-from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.pairs import Pairs, log_mean_exp
 from contrastive.pairs.relations import Relation, other_class, other_image
 
 AGGREGATIONS = ("loss_combination", "pos_grouping")
@@ -61,6 +61,10 @@ class SelfSupervisedLoss(Loss):
         """(A,): log of the negative term as this loss estimates it, for curves; here log Σ_j e^{s_j}."""
         return pairs.log_sum_exp(self.negative_relation)
 
+    def log_positive(self, pairs: Pairs) -> Tensor:
+        """(A,): log of the mean positive term as this loss estimates it, for curves; here log mean_m e^{v_m}."""
+        return log_mean_exp(pairs.positive_logits)
+
     def clamped(self, pairs: Pairs) -> Tensor | None:
         """(A,) bool: the anchors whose estimate sits on its floor, for curves; None for a loss without a floor."""
         return None
@@ -100,6 +104,9 @@ class SelfSupervisedLoss(Loss):
             with torch.enable_grad():
                 pairs = self.pairs(z.detach().requires_grad_(), label)[0]
                 metrics |= false_negative_metrics(
-                    pairs, per_anchor=self.per_anchor, log_negative_mass=self.log_negative_mass
+                    pairs,
+                    per_anchor=self.per_anchor,
+                    log_negative_mass=self.log_negative_mass,
+                    log_positive=self.log_positive,
                 )
         return metrics

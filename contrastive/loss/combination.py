@@ -69,5 +69,8 @@ class Combination(SelfSupervisedLoss):
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         return self.estimates(pairs)[0].floored()
 
+    def log_positive(self, pairs: Pairs) -> Tensor:
+        return self.estimates(pairs)[1].log_positive()
+
     def clamped(self, pairs: Pairs) -> Tensor:
         return self.estimates(pairs)[0].clamped()

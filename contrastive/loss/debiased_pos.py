@@ -92,7 +92,11 @@ class DebiasedPos(SelfSupervisedLoss):
         log_numerator = torch.logaddexp(log_numerator, math.log(self.tau_plus) + log_mass)
         if self.drop_false_negatives:
             log_numerator = torch.logaddexp(log_numerator, pairs.log_sum_exp(same_class))
-        return PositiveEstimate(log_numerator, math.log(pairs.n_negatives * self.tau_plus) + log_mass, -math.inf)
+        log_scale = math.log(pairs.n_negatives * self.tau_plus)
+        return PositiveEstimate(log_numerator, log_scale + log_mass, -math.inf, log_scale)
+
+    def log_positive(self, pairs: Pairs) -> Tensor:
+        return self.estimate(pairs).log_positive()
 
     def clamped(self, pairs: Pairs) -> Tensor:
         return self.estimate(pairs).clamped()

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from tqdm import tqdm
-
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
-from contrastive.evaluator.base import FeatureSets, Scores, StepObserver, evaluate
+from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
 from contrastive.program import summary
 from contrastive.program.build import Experiment, build
+from contrastive.program.curves import grouped, log_scores
 from contrastive.program.dry_run import estimate
+from contrastive.program.progress import progress_bar
 from contrastive.program.settings import Settings
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
@@ -136,13 +136,6 @@ def prepare_observers(experiment: Experiment, settings: Settings) -> dict[str, S
     return observers
 
 
-def log_scores(run: RunDirectory, scores: Scores, *, step: int, epoch: int) -> None:
-    """Log the scores after training as points of curves and histograms."""
-    run.log(step, epoch, grouped("test", scores.test) | nested("audit", scores.audit))
-    for name, values in scores.histograms.items():
-        run.log_histogram(step, name, values)
-
-
 def is_due(every: int, epoch: int) -> bool:
     """Whether something that happens every so many epochs happens after this one; 0 = never."""
     return every > 0 and epoch % every == 0
@@ -169,24 +162,3 @@ def first_views(experiment: Experiment) -> Any:
     step, loader = experiment.step, experiment.loader
     rng = generator(loader.device, loader.seed, "augmentation", 0)
     return view_grid(step.views(next(loader.epoch(0)), rng)[:, :8])
-
-
-def progress_bar(start: int, total: int) -> tqdm:
-    """A bar over all batches of the run, shown by the main process."""
-    return tqdm(total=total, initial=start, desc="pretraining", unit="batch", mininterval=1, disable=not is_main())
-
-
-def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:
-    """Metric names as curves are grouped: group/name."""
-    return {f"{group}/{key}": value for key, value in metrics.items()}
-
-
-def nested(group: str, record: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a nested record as curves: group/outer/inner."""
-    curves: dict[str, float] = {}
-    for key, value in record.items():
-        if isinstance(value, dict):
-            curves |= nested(f"{group}/{key}", value)
-        elif not isinstance(value, str):
-            curves[f"{group}/{key}"] = value
-    return curves

@@ -7,7 +7,6 @@
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from contrastive.atomic import atomic, write_text
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.run.identity import differences
+from contrastive.run.logs import Logs
 
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # recorded of every interrupted session
 
@@ -42,7 +42,7 @@ class RunDirectory:
         result: dict[str, Any] | None,
         state: dict[str, Any] | None,
         stale: list[str],
-        logs: "_Logs | None",
+        logs: Logs | None,
     ) -> None:
         self.path, self.result, self.state, self.stale, self._logs = path, result, state, stale, logs
 
@@ -104,40 +104,8 @@ def open_run(
             state = None
             if result is None and _checkpoint(path).exists():
                 state = torch.load(_checkpoint(path), map_location="cpu", weights_only=True)
-        logs = stack.enter_context(_Logs(path, state)) if writable and result is None else None
+        logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
         yield RunDirectory(path, result=result, state=state, stale=stale, logs=logs)
-
-
-class _Logs:
-    """metrics.jsonl and TensorBoard's events; lines after the checkpoint are cut: a resumed run logs them again."""
-
-    def __init__(self, path: Path, state: dict[str, Any] | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import, and a finished run needs no writer
-
-        metrics = path / "metrics.jsonl"
-        lines = metrics.read_text().splitlines(keepends=True)[: state["lines"]] if state and metrics.exists() else []
-        write_text(metrics, "".join(lines))
-        self._n_lines, self._lines = len(lines), metrics.open("a")
-        self.tensorboard: Any = SummaryWriter(str(path / "tb"), purge_step=state["step"] + 1 if state else 0)
-
-    def add(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
-        self._lines.write(json.dumps({"step": step, "epoch": epoch, **metrics}) + "\n")
-        self._lines.flush()
-        self._n_lines += 1
-        for key, value in metrics.items():
-            self.tensorboard.add_scalar(key, value, step)
-
-    def flush(self) -> int:
-        """Make the lines durable; returns their number."""
-        os.fsync(self._lines.fileno())
-        return self._n_lines
-
-    def __enter__(self) -> "_Logs":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lines.close()
-        self.tensorboard.close()
 
 
 def _checkpoint(path: Path) -> Path:
