@@ -19,8 +19,10 @@ from hydra.types import RunMode
 from contrastive.errors import ConfigError
 from contrastive.program import malloc
 from contrastive.program.messages import user_message
-from contrastive.report.sweep import Job, sweep_table
+from contrastive.program.sweep_jobs import choose_launcher, is_sweep, read_jobs, record_job, sweep_records
+from contrastive.report.sweep import sweep_table
 
+BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 FLAGS_WITH_A_VALUE = (
     "--config-dir",
     "-cd",
@@ -37,9 +39,6 @@ FLAGS_WITH_A_VALUE = (
 
 class CommandLine:
     """Runs the task function of train.py; turns its errors into messages and exit codes."""
-
-    def __init__(self) -> None:
-        self._jobs: list[Job] = []
 
     def job(self, task: Callable[[Any], dict[str, Any]]) -> Callable[[Any], float | None]:
         """Decorate the task function: record how each job of a sweep went, and let the next one run.
@@ -66,42 +65,61 @@ class CommandLine:
         malloc.reexec_with_tuned_malloc()
         sys.argv[1:] = flags_first(sys.argv[1:])
         os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
-        try:
-            main()
-            sys.stdout.flush()
-            return 0
-        except KeyboardInterrupt:
-            print(
-                "\ninterrupted: the same command again (without rerun=true) continues after the last whole epoch",
-                file=sys.stderr,
-            )
-            return 130
-        except Exception as error:
-            return 1 if self._jobs else _report(error)
-        finally:
-            if any(job.result or job.failure for job in self._jobs):
-                print(sweep_table(self._jobs))
+        if not is_sweep(sys.argv[1:]):
+            return _exit_code(main)
+        sys.argv[1:], variables = choose_launcher(sys.argv[1:], os.environ)
+        os.environ.update(variables)
+        with sweep_records() as records:
+            code = _exit_code(main, records)
+            jobs = [job for job in read_jobs(records) if job.result or job.failure]
+        if jobs:
+            print(sweep_table(jobs), flush=True)
+        return code
 
     def _sweep_job(self, task: Callable[[Any], dict[str, Any]], cfg: Any) -> float | None:
-        record = Job(list(HydraConfig.get().overrides.task), Path(HydraConfig.get().runtime.output_dir))
-        self._jobs.append(record)
+        hydra = HydraConfig.get()
+        path, failure = Path(hydra.runtime.output_dir), None
         try:
-            record.result = task(cfg)
+            return _search_value(task(cfg), cfg.search_metric)
         except Exception as error:
-            record.failure = user_message(error) or f"{type(error).__name__}: {error}"
-            print(f"failed: {record.failure}", file=sys.stderr)
+            failure = user_message(error) or f"{type(error).__name__}: {error}"
+            print(f"failed: {failure}", file=sys.stderr)
             if user_message(error) is None:
                 traceback.print_exc()
             raise
         finally:
+            record_job(hydra.job.num, list(hydra.overrides.task), path=path, failure=failure)
             _remove_if_empty()
-        if not record.result:  # a dry run
-            return None
-        metrics = record.result["val"]
-        if cfg.search_metric not in metrics:
-            known = next(iter(metrics), "linear_top1")
-            raise ConfigError(f"this run has no validation metric {cfg.search_metric}: try search_metric={known}")
-        return float(metrics[cfg.search_metric])
+
+
+def _exit_code(main: Callable[[], Any], records: Path | None = None) -> int:
+    """Run the program; a failed job of a sweep has said so already."""
+    try:
+        main()
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        print(
+            "\ninterrupted: the same command again (without rerun=true) continues after the last whole epoch",
+            file=sys.stderr,
+        )
+        return 130
+    except Exception as error:
+        return 1 if records and read_jobs(records) else _report(error)
+
+
+def _search_value(result: dict[str, Any], metric: str) -> float | None:
+    """What a search maximizes; None for other sweeps and for a dry run.
+
+    Raises:
+        ConfigError: the run has no such validation metric.
+    """
+    if HydraConfig.get().sweeper._target_ == BASIC_SWEEPER or not result:
+        return None
+    if metric not in result["val"]:
+        known = next(iter(result["val"]), "linear_top1")
+        raise ConfigError(f"this run has no validation metric {metric}: try search_metric={known}")
+    return float(result["val"][metric])
 
 
 def flags_first(words: list[str]) -> list[str]:

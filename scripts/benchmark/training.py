@@ -124,7 +124,7 @@ def lightly(depth: int, width: int, *, batch: int, precision: str, steps: int) -
     """Its documented PyTorch SimCLR loop, with this encoder, and under autocast for bf16."""
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
-    from lightly.transforms import SimCLRTransform
+    from lightly.transforms.simclr_transform import SimCLRTransform
 
     encoder = ResNet(depth=depth, width=width, stem="small")
     model = torch.nn.Sequential(encoder, SimCLRProjectionHead(encoder.dim, encoder.dim, 128)).to(DEVICE)
