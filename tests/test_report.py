@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from contrastive.report.__main__ import find_jobs, main
-from contrastive.report.figures import curve, draw
+from contrastive.report.curves import curve
+from contrastive.report.figures import draw
 from contrastive.report.sweep import Job, spread, sweep_table
 
 

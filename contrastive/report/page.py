@@ -1,11 +1,11 @@
 """A table's Markdown page, computed from its record (`contrastive.report.record`) alone."""
 
-import re
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from contrastive.report.sweep import format_grid, spread
-from contrastive.report.table import look_up
+from contrastive.report.table import look_up, published_number
+from contrastive.report.verdicts import LEGEND, claims_grid
 
 SELECTED = "best test epoch, as published"
 
@@ -30,17 +30,17 @@ def figure(record: dict[str, Any], row: dict[str, Any], metric: str) -> Figure:
     """The figure of a metric in a row. A difference is told only for the published setting."""
     values = [value for run in row["runs"] if (value := look_up(run, metric)) is not None]
     published = row["published"].get(metric, "")
-    number = re.match(r"-?\d+(\.\d+)?", published)
+    number = published_number(published)
     as_published = record["preset"] == "paper" and not record["extra"]
-    difference = mean(values) - float(number[0]) if values and number and as_published else None
+    difference = mean(values) - number if values and number is not None and as_published else None
     return Figure(values, published, difference)
 
 
 def page(record: dict[str, Any]) -> str:
-    """The whole page: what was compared, what was run, the table, the protocols."""
-    return "\n\n".join(
-        part for part in (heading(record), record["note"], format_grid(grid(record)), protocols(record)) if part
-    )
+    """The whole page: what was compared, what was run, the table, the claims, the protocols."""
+    claims = [LEGEND, format_grid(claims_grid(record))] if record["claims"] else []
+    parts = [heading(record), record["note"], format_grid(grid(record)), *claims, protocols(record)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def heading(record: dict[str, Any]) -> str:

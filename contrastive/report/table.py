@@ -17,6 +17,10 @@
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
         presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
+    claims:                                   # optional, judged by `contrastive.report.verdicts`
+      - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
+          # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
+          # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
     presets:                                  # `paper` runs the table as it stands
       small: [epochs=5, encoder.width=16]     # words for every row, which beat common and the row's
       smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
@@ -35,11 +39,12 @@ from typing import Any
 import yaml
 
 from contrastive.errors import ConfigError
+from contrastive.report.claims import Claim, read_claims
 from contrastive.report.rows import Preset, Row, check_keys, expand_rows, key_of
 from contrastive.run.identity import is_identity
 
 PRESETS = ("paper", "small", "smoke")
-TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script"}
+TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims"}
 PRESET_KEYS = {"overrides", "drop", "seeds", "points"}
 
 
@@ -56,6 +61,7 @@ class Table:
     metrics: dict[str, str]
     rows: tuple[Row, ...]
     script: str | None = None
+    claims: tuple[Claim, ...] = ()
 
     @property
     def changes(self) -> list[str]:
@@ -83,7 +89,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
             table's. extra: words for every row, which beat all others.
 
     Raises:
-        ConfigError: an unknown key or preset, or a list whose length is not that of its grid.
+        ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about what is not there.
     """
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
     check_keys(spec, TABLE_KEYS, path.name)
@@ -102,6 +108,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         points=chosen.get("points"),
         extra=extra,
     )
+    rows = tuple(expand_rows(spec, changes))
     return Table(
         name=path.stem,
         title=spec["title"],
@@ -110,8 +117,9 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         extra=extra,
         seeds=tuple(seeds),
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
-        rows=tuple(expand_rows(spec, changes)),
+        rows=rows,
         script=spec.get("script"),
+        claims=tuple(read_claims(spec, {row.name for row in rows})),
     )
 
 
@@ -126,3 +134,9 @@ def look_up(result: dict[str, Any], metric: str) -> float | None:
     for key in (metric if "." in metric else f"test.{metric}").split("."):
         node = node.get(key) if isinstance(node, dict) else None
     return None if node is None else float(node)
+
+
+def published_number(text: str) -> float | None:
+    """The number at the start of a published figure such as `74.3 ± 0.2`; None when there is none."""
+    number = re.match(r"-?\d+(\.\d+)?", text)
+    return float(number[0]) if number else None
