@@ -1,8 +1,8 @@
 """Curves of a run, thinned until they can be committed."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 MAX_POINTS = 30
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
@@ -40,7 +40,7 @@ def logged_name(metric: str) -> str:
     return metric.replace(".", "/") if "." in metric else f"test/{metric}"
 
 
-def thin(points: list[tuple[float, float]]) -> dict[str, list[float]]:
+def thin(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
     """At most 30 of the points, evenly spaced, the first and the last among them, to four significant digits."""
     last = len(points) - 1
     count = min(MAX_POINTS, len(points))

@@ -6,7 +6,8 @@ from typing import Any
 
 from contrastive.report.curves import short
 
-HISTOGRAMS = "similarity/"  # cosine similarity of each kind of pair, on biased data
+PREFIX = "similarity/"  # histograms of cosine similarities by kind of pair, on biased data
+N_BINS = 40  # of equal width, on [-1, 1]
 
 
 def views_as_png(run: Path) -> str | None:
@@ -17,17 +18,28 @@ def views_as_png(run: Path) -> str | None:
     return base64.b64encode(events.Images("views")[-1].encoded_image_string).decode()
 
 
-def similarity_histograms(run: Path) -> dict[str, dict[str, list[float]]]:
-    """{kind of pair: {limit: upper ends of the bins, share: of the pairs, in percent}} after training."""
+def similarity_histograms(run: Path) -> dict[str, list[float]]:
+    """{kind of pair: percent of its pairs in each of 40 bins of cosine similarity on [-1, 1]}, after training."""
     events = _read_events(run)
-    names = [] if events is None else [name for name in events.Tags()["histograms"] if name.startswith(HISTOGRAMS)]
-    histograms = {}
-    for name in names:
-        histogram = events.Histograms(name)[-1].histogram_value
-        share = [short(100 * count / histogram.num) for count in histogram.bucket]
-        limit = [short(value) for value in histogram.bucket_limit]
-        histograms[name.removeprefix(HISTOGRAMS)] = {"limit": limit, "share": share}
-    return histograms
+    names = [] if events is None else [name for name in events.Tags()["histograms"] if name.startswith(PREFIX)]
+    return {name.removeprefix(PREFIX): equal_bins(events.Histograms(name)[-1].histogram_value) for name in names}
+
+
+def equal_bins(histogram: Any) -> list[float]:
+    """TensorBoard's histogram, whose bins grow with the distance from 0, as percent in bins of equal width.
+
+    Each of its bins is taken to be filled evenly.
+    """
+    shares, lower = [0.0] * N_BINS, histogram.min
+    for upper, count in zip(histogram.bucket_limit, histogram.bucket, strict=True):
+        upper = min(max(upper, lower), 1.0)
+        width = max(upper - lower, 1e-9)
+        for i in range(N_BINS):
+            left, right = 2 * i / N_BINS - 1, 2 * (i + 1) / N_BINS - 1
+            overlap = max(0.0, min(right, lower + width) - max(left, lower))
+            shares[i] += 100 * count / histogram.num * overlap / width
+        lower = upper
+    return [short(share) for share in shares]
 
 
 def _read_events(run: Path) -> Any:

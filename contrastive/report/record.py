@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from contrastive.report.curves import thinned_curves
+from contrastive.report.curves import logged_name, thin, thinned_curves
 from contrastive.report.events import similarity_histograms, views_as_png
 from contrastive.report.rows import Row
-from contrastive.report.table import Table, row_folder
+from contrastive.report.table import Curves, Table, folder_name, row_folder
 from contrastive.run.identity import is_identity
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
@@ -33,7 +33,10 @@ def table_record(table: Table, base: Path) -> dict[str, Any]:
     """The record of the table's finished runs under `base`, plain containers for JSON."""
     shared = Shared()
     paths = {row.name: finished_runs(row, table, base) for row in table.rows}
-    rows = [row_record(row, paths[row.name], list(table.metrics), shared) for row in table.rows]
+    rows = [
+        row_record(row, paths[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
+        for row in table.rows
+    ]
     return {
         "table": table.name,
         "preset": table.preset,
@@ -55,18 +58,25 @@ def finished_runs(row: Row, table: Table, base: Path) -> dict[int, Path]:
     return {seed: path for seed, path in paths.items() if (path / "result.json").exists()}
 
 
-def row_record(row: Row, paths: dict[int, Path], metrics: list[str], shared: Shared) -> dict[str, Any]:
-    """One row with its runs; the histograms of similarities are those of its first run."""
+def row_record(
+    row: Row, paths: dict[int, Path], metrics: list[str], shared: Shared, *, curves: Curves | None = None
+) -> dict[str, Any]:
+    """One row with its runs; the histograms of similarities are those of its first run, `curves` the published ones."""
     runs = [run_record(path, seed, metrics, shared) for seed, path in paths.items()]
     biased = [path for path, run in zip(paths.values(), runs, strict=True) if "similarity" in run["audit"]]
     return {
         "name": row.name,
+        "folder": folder_name(row.name),
         "point": row.point,
         "overrides": list(row.words),
         "published": row.published,
         "source": row.source,
         "runs": runs,
         "similarities": similarity_histograms(biased[0]) if biased else {},
+        "published_curves": {
+            logged_name(metric): thin(list(enumerate(curve["values"], start=curve["from"])))
+            for metric, curve in (curves or {}).items()
+        },
     }
 
 

@@ -26,13 +26,18 @@
       smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
           # drop: settings left out of every row's words; points: how many points of each grid run, from the first
 
+Published curves lie in curves/ beside the YAML, in a file of the same name:
+
+    "FairKL, rho 0.999":                      # a row as it is named after expansion
+      audit.linear.top1: {from: 1, values: [11.8, 20.1]}      # consecutive epochs from the first one
+
 `script: scripts/bounds.py` in place of seeds, metrics and rows names a program that needs no runs: it is called as
 `python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
 """
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +48,7 @@ from contrastive.report.claims import Claim, read_claims
 from contrastive.report.rows import Preset, Row, check_keys, expand_rows, key_of
 from contrastive.run.identity import is_identity
 
+Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
 PRESETS = ("paper", "small", "smoke")
 TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims"}
 PRESET_KEYS = {"overrides", "drop", "seeds", "points"}
@@ -62,6 +68,7 @@ class Table:
     rows: tuple[Row, ...]
     script: str | None = None
     claims: tuple[Claim, ...] = ()
+    curves: dict[str, Curves] = field(default_factory=dict)
 
     @property
     def changes(self) -> list[str]:
@@ -89,7 +96,8 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
             table's. extra: words for every row, which beat all others.
 
     Raises:
-        ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about what is not there.
+        ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or
+            metric that the table does not have.
     """
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
     check_keys(spec, TABLE_KEYS, path.name)
@@ -120,12 +128,23 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         rows=rows,
         script=spec.get("script"),
         claims=tuple(read_claims(spec, {row.name for row in rows})),
+        curves=read_curves(path.parent / "curves" / path.name),
     )
+
+
+def read_curves(path: Path) -> dict[str, Curves]:
+    """{row: published curves} of a table; none without the file."""
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
 
 
 def row_folder(row: Row, base: Path) -> Path:
     """Where a row's runs are: base/<its name>/seed=N."""
-    return base / re.sub(r"[^\w.=-]+", "-", row.name).strip("-").lower()
+    return base / folder_name(row.name)
+
+
+def folder_name(row: str) -> str:
+    """A row's name as the name of a folder."""
+    return re.sub(r"[^\w.=-]+", "-", row).strip("-").lower()
 
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:

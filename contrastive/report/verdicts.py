@@ -8,14 +8,15 @@ from contrastive.report.table import look_up, published_number
 
 MIN_SEEDS = 3
 LEGEND = (
-    "Claims: effect = mean difference over common seeds with its 95 % interval (paired t-test); p = one-sided, for an effect "
-    "above the gap. holds: the whole interval lies above the gap. does not hold: the whole interval lies below it. undecided: the "
-    f"interval contains the gap, or there are fewer than {MIN_SEEDS} common seeds."
+    "Claims: effect = mean difference over common seeds with its 95 % interval (paired t-test); p = one-sided, for an "
+    "effect above the gap, which is 0 unless given. holds: the whole interval lies above the gap. does not hold: the "
+    "whole interval lies below it. undecided: the interval contains the gap, or there are fewer than "
+    f"{MIN_SEEDS} common seeds."
 )
 
 
 def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every claim of a record with `effect`, `low`, `high`, `n`, `p`, `verdict`, and the published effect if there is one.
+    """Every claim of a record with `effect`, `low`, `high`, `n`, `p`, `verdict` and the published effect, if any.
 
     Raises:
         ConfigError: scipy is not installed.
@@ -28,20 +29,14 @@ def _judge(claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any])
     metric = claim["metric"]
     ours, theirs = _by_seed(better, metric), _by_seed(worse, metric)
     differences = [ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]
-    numbers = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
-    known = [number for number in numbers if number is not None]
-    published = known[0] - known[1] if len(known) == 2 else None
+    figures = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
+    published = None if figures[0] is None or figures[1] is None else figures[0] - figures[1]
     effect = mean(differences) if differences else None
     low, high, p = paired_test(differences, claim["gap"]) if len(differences) >= MIN_SEEDS else (None, None, None)
-    return {
-        "n": len(differences), "effect": _rounded(effect), "low": _rounded(low), "high": _rounded(high), "p": _rounded(p),
-        "published_effect": _rounded(published), "verdict": verdict(low, high, claim["gap"]),
-    }  # fmt: skip
-
-
-def _rounded(value: float | None) -> float | None:
-    """Four decimals, so that other versions of scipy give the same record."""
-    return None if value is None else round(value, 4)
+    numbers = {"effect": effect, "low": low, "high": high, "p": p, "published_effect": published}
+    # four decimals, so that other versions of scipy give the same record
+    rounded = {name: None if number is None else round(number, 4) for name, number in numbers.items()}
+    return {"n": len(differences), **rounded, "verdict": verdict(low, high, claim["gap"])}
 
 
 def _by_seed(row: dict[str, Any], metric: str) -> dict[int, float]:
@@ -75,14 +70,18 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     """The judged claims as cells of text, the head first; the columns of gaps and published effects only if needed."""
     claims = judge_claims(record)
     gaps, published = any(c["gap"] for c in claims), any(c["published_effect"] is not None for c in claims)
-    table = [["claim", "metric", "effect [95 % interval]", "n", "p"]]
-    table[0] += [*(["gap"] if gaps else []), *(["published"] if published else []), "verdict", "source"]
+    table = [["claim", "verdict", "effect [95 % interval]", "n", "p"]]
+    table[0] += [*(["gap"] if gaps else []), *(["published"] if published else []), "metric", "source"]
     for c in claims:
-        line = [f"{c['better']} > {c['worse']}", str(record["metrics"][c["metric"]]), interval_text(c), str(c["n"])]
-        line += ["" if c["p"] is None else p_text(c["p"])]
+        line = [claim_text(c), c["verdict"], interval_text(c), str(c["n"]), "" if c["p"] is None else p_text(c["p"])]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([_signed(c["published_effect"])] if published else [])]
-        table.append([*line, c["verdict"], c["source"]])
+        table.append([*line, str(record["metrics"][c["metric"]]), c["source"]])
     return table
+
+
+def claim_text(claim: dict[str, Any]) -> str:
+    """Which row is better than which."""
+    return f"{claim['better']} > {claim['worse']}"
 
 
 def interval_text(claim: dict[str, Any]) -> str:

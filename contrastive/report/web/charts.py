@@ -1,0 +1,201 @@
+"""Vega-Lite specifications of the page's charts: https://vega.github.io/vega-lite/docs/
+
+Charts that share the controls above them have the parameters `metric`, `axis` (epoch or minutes) and `shown` (methods).
+"""
+
+from typing import Any
+
+from contrastive.report.series import Series
+from contrastive.report.verdicts import claim_text
+
+Spec = dict[str, Any]
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]
+VERDICT_COLORS = {"holds": "#009E73", "does not hold": "#D55E00", "undecided": "#888888"}
+CONFIG = {
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {"grid": True, "gridColor": "#e8e8e8", "domainColor": "#999", "tickColor": "#999", "labelColor": "#444"},
+}
+
+
+def chart(**parts: Any) -> Spec:
+    """A chart as wide as its place on the page."""
+    spec = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "width": "container", "config": CONFIG}
+    return {**spec, "autosize": {"type": "fit", "contains": "padding"}, **parts}
+
+
+def colors(names: list[str]) -> Spec:
+    """A color for each name, the same in every chart of a table; the legend is the page's own."""
+    return {"domain": names, "range": [COLORS[i % len(COLORS)] for i in range(len(names))]}
+
+
+def curves_chart(series: list[Series], methods: list[str], key: str) -> Spec:
+    """Mean ± standard deviation over seeds against epoch or minutes; published curves are dashed."""
+    values = [
+        {"method": s.method, "key": s.key, "origin": "published" if s.published else "ours", "n": s.n,
+         "pace": s.minutes_per_epoch, "epoch": s.epoch, "mean": s.mean, "std": s.std}
+        for s in series
+    ]  # fmt: skip
+    x = {"field": "x", "type": "quantitative", "title": None, "scale": {"nice": False}, "axis": {"tickCount": 6}}
+    y = {"field": "mean", "type": "quantitative", "scale": {"zero": False}, "title": None}
+    color = {"field": "method", "type": "nominal", "scale": colors(methods), "legend": None}
+    dash = {"field": "origin", "scale": {"domain": ["ours", "published"], "range": [[1, 0], [5, 4]]}, "legend": None}
+    line_of = {"color": color, "x": x, "y": y}
+    tooltip = [
+        {"field": "method"}, {"field": "origin"}, {"field": "epoch", "format": ".3~f"},
+        {"field": "minutes", "format": ".2f"}, {"field": "mean", "format": ".4~g"},
+        {"field": "std", "format": ".2~g"}, {"field": "n", "title": "seeds"},
+    ]  # fmt: skip
+    hover = {"name": "hover", "select": {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}}
+    shown_at = {"condition": {"param": "hover", "empty": False, "value": 1}, "value": 0}
+    return chart(
+        height=220,
+        params=[
+            {"name": "metric", "value": key},
+            {"name": "axis", "value": "epoch"},
+            {"name": "shown", "value": methods},
+        ],
+        data={"values": values},
+        transform=[
+            {"filter": "datum.key == metric && indexof(shown, datum.method) >= 0"},
+            {"flatten": ["epoch", "mean", "std"]},
+            {"calculate": "datum.pace === null ? null : datum.epoch * datum.pace", "as": "minutes"},
+            {"calculate": "axis == 'epoch' ? datum.epoch : datum.minutes", "as": "x"},
+            {"filter": "isValid(datum.x)"},
+            {"calculate": "datum.mean - datum.std", "as": "low"},
+            {"calculate": "datum.mean + datum.std", "as": "high"},
+        ],
+        layer=[
+            {
+                "transform": [{"filter": "datum.n > 1"}],
+                "mark": {"type": "area", "opacity": 0.15},
+                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": color},
+            },
+            {
+                "mark": {"type": "line", "strokeWidth": 2},
+                "encoding": {**line_of, "strokeDash": dash, "detail": {"field": "origin"}},
+            },
+            {
+                "params": [hover],
+                "mark": {"type": "point", "filled": True, "size": 60},
+                "encoding": {**line_of, "opacity": shown_at, "tooltip": tooltip},
+            },
+        ],
+    )
+
+
+def sweep_chart(entries: list[dict[str, Any]], methods: list[str], metric: str, title: str) -> Spec:
+    """Mean ± standard deviation over seeds against a swept setting; a dash pattern for each of the other settings."""
+    x = {"field": "x", "type": "ordinal", "title": title, "axis": {"labelAngle": 0}}
+    y = {"field": "mean", "type": "quantitative", "scale": {"zero": False}, "title": None}
+    color = {"field": "method", "type": "nominal", "scale": colors(methods), "legend": None}
+    many = len({entry["at"] for entry in entries}) > 1
+    same = {"x": x, "color": color, "detail": {"field": "at"}}
+    tooltip = [
+        {"field": "method"}, *([{"field": "at", "title": "with"}] if many else []), {"field": "x", "title": title},
+        {"field": "mean", "format": ".2f"}, {"field": "std", "format": ".2f"}, {"field": "n", "title": "seeds"},
+    ]  # fmt: skip
+    return chart(
+        height=240,
+        params=[{"name": "metric", "value": metric}, {"name": "shown", "value": methods}],
+        data={"values": entries},
+        transform=[
+            {"filter": "datum.metric == metric && indexof(shown, datum.method) >= 0"},
+            {"calculate": "datum.mean - datum.std", "as": "low"},
+            {"calculate": "datum.mean + datum.std", "as": "high"},
+        ],
+        layer=[
+            {"mark": "rule", "encoding": {**same, "y": {**y, "field": "low"}, "y2": {"field": "high"}}},
+            {"mark": "line", "encoding": {**same, "y": y, **({"strokeDash": {"field": "at"}} if many else {})}},
+            {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": {**same, "y": y, "tooltip": tooltip}},
+        ],
+    )
+
+
+def claims_chart(claims: list[dict[str, Any]]) -> Spec:
+    """Effects with their 95 % intervals, a line each, its claim above it; a diamond is the published effect."""
+    several = len({claim["metric"] for claim in claims}) > 1
+    values = [
+        {**claim, "claim": claim_text(claim) + (f" ({claim['metric']})" if several else ""), "order": i}
+        for i, claim in enumerate(claims)
+    ]
+    y = {"field": "order", "type": "ordinal", "axis": None}
+    x = {"field": "effect", "type": "quantitative", "title": "effect", "axis": {"tickCount": 8}}
+    kinds = {"domain": list(VERDICT_COLORS), "range": list(VERDICT_COLORS.values())}
+    color = {"field": "verdict", "type": "nominal", "scale": kinds, "legend": None}
+    tooltip = [
+        {"field": name}
+        for name in (
+            "claim",
+            "metric",
+            "effect",
+            "low",
+            "high",
+            "n",
+            "p",
+            "gap",
+            "verdict",
+            "published_effect",
+            "source",
+        )
+    ]
+    both = {"x": x, "y": y, "color": color, "tooltip": tooltip}
+    return chart(
+        height={"step": 36},
+        data={"values": values},
+        layer=[
+            {"mark": {"type": "rule", "color": "#999"}, "encoding": {"x": {"datum": 0}}},
+            {"mark": {"type": "text", "align": "left", "dy": -11, "fontSize": 11, "limit": 900},
+             "encoding": {"x": {"value": 2}, "y": y, "text": {"field": "claim"}}},
+            {"mark": {"type": "rule", "strokeWidth": 3, "yOffset": 5},
+             "encoding": {**both, "x": {**x, "field": "low"}, "x2": {"field": "high"}}},
+            {"mark": {"type": "point", "filled": True, "size": 70, "yOffset": 5, "opacity": 1}, "encoding": both},
+            {"mark": {"type": "point", "shape": "diamond", "size": 70, "yOffset": 5, "color": "#333"},
+             "encoding": {"x": {**x, "field": "published_effect"}, "y": y, "tooltip": tooltip}},
+        ],
+    )  # fmt: skip
+
+
+def histogram_chart(histograms: dict[str, list[float]]) -> Spec:
+    """Percent of the pairs of each kind over cosine similarity."""
+    values = [{"kind": kind.replace("_", ", "), "share": shares} for kind, shares in histograms.items()]
+    kinds = [value["kind"] for value in values]
+    return chart(
+        height=170,
+        data={"values": values},
+        transform=[
+            {"flatten": ["share"]},
+            {"window": [{"op": "row_number", "as": "bin"}], "groupby": ["kind"]},
+            {"calculate": f"2 * (datum.bin - 0.5) / {len(next(iter(histograms.values())))} - 1", "as": "similarity"},
+        ],
+        mark={"type": "area", "interpolate": "step", "opacity": 0.35, "line": {"strokeWidth": 1.5}},
+        encoding={
+            "x": {"field": "similarity", "type": "quantitative", "title": "cosine similarity"},
+            "y": {"field": "share", "type": "quantitative", "stack": None, "title": "% of pairs"},
+            "color": {"field": "kind", "type": "nominal", "scale": colors(kinds), "legend": None},
+            "tooltip": [
+                {"field": "kind"},
+                {"field": "similarity", "format": ".3f"},
+                {"field": "share", "format": ".2f"},
+            ],
+        },
+    )
+
+
+def scatter_chart(points: dict[str, Any], field: str) -> Spec:
+    """A t-SNE map colored by `class` or `bias`."""
+    names = sorted({str(name) for name in points[field]})
+    values: list[Spec] = [{**points, field: [str(name) for name in points[field]]}]
+    axis = {"type": "quantitative", "axis": None, "scale": {"zero": False}}
+    return chart(
+        height=300,
+        data={"values": values},
+        transform=[{"flatten": [name for name in ("x", "y", "class", "bias") if name in points]}],
+        mark={"type": "circle", "size": 18, "opacity": 0.8},
+        encoding={
+            "x": {**axis, "field": "x"},
+            "y": {**axis, "field": "y"},
+            "color": {"field": field, "type": "nominal", "scale": colors(names), "legend": None},
+            "tooltip": [{"field": name} for name in ("class", "bias") if name in points],
+        },
+    )
