@@ -67,19 +67,44 @@ def runs_source(folders: list[Path]) -> tuple[Source | None, list[str]]:
     jobs, repeated = find_jobs(folders)
     if not jobs:
         return None, repeated
-    rows: dict[tuple[str, ...], dict[int, Path]] = {}
+    rows: dict[tuple[str, ...], list[Path]] = {}
     for job in jobs:
         words = tuple(word for word in job.overrides if not word.startswith("seed="))
-        seed = yaml.safe_load((job.path / "config.yaml").read_text())["seed"]
-        rows.setdefault(words, {})[seed] = job.path
-    shared, metrics, records = Shared(), metric_names(jobs), []
-    for words, paths in rows.items():
-        row = Row(name=" ".join(words) or "all runs", words=words, published={}, source="", minutes=None)
-        records.append(row_record(row, paths, metrics, shared))
-    record = {
+        rows.setdefault(words, []).append(job.path)
+    names = {" ".join(words) or "all runs": paths for words, paths in rows.items()}
+    record = runs_record(names, metric_names(jobs), {name: w for name, w in zip(names, rows, strict=True)})
+    return Source(record, {name: paths[0] for name, paths in names.items()}), repeated
+
+
+def runs_record(
+    rows: dict[str, list[Path]], metrics: list[str], words: dict[str, tuple[str, ...]] | None = None
+) -> dict[str, Any]:
+    """The record of finished runs: {row: its runs, which differ in their seeds}, and the words of each row."""
+    shared, records = Shared(), []
+    for name, paths in rows.items():
+        seeds = {yaml.safe_load((path / "config.yaml").read_text())["seed"]: path for path in paths}
+        row = Row(name=name, words=(words or {}).get(name, ()), published={}, source="", minutes=None)
+        records.append(row_record(row, seeds, metrics, shared))
+    return {
         "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],
         "metrics": {metric: metric for metric in metrics}, "claims": [], "rows": records,
-        "environments": shared.environments, "protocols": shared.protocols, "views": views_as_png(jobs[0].path),
+        "environments": shared.environments, "protocols": shared.protocols,
+        "views": views_as_png(next(iter(rows.values()))[0]),
     }  # fmt: skip
-    first = {record["name"]: next(iter(paths.values())) for record, paths in zip(records, rows.values(), strict=True)}
-    return Source(record, first), repeated
+
+
+def named_runs(words: list[str]) -> dict[str, list[Path]]:
+    """`NAME=RUN` or `RUN` as {name: runs}; a name given several times collects seeds. Paths may contain `=`.
+
+    Raises:
+        ConfigError: a word is neither.
+    """
+    rows: dict[str, list[Path]] = {}
+    for word in words:
+        splits = [(word[:i], Path(word[i + 1 :])) for i, letter in enumerate(word) if letter == "="]
+        candidates = [("/".join(Path(word).parts[-3:-1]) or word, Path(word)), *splits]
+        name, path = next(((n, p) for n, p in candidates if (p / "result.json").exists()), (None, None))
+        if name is None or path is None:
+            raise ConfigError(f"{word} is no finished run: try NAME=RUN with a directory that holds result.json")
+        rows.setdefault(name, []).append(path)
+    return rows

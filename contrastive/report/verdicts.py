@@ -80,8 +80,14 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
 
 
 def claim_text(claim: dict[str, Any]) -> str:
-    """Which row is better than which."""
-    return f"{claim['better']} > {claim['worse']}"
+    """Which row is better than which; what both names end in stands once: `FairKL > CE (rho 0.99)`."""
+    better, worse = claim["better"].split(", "), claim["worse"].split(", ")
+    shared: list[str] = []
+    while min(len(better), len(worse)) > 1 and better[-1] == worse[-1]:
+        shared.insert(0, better.pop())
+        worse.pop()
+    where = f" ({', '.join(shared)})" if shared else ""
+    return f"{', '.join(better)} > {', '.join(worse)}{where}"
 
 
 def interval_text(claim: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 Charts that share the controls above them have the parameters `metric`, `axis` (epoch or minutes) and `shown` (methods).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from contrastive.report.series import Series
@@ -24,9 +25,9 @@ def chart(**parts: Any) -> Spec:
     return {**spec, "autosize": {"type": "fit", "contains": "padding"}, **parts}
 
 
-def colors(names: list[str]) -> Spec:
+def colors(names: Sequence[str]) -> Spec:
     """A color for each name, the same in every chart of a table; the legend is the page's own."""
-    return {"domain": names, "range": [COLORS[i % len(COLORS)] for i in range(len(names))]}
+    return {"domain": list(names), "range": [COLORS[i % len(COLORS)] for i in range(len(names))]}
 
 
 def curves_chart(series: list[Series], methods: list[str], key: str) -> Spec:
@@ -116,11 +117,12 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
     """Effects with their 95 % intervals, a line each, its claim above it; a diamond is the published effect."""
     several = len({claim["metric"] for claim in claims}) > 1
     values = [
-        {**claim, "claim": claim_text(claim) + (f" ({claim['metric']})" if several else ""), "order": i}
+        {**claim, "claim": claim_text(claim) + (f", {claim['metric']}" if several else ""), "order": i}
         for i, claim in enumerate(claims)
     ]
     y = {"field": "order", "type": "ordinal", "axis": None}
-    x = {"field": "effect", "type": "quantitative", "title": "effect", "axis": {"tickCount": 8}}
+    x: Spec = {"field": "effect", "type": "quantitative", "title": "effect"}
+    x |= {"axis": {"tickCount": 8}, "scale": {"padding": 12}}
     kinds = {"domain": list(VERDICT_COLORS), "range": list(VERDICT_COLORS.values())}
     color = {"field": "verdict", "type": "nominal", "scale": kinds, "legend": None}
     tooltip = [
@@ -145,7 +147,7 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
         data={"values": values},
         layer=[
             {"mark": {"type": "rule", "color": "#999"}, "encoding": {"x": {"datum": 0}}},
-            {"mark": {"type": "text", "align": "left", "dy": -11, "fontSize": 11, "limit": 900},
+            {"mark": {"type": "text", "align": "left", "dy": -11, "fontSize": 11, "limit": {"expr": "width"}},
              "encoding": {"x": {"value": 2}, "y": y, "text": {"field": "claim"}}},
             {"mark": {"type": "rule", "strokeWidth": 3, "yOffset": 5},
              "encoding": {**both, "x": {**x, "field": "low"}, "x2": {"field": "high"}}},
@@ -159,7 +161,7 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
 def histogram_chart(histograms: dict[str, list[float]]) -> Spec:
     """Percent of the pairs of each kind over cosine similarity."""
     values = [{"kind": kind.replace("_", ", "), "share": shares} for kind, shares in histograms.items()]
-    kinds = [value["kind"] for value in values]
+    kinds = [kind.replace("_", ", ") for kind in histograms]
     return chart(
         height=170,
         data={"values": values},

@@ -58,7 +58,7 @@ def claims(record: Record, id_: str) -> str:
 def curves(record: Record, id_: str) -> str:
     """Curves with controls, a chart for each setting that rows share."""
     series = read_series(record)
-    keys = list(dict.fromkeys(s.key for s in series if len(s.epoch) > 2))
+    keys = sorted(dict.fromkeys(s.key for s in series if len(s.epoch) > 2), key=lambda key: not key.startswith("test/"))
     if not keys:
         return ""
     methods, settings = methods_of(record), list(dict.fromkeys(s.setting for s in series))
