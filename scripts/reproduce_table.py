@@ -4,8 +4,8 @@
     python scripts/reproduce_table.py --check docs/results      # recompute every committed table from its JSON
 
 Every (row, seed) is a run directory of train.py; words of your own go to every row. Runs that are done are skipped and
-interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON and as
-a page of HTML.
+interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON and
+HTML.
 Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --strict, 130 Ctrl-C.
 """
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from contrastive.atomic import atomic, write_text
 from contrastive.errors import ConfigError
-from contrastive.report.series import Series, label
+from contrastive.report.series import COLORS, Series, label
 
-# Okabe & Ito 2008, told apart by color-blind readers; then darker ones for more methods
-COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]
 MARKERS = "osD^vP*X<>"
 STYLE: dict[Any, Any] = {
     "font.size": 9,

@@ -7,6 +7,8 @@ from typing import Any
 from contrastive.report.curves import short
 from contrastive.report.table import look_up
 
+# Okabe & Ito 2008, told apart by color-blind readers; then darker ones for more methods
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]
 LABELS = {
     "test/knn_top1": "kNN top-1 (%)",
     "test/knn_top5": "kNN top-5 (%)",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.web.charts import COLORS
+from contrastive.report.series import COLORS
 
 HERE = Path(__file__).parent
 # `<` never stands in embedded JSON, so that no text of a table can end the script element around it

@@ -6,7 +6,7 @@ from contrastive.report.page import facts, grid, protocols
 from contrastive.report.rows import key_of
 from contrastive.report.series import label, method_and_setting, read_series, read_sweeps
 from contrastive.report.verdicts import LEGEND, claims_grid, judge_claims
-from contrastive.report.web import charts, html
+from contrastive.report.web import charts, curve_charts, html
 
 Record = dict[str, Any]
 CLAIMS_CAPTION = "Effect with its 95 % interval; a diamond is the published effect"
@@ -65,7 +65,7 @@ def curves(record: Record, id_: str) -> str:
     panels = [
         html.chart(
             f"{id_}-curves-{i}",
-            charts.curves_chart([s for s in series if s.setting == setting], methods, keys[0]),
+            curve_charts.curves_chart([s for s in series if s.setting == setting], methods, keys[0]),
             caption=setting or ("plain" if len(settings) > 1 else ""),
         )
         for i, setting in enumerate(settings)
@@ -94,7 +94,7 @@ def sweeps(record: Record, id_: str) -> str:
     panels = [
         html.chart(
             f"{id_}-sweep-{i}",
-            charts.sweep_chart(
+            curve_charts.sweep_chart(
                 [entry for entry in entries if entry["setting"] == setting], methods, entries[0]["metric"], setting
             ),
         )
