@@ -9,13 +9,12 @@ TABLE.json is what make reproduce-table writes. A NAME given to several runs mak
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.committed import is_table
+from contrastive.report.committed import read_table_json
 from contrastive.report.embedding import tsne_map
 from contrastive.report.figures import draw_curves, draw_maps, draw_sweep
 from contrastive.report.series import Series, read_series, read_sweeps
@@ -52,7 +51,7 @@ def draw(arguments: argparse.Namespace) -> list[Path]:
         chosen = [s for s in series if arguments.setting in (None, s.setting)]
         return draw_curves(chosen, arguments.metric, arguments.out)
     if arguments.command == "sweep":
-        sweeps = read_sweeps(read_table_json(arguments.table))
+        sweeps = read_sweeps(read_record(arguments.table))
         return draw_sweep(sweeps, arguments.over, arguments.metric, arguments.out)
     runs = named_runs(arguments.sources)
     return draw_maps({name: tsne_map(paths[0]) for name, paths in runs.items()}, arguments.out, by=arguments.by)
@@ -61,14 +60,14 @@ def draw(arguments: argparse.Namespace) -> list[Path]:
 def read_all_series(sources: list[str]) -> list[Series]:
     """The curves of one table, or of named runs."""
     if len(sources) == 1 and sources[0].endswith(".json"):
-        return read_series(read_table_json(Path(sources[0])))
+        return read_series(read_record(Path(sources[0])))
     return read_series(runs_record(named_runs(sources), []))
 
 
-def read_table_json(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> dict[str, Any]:
     """The record of a table."""
-    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    if not is_table(record):
+    record = read_table_json(path) if path.exists() else None
+    if record is None:
         raise ConfigError(f"{path} is no table's JSON: try make reproduce-table, which writes one")
     return record
 

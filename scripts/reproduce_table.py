@@ -49,9 +49,9 @@ def main() -> int:
     parser.add_argument("--config-dir", type=Path, help="a folder with options of your own, as train.py takes it")
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="recompute the committed tables of a folder")
     arguments = parser.parse_intermixed_args()
-    if arguments.check:
-        return check(arguments.check)
     try:
+        if arguments.check:
+            return check(arguments.check)
         with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
             if arguments.table is None:
                 return list_tables(arguments)

@@ -72,7 +72,7 @@ def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path, monkey
     assert named_runs([f"tau_plus=0.1={run}"]) == {"tau_plus=0.1": [run]}
     monkeypatch.chdir(tmp_path)
     assert named_runs(["loss/tau_plus=0.1/seed=0"]) == {"loss/tau_plus=0.1": [Path("loss/tau_plus=0.1/seed=0")]}
-    with pytest.raises(ConfigError, match="tau_plus=0.1/seed=1 is no finished run: try NAME=RUN"):
+    with pytest.raises(ConfigError, match=r"tau_plus=0\.1/seed=1 is no finished run: try NAME=RUN"):
         named_runs([str(run.with_name("seed=1"))])
 
 

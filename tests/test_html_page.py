@@ -32,8 +32,9 @@ def run(seed: int, knn: float) -> dict[str, Any]:
 
 def row(method: str, tau: float, base: float) -> dict[str, Any]:
     return {
-        "name": f"{method}, tau {tau}", "folder": "x", "point": f"tau {tau}", "overrides": [f"loss={method}", "epochs=2"],
-        "published": {"knn_top1": str(base + 2)}, "source": "P", "runs": [run(seed, base + seed) for seed in range(3)],
+        "name": f"{method}, tau {tau}", "folder": "x", "point": f"tau {tau}",
+        "overrides": [f"loss={method}", "epochs=2"], "source": "P",
+        "published": {"knn_top1": str(base + 2)}, "runs": [run(seed, base + seed) for seed in range(3)],
         "similarities": {"positive_aligned": [100 / N_BINS] * N_BINS},
         "published_curves": {"test/knn_top1": {"epoch": [1, 2], "value": [3.0, 4.0]}},
     }  # fmt: skip
@@ -120,6 +121,13 @@ def test_the_command_writes_a_page_from_committed_json_alone(record, tmp_path, c
     assert "1 table" in printed.out
     assert "bench.json holds no table and is left out" in printed.err
     assert len(specs(out.read_text())) == 11
+
+
+def test_json_of_an_older_version_says_how_to_renew_it(record, tmp_path, capsys):
+    del record["claims"]
+    (tmp_path / "t.json").write_text(json.dumps(record))
+    assert main(["page", str(tmp_path / "out.html"), str(tmp_path / "t.json")]) == 2
+    assert "was written by an older version: try make reproduce-table TABLE=t" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("path", "message"), [("none", "does not exist: try"), (".", "no table or finished run in")])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.atomic import write_text
+from contrastive.errors import ConfigError
 from contrastive.report.formats import as_csv, as_latex, figures
 from contrastive.report.page import page
 from contrastive.report.verdicts import judge_claims
@@ -36,9 +37,21 @@ def as_json(record: dict[str, Any]) -> str:
     return re.sub(r"\[[\d\s.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
 
-def is_table(record: Any) -> bool:
-    """Whether the content of a JSON file is a table's record."""
-    return isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()
+def read_table_json(path: Path) -> dict[str, Any] | None:
+    """The record of a table; None if the file holds something else.
+
+    Raises:
+        ConfigError: the record lacks what is printed today.
+    """
+    record = json.loads(path.read_text())
+    if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
+        return None
+    if not {"claims", "views"} <= record.keys():
+        raise ConfigError(
+            f"{path} was written by an older version: try make reproduce-table TABLE={record['table']}, which runs "
+            "nothing again"
+        )
+    return record
 
 
 def check_folder(folder: Path) -> tuple[int, list[str]]:
@@ -52,8 +65,8 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
     """
     checked, wrong = 0, []
     for path in sorted(folder.glob("*.json")):
-        record = json.loads(path.read_text())
-        if not is_table(record):
+        record = read_table_json(path)
+        if record is None:
             continue
         checked += 1
         remedy = f"try make reproduce-table TABLE={record['table']}"

@@ -1,6 +1,5 @@
 """Read what a page shows: records of tables, and a record made of any finished runs."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.report.committed import is_table
+from contrastive.report.committed import read_table_json
 from contrastive.report.events import views_as_png
 from contrastive.report.jobs import find_jobs
 from contrastive.report.record import Shared, row_record
@@ -43,7 +42,7 @@ def read_sources(paths: list[Path]) -> tuple[list[Source], list[str]]:
         file = path if path.is_file() else path.with_name(f"{path.name}.json")
         if not file.exists():
             folders.append(path)
-        elif is_table(record := json.loads(file.read_text())):
+        elif (record := read_table_json(file)) is not None:
             tables.append(Source(record, first_runs(record, file.with_suffix(""))))
         else:
             left_out.append(f"{path} holds no table and is left out")
@@ -72,7 +71,7 @@ def runs_source(folders: list[Path]) -> tuple[Source | None, list[str]]:
         words = tuple(word for word in job.overrides if not word.startswith("seed="))
         rows.setdefault(words, []).append(job.path)
     names = {" ".join(words) or "all runs": paths for words, paths in rows.items()}
-    record = runs_record(names, metric_names(jobs), {name: w for name, w in zip(names, rows, strict=True)})
+    record = runs_record(names, metric_names(jobs), dict(zip(names, rows, strict=True)))
     return Source(record, {name: paths[0] for name, paths in names.items()}), repeated
 
 

@@ -1,4 +1,4 @@
-"""Charts with controls above them, which set the parameters `metric`, `axis` (epoch or minutes) and `shown` (methods)."""
+"""Charts with controls above them that set the parameters `metric`, `axis` (epoch or minutes) and `shown` (methods)."""
 
 from typing import Any
 

@@ -39,7 +39,7 @@ def page(sources: list[Source], *, with_maps: bool = False) -> str:
     links = [html.element("a", title, href=f"#table-{i}") for i, title in enumerate(titles)]
     header = html.block(
         "header",
-        html.element("h1", titles[0] if len(titles) == 1 else "Results"),
+        html.element("h1", "Results"),
         html.element("p", "Point at a curve to read it; click a method to hide it.", class_="note"),
         html.block("nav", *links) if len(titles) > 1 else "",
     )

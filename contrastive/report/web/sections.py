@@ -143,7 +143,11 @@ def tsne(maps: dict[str, dict[str, Any]], id_: str) -> str:
         for field in ("class", "bias")
         if field in points
     ]
-    return html.element("h3", "t-SNE of test features") + html.block("div", *panels, class_="charts") if panels else ""
+    return (
+        html.element("h3", "t-SNE of test features") + html.block("div", *panels, class_="charts maps")
+        if panels
+        else ""
+    )
 
 
 def differences(record: Record) -> str:
