@@ -5,5 +5,8 @@ from setuptools import find_packages, setup
 setup(
     packages=[*find_packages(include=["contrastive*"]), "contrastive.configs"],
     package_dir={"contrastive.configs": "configs"},  # configs/ at the root of a checkout, inside the package in a wheel
-    package_data={"contrastive": ["py.typed"], "contrastive.configs": ["**/*.yaml"]},
+    package_data={
+        "contrastive": ["py.typed", "report/web/*.css", "report/web/*.js"],
+        "contrastive.configs": ["**/*.yaml"],
+    },
 )

@@ -4,7 +4,8 @@
     python scripts/reproduce_table.py --check docs/results      # recompute every committed table from its JSON
 
 Every (row, seed) is a run directory of train.py; words of your own go to every row. Runs that are done are skipped and
-interrupted ones go on, so the same command may be given again. The page is written as Markdown, CSV, LaTeX and JSON.
+interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON and
+HTML.
 Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --strict, 130 Ctrl-C.
 """
 
@@ -20,6 +21,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.atomic import write_text
 from contrastive.errors import ConfigError
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
@@ -27,7 +29,9 @@ from contrastive.program.table_jobs import TableJob, is_done, run_jobs, table_jo
 from contrastive.program.table_list import missing_of, tables_text
 from contrastive.report.committed import check_folder, write_pages
 from contrastive.report.record import table_record
+from contrastive.report.sources import Source
 from contrastive.report.table import PRESETS, Table, read_table
+from contrastive.report.web.page_command import page
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "configs" / "table"
@@ -45,9 +49,9 @@ def main() -> int:
     parser.add_argument("--config-dir", type=Path, help="a folder with options of your own, as train.py takes it")
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="recompute the committed tables of a folder")
     arguments = parser.parse_intermixed_args()
-    if arguments.check:
-        return check(arguments.check)
     try:
+        if arguments.check:
+            return check(arguments.check)
         with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
             if arguments.table is None:
                 return list_tables(arguments)
@@ -144,8 +148,10 @@ def conclude(
     table: Table, base: Path, failed: list[TableJob], unavailable: dict[str, list[TableJob]], *, strict: bool
 ) -> int:
     """Write and print the page, say what failed, return the exit code."""
-    text = write_pages(table_record(table, base), base)
+    record = table_record(table, base)
+    text = write_pages(record, base)
     print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")
+    write_html(record, base)
     for sentence, blocked in unavailable.items():
         print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
     for job in failed:
@@ -153,6 +159,16 @@ def conclude(
     if failed:
         return 1
     return 2 if strict and unavailable else 0
+
+
+def write_html(record: dict[str, Any], base: Path) -> None:
+    """Write the page; without its charting library say what to install: the runs and the table are done."""
+    path = base.with_name(f"{base.name}.html")
+    try:
+        write_text(path, page([Source(record, {})]))
+        print(f"page to look at: {path}")
+    except ConfigError as error:
+        print(f"no page was written: {error}", file=sys.stderr)
 
 
 def this_device(words: list[str]) -> tuple[bool, str]:

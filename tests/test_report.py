@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from contrastive.report.__main__ import find_jobs, main
-from contrastive.report.figures import curve, draw
+from contrastive.report.__main__ import main
+from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job, spread, sweep_table
 
 
@@ -38,18 +37,6 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
     assert rows[4] == ["c", "-", "-", "1"]
     assert rows[5][:2] == ["untrained", "10.00 (1)"]  # the same encoder before training, counted once
     assert "failed: loss=c epochs=1 seed=0: too hot" in text
-
-
-def test_a_figure(tmp_path):
-    pytest.importorskip("matplotlib")
-    (tmp_path / "metrics.jsonl").write_text(
-        '{"step": 0, "epoch": 0, "a": 1.0}\n{"step": 1, "epoch": 1, "b": 2}\n{"step": 2, "epoch": 2, "a": 3.0}\n'
-    )
-    assert curve(tmp_path, "a") == ([0, 2], [1.0, 3.0])
-    draw({"run": tmp_path}, "a", "title", tmp_path / "out.png")
-    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match="has no c"):
-        draw({"run": tmp_path}, "c", "title", tmp_path / "out.png")
 
 
 def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
@@ -94,3 +81,15 @@ def test_equal_seeds_on_other_data_are_not_averaged_as_maps(tmp_path):
     for data in ("a" * 8, "b" * 8):
         save_run(tmp_path / data, data=data, knn=30.0, seed=0, dataset={"data_seed": 0})
     assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
+
+
+def test_table_is_the_command_of_words_without_one(tmp_path, capsys):
+    save_run(tmp_path / "a", data="a" * 8, knn=30.0, seed=0, epochs=2)
+    assert main([str(tmp_path)]) == main(["table", str(tmp_path)]) == 0
+    first, second = capsys.readouterr().out.split("Test split")[1:]
+    assert first.strip() == second.strip()
+
+
+def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert f"no finished run under {tmp_path}: try python train.py first" in capsys.readouterr().err

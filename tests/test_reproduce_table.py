@@ -34,6 +34,7 @@ def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path):
     assert len(results) == 3
     (page,) = tmp_path.glob("outputs/table/digits-smoke-*.md")
     assert "epochs 1;" in page.read_text()
+    assert "<h2>Embedded digits</h2>" in page.with_suffix(".html").read_text()
     assert "smoke preset, not the published setting" in page.read_text()
     times = [path.stat().st_mtime_ns for path in results]
     results[1].unlink()  # as if killed before its end

@@ -5,10 +5,12 @@ import io
 from typing import Any
 
 from contrastive.report.page import columns, figure, grid, heading, minutes, protocol, read_out
+from contrastive.report.verdicts import LEGEND, claims_grid
 
 TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
+    ">": "$>$", "<": "$<$",
 }  # fmt: skip
 
 
@@ -49,13 +51,19 @@ def as_csv(record: dict[str, Any]) -> str:
 
 
 def as_latex(record: dict[str, Any]) -> str:
-    r"""A booktabs table; the document needs \usepackage{booktabs}."""
-    head, *body = [[escape(cell) for cell in row] for row in grid(record)]
+    r"""Booktabs tables, the claims in one of their own; the document needs \usepackage{booktabs}."""
+    claims = [_tabular(claims_grid(record), LEGEND, "llrrr" + "l" * 4)] if record["claims"] else []
+    table = grid(record)
+    return "\n".join([_tabular(table, heading(record), "l" + "r" * (len(table[0]) - 1)), *claims])
+
+
+def _tabular(table: list[list[str]], caption: str, columns: str) -> str:
+    head, *body = [[escape(cell) for cell in row] for row in table]
     rows = "\n".join(f"{' & '.join(row)} \\\\" for row in body)
     return "\n".join([
         r"\begin{table}",
-        rf"\caption{{{escape(heading(record))}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+        rf"\caption{{{escape(caption)}}}",
+        rf"\begin{{tabular}}{{{columns[: len(head)]}}}",
         r"\toprule",
         f"{' & '.join(head)} \\\\",
         r"\midrule",

@@ -1,11 +1,11 @@
 """A table's Markdown page, computed from its record (`contrastive.report.record`) alone."""
 
-import re
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from contrastive.report.sweep import format_grid, spread
-from contrastive.report.table import look_up
+from contrastive.report.table import look_up, published_number
+from contrastive.report.verdicts import LEGEND, claims_grid
 
 SELECTED = "best test epoch, as published"
 
@@ -30,17 +30,17 @@ def figure(record: dict[str, Any], row: dict[str, Any], metric: str) -> Figure:
     """The figure of a metric in a row. A difference is told only for the published setting."""
     values = [value for run in row["runs"] if (value := look_up(run, metric)) is not None]
     published = row["published"].get(metric, "")
-    number = re.match(r"-?\d+(\.\d+)?", published)
+    number = published_number(published)
     as_published = record["preset"] == "paper" and not record["extra"]
-    difference = mean(values) - float(number[0]) if values and number and as_published else None
+    difference = mean(values) - number if values and number is not None and as_published else None
     return Figure(values, published, difference)
 
 
 def page(record: dict[str, Any]) -> str:
-    """The whole page: what was compared, what was run, the table, the protocols."""
-    return "\n\n".join(
-        part for part in (heading(record), record["note"], format_grid(grid(record)), protocols(record)) if part
-    )
+    """The whole page: what was compared, what was run, the table, the claims, the protocols."""
+    claims = [LEGEND, format_grid(claims_grid(record))] if record["claims"] else []
+    parts = [heading(record), record["note"], format_grid(grid(record)), *claims, protocols(record)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def heading(record: dict[str, Any]) -> str:
@@ -49,17 +49,39 @@ def heading(record: dict[str, Any]) -> str:
     lines = [f"{record['title']}{preset}: test split, mean ± std (n seeds), accuracies in percent."]
     if record["extra"]:
         lines.append(f"Settings changed in every row: {' '.join(record['extra'])}.")
-    runs = [run for row in record["rows"] for run in row["runs"]]
-    if not runs:
+    if not _runs(record):
         return " ".join([*lines, "No run is finished."])
-    settings = {key: _values(runs, "settings", key) for key in runs[0]["settings"]}
-    lines.append(f"Run with {'; '.join(f'{key} {_list(values)}' for key, values in settings.items())}.")
+    lines.append(f"Run with {'; '.join(f'{key} {text}' for key, text in settings_of_runs(record))}.")
+    lines.append(f"{runs_and_minutes(record)}: {'; '.join(map(_environment, record['environments']))}.")
+    return " ".join(lines)
+
+
+def facts(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same as the heading, as (term, text)."""
+    changed = [("changed in every row", " ".join(record["extra"]))] if record["extra"] else []
+    if not _runs(record):
+        return [("runs", "none is finished"), *changed]
+    places = [("run on", _environment(environment)) for environment in record["environments"]]
+    return [("runs", runs_and_minutes(record)), *changed, *settings_of_runs(record), *places]
+
+
+def settings_of_runs(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """(setting, its values over the runs)."""
+    runs = _runs(record)
+    return [(key, _list(list(dict.fromkeys(run["settings"][key] for run in runs)))) for key in runs[0]["settings"]]
+
+
+def runs_and_minutes(record: dict[str, Any]) -> str:
+    """How many runs, when, and how long."""
+    runs = _runs(record)
     dates = sorted({run["date"] for run in runs if run["date"]})
     when = f" on {dates[0]}" if len(dates) == 1 else f" from {dates[0]} to {dates[-1]}" if dates else ""
     minutes = sum(run["minutes"] for run in runs)
-    places = "; ".join(_environment(environment) for environment in record["environments"])
-    lines.append(f"{len(runs)} runs{when}, {minutes:.1f} minutes in all: {places}.")
-    return " ".join(lines)
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}{when}, {minutes:.1f} minutes in all"
+
+
+def _runs(record: dict[str, Any]) -> list[dict[str, Any]]:
+    return [run for row in record["rows"] for run in row["runs"]]
 
 
 def _environment(environment: dict[str, Any]) -> str:
@@ -69,14 +91,6 @@ def _environment(environment: dict[str, Any]) -> str:
         f"{environment['device']} ({threads}, {environment['precision']}), "
         f"Python {environment['python']}, torch {environment['torch']}, commit {commit}"
     )
-
-
-def _values(runs: list[dict[str, Any]], *keys: str) -> list[str]:
-    """The different values of a nested key, in the order of the runs."""
-    nodes: list[Any] = runs
-    for key in keys:
-        nodes = [node[key] for node in nodes]
-    return [str(node) for node in dict.fromkeys(nodes)]
 
 
 def _list(values: list[str]) -> str:
@@ -104,7 +118,7 @@ def grid(record: dict[str, Any]) -> list[list[str]]:
         table[0] += [f"published {_name(record, metrics[i])}", *(["difference"] if i in compared else [])]
     table[0] += [*(["read-out of reported"] if reported else []), *(["source"] if sources else []), "minutes"]
     for row, cells in zip(rows, figures, strict=True):
-        line = [row["name"], *(spread(cell.values) if row["overrides"] else "" for cell in cells)]
+        line = [row["name"], *(spread(cell.values) if row["overrides"] or cell.values else "" for cell in cells)]
         for i in published:
             line += [cells[i].published, *([_signed(cells[i].difference)] if i in compared else [])]
         line += [*([read_out(row)] if reported else []), *([row["source"]] if sources else []), minutes(row)]

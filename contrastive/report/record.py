@@ -1,30 +1,42 @@
 """The record of a table: what its runs were and what they measured, compact enough to be committed.
 
 Every printed figure is computed from the record alone (`contrastive.report.page`), so that it can be recomputed from
-the repository without the runs.
+the repository without the runs; so are the page's curves, views and histograms.
 """
 
 import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from contrastive.report.curves import logged_name, thin, thinned_curves
+from contrastive.report.events import similarity_histograms, views_as_png
 from contrastive.report.rows import Row
-from contrastive.report.table import Table, row_folder
+from contrastive.report.table import Curves, Table, folder_name, row_folder
 from contrastive.run.identity import is_identity
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
 
 
-def table_record(table: Table, base: Path) -> dict[str, Any]:
-    """The record of the table's finished runs under `base`, plain containers for JSON.
+@dataclass
+class Shared:
+    """What most runs of a record have in common, listed once; a run refers to it by number."""
 
-    Environments and protocols, which most runs share, are listed once; a run refers to them by number.
-    """
-    environments: list[dict[str, Any]] = []
-    protocols: list[dict[str, str]] = []
+    environments: list[dict[str, Any]] = field(default_factory=list)
+    protocols: list[dict[str, str]] = field(default_factory=list)
+
+
+def table_record(table: Table, base: Path) -> dict[str, Any]:
+    """The record of the table's finished runs under `base`, plain containers for JSON."""
+    shared = Shared()
+    paths = {row.name: finished_runs(row, table, base) for row in table.rows}
+    rows = [
+        row_record(row, paths[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
+        for row in table.rows
+    ]
     return {
         "table": table.name,
         "preset": table.preset,
@@ -32,42 +44,57 @@ def table_record(table: Table, base: Path) -> dict[str, Any]:
         "note": table.note,
         "extra": list(table.changes),
         "metrics": table.metrics,
-        "rows": [_row_record(row, table, base, environments, protocols) for row in table.rows],
-        "environments": environments,
-        "protocols": protocols,
+        "claims": [asdict(claim) for claim in table.claims],
+        "rows": rows,
+        "environments": shared.environments,
+        "protocols": shared.protocols,
+        "views": views_as_png(next((path for runs in paths.values() for path in runs.values()), base)),
     }
 
 
-def _row_record(
-    row: Row, table: Table, base: Path, environments: list[dict[str, Any]], protocols: list[dict[str, str]]
+def finished_runs(row: Row, table: Table, base: Path) -> dict[int, Path]:
+    """{seed: directory} of the row's finished runs."""
+    paths = {seed: row_folder(row, base) / f"seed={seed}" for seed in table.seeds} if row.words else {}
+    return {seed: path for seed, path in paths.items() if (path / "result.json").exists()}
+
+
+def row_record(
+    row: Row, paths: dict[int, Path], metrics: list[str], shared: Shared, *, curves: Curves | None = None
 ) -> dict[str, Any]:
-    paths = [(seed, row_folder(row, base) / f"seed={seed}") for seed in table.seeds] if row.words else []
-    runs = [run_record(path, seed, environments, protocols) for seed, path in paths if (path / "result.json").exists()]
+    """One row with its runs; the histograms of similarities are those of its first run, `curves` the published ones."""
+    runs = [run_record(path, seed, metrics, shared) for seed, path in paths.items()]
+    biased = [path for path, run in zip(paths.values(), runs, strict=True) if "similarity" in run["audit"]]
     return {
         "name": row.name,
+        "folder": folder_name(row.name),
+        "point": row.point,
         "overrides": list(row.words),
         "published": row.published,
         "source": row.source,
         "runs": runs,
+        "similarities": similarity_histograms(biased[0]) if biased else {},
+        "published_curves": {
+            logged_name(metric): thin(list(enumerate(curve["values"], start=curve["from"])))
+            for metric, curve in (curves or {}).items()
+        },
     }
 
 
-def run_record(
-    path: Path, seed: int, environments: list[dict[str, Any]], protocols: list[dict[str, str]]
-) -> dict[str, Any]:
-    """One finished run; its environment and protocol join the lists unless they are there."""
+def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dict[str, Any]:
+    """One finished run; its environment and protocol join the shared lists unless they are there."""
     result = json.loads((path / "result.json").read_text())
     environment = json.loads((path / "environment.json").read_text())
     config = yaml.safe_load((path / "config.yaml").read_text())
     return {
         "seed": seed,
-        "environment": _number({key: environment.get(key) for key in ENVIRONMENT}, environments),
-        "protocol": _number(result["protocol"], protocols),
+        "environment": _number({key: environment.get(key) for key in ENVIRONMENT}, shared.environments),
+        "protocol": _number(result["protocol"], shared.protocols),
         "data": environment["data"][:16],
         "date": result["time"].get("finished", "")[:10],
         "minutes": round(result["time"]["seconds"] / 60, 2),
         "settings": settings_in_words(config),
         **{key: _rounded(result[key]) for key in ("test", "val", "audit")},
+        "curves": thinned_curves(path, metrics),
     }
 
 

@@ -24,6 +24,7 @@ class Row:
     published: dict[str, str]
     source: str
     minutes: float | None
+    point: str = ""  # of the grid, as it stands at the end of the name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +64,11 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
         settings = dict(zip(grid, point, strict=True))
         at_point = {key: _pick(row.get(key, empty), i, len(points), f"{row['name']}: {key}") for key, empty in ALONG}
         words = _words(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
-        place = [f"{key.rpartition('.')[2]} {value}" for key, value in settings.items()]
+        place = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
         published = {metric: str(value) for metric, value in at_point["published"].items() if value is not None}
         minutes = row.get("minutes", spec.get("minutes")) if preset.name == "paper" else None
-        name, source = ", ".join([row["name"], *place]), str(at_point["source"])
-        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes))
+        name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
+        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
     return rows
 
 

@@ -17,10 +17,19 @@
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
         presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
+    claims:                                   # optional, judged by `contrastive.report.verdicts`
+      - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
+          # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
+          # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
     presets:                                  # `paper` runs the table as it stands
       small: [epochs=5, encoder.width=16]     # words for every row, which beat common and the row's
       smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
           # drop: settings left out of every row's words; points: how many points of each grid run, from the first
+
+Published curves lie in curves/ beside the YAML, in a file of the same name:
+
+    "FairKL, rho 0.999":                      # a row as it is named after expansion
+      audit.linear.top1: {from: 1, values: [11.8, 20.1]}      # consecutive epochs from the first one
 
 `script: scripts/bounds.py` in place of seeds, metrics and rows names a program that needs no runs: it is called as
 `python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
@@ -28,18 +37,20 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from contrastive.errors import ConfigError
+from contrastive.report.claims import Claim, read_claims
 from contrastive.report.rows import Preset, Row, check_keys, expand_rows, key_of
 from contrastive.run.identity import is_identity
 
+Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
 PRESETS = ("paper", "small", "smoke")
-TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script"}
+TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims"}
 PRESET_KEYS = {"overrides", "drop", "seeds", "points"}
 
 
@@ -56,6 +67,8 @@ class Table:
     metrics: dict[str, str]
     rows: tuple[Row, ...]
     script: str | None = None
+    claims: tuple[Claim, ...] = ()
+    curves: dict[str, Curves] = field(default_factory=dict)
 
     @property
     def changes(self) -> list[str]:
@@ -83,7 +96,8 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
             table's. extra: words for every row, which beat all others.
 
     Raises:
-        ConfigError: an unknown key or preset, or a list whose length is not that of its grid.
+        ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or
+            metric that the table does not have.
     """
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
     check_keys(spec, TABLE_KEYS, path.name)
@@ -102,6 +116,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         points=chosen.get("points"),
         extra=extra,
     )
+    rows = tuple(expand_rows(spec, changes))
     return Table(
         name=path.stem,
         title=spec["title"],
@@ -110,14 +125,26 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         extra=extra,
         seeds=tuple(seeds),
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
-        rows=tuple(expand_rows(spec, changes)),
+        rows=rows,
         script=spec.get("script"),
+        claims=tuple(read_claims(spec, {row.name for row in rows})),
+        curves=read_curves(path.parent / "curves" / path.name),
     )
+
+
+def read_curves(path: Path) -> dict[str, Curves]:
+    """{row: published curves} of a table; none without the file."""
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
 
 
 def row_folder(row: Row, base: Path) -> Path:
     """Where a row's runs are: base/<its name>/seed=N."""
-    return base / re.sub(r"[^\w.=-]+", "-", row.name).strip("-").lower()
+    return base / folder_name(row.name)
+
+
+def folder_name(row: str) -> str:
+    """A row's name as the name of a folder."""
+    return re.sub(r"[^\w.=-]+", "-", row).strip("-").lower()
 
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:
@@ -126,3 +153,9 @@ def look_up(result: dict[str, Any], metric: str) -> float | None:
     for key in (metric if "." in metric else f"test.{metric}").split("."):
         node = node.get(key) if isinstance(node, dict) else None
     return None if node is None else float(node)
+
+
+def published_number(text: str) -> float | None:
+    """The number at the start of a published figure such as `74.3 ± 0.2`; None when there is none."""
+    number = re.match(r"-?\d+(\.\d+)?", text)
+    return float(number[0]) if number else None

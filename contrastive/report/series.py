@@ -1,0 +1,141 @@
+"""Curves and sweeps of a record as means over seeds: what figures and the page draw."""
+
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from contrastive.report.curves import short
+from contrastive.report.table import look_up
+
+# Okabe & Ito 2008, told apart by color-blind readers; then darker ones for more methods
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]
+LABELS = {
+    "test/knn_top1": "kNN top-1 (%)",
+    "test/knn_top5": "kNN top-5 (%)",
+    "test/linear_top1": "linear probe top-1 (%)",
+    "test/few_shot_top1": "few-label probe top-1 (%)",
+    "train/loss": "training loss",
+    "train/grad_norm": "gradient norm",
+    "pairs/uniformity": "uniformity",
+    "pairs/alignment": "alignment",
+    "pairs/positive_similarity": "cosine similarity of positives",
+    "pairs/negative_similarity": "cosine similarity of negatives",
+    "debiasing/false_negatives": "share of false negatives",
+    "debiasing/gradient_on_false_negatives": "share of the gradient on false negatives",
+    "debiasing/negative_oracle": "negative term, oracle",
+    "debiasing/negative_estimate": "negative term, estimate",
+    "debiasing/negative_error": "negative term, estimate - oracle",
+    "debiasing/positive_oracle": "positive term, oracle",
+    "debiasing/positive_estimate": "positive term, estimate",
+    "debiasing/positive_error": "positive term, estimate - oracle",
+    "pairs/clamped": "share of anchors at the floor",
+    "bias/conflicting_pairs": "bias-conflicting positive pairs in a batch",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A curve of a row: mean and standard deviation over n seeds at each epoch."""
+
+    row: str
+    method: str
+    setting: str
+    key: str  # the name in metrics.jsonl
+    published: bool
+    epoch: list[float]
+    mean: list[float]
+    std: list[float]
+    n: int
+    minutes_per_epoch: float | None  # of the whole run, evaluation included; None if published
+
+
+def label(key: str) -> str:
+    """The title of an axis: what is shown, with its unit."""
+    words = key.partition("/")[2].replace("/", " ").replace("_", " ")
+    percent = key.endswith("top1") or key.endswith("accuracy")
+    return LABELS.get(key, f"{words} (%)" if percent else words)
+
+
+def method_and_setting(row: dict[str, Any], record: dict[str, Any]) -> tuple[str, str]:
+    """A row's name as its method and the setting that it shares with other rows.
+
+    The setting is the grid's point, or in a table without a grid what follows the first comma.
+    """
+    if any(other["point"] for other in record["rows"]):
+        return row["name"].removesuffix(f", {row['point']}") if row["point"] else row["name"], row["point"]
+    method, _, setting = row["name"].partition(", ")
+    return method, setting
+
+
+def read_series(record: dict[str, Any]) -> list[Series]:
+    """Every curve of every row of a record, ours and the published ones."""
+    series = []
+    for row in record["rows"]:
+        method, setting = method_and_setting(row, record)
+        same = {"row": row["name"], "method": method, "setting": setting}
+        for key in dict.fromkeys(key for run in row["runs"] for key in run["curves"]):
+            runs = [run for run in row["runs"] if key in run["curves"]]
+            minutes = mean(run["minutes"] / float(run["settings"]["epochs"]) for run in runs)
+            curves = over_seeds([run["curves"][key] for run in runs])
+            series.append(Series(**same, key=key, published=False, **curves, minutes_per_epoch=short(minutes)))
+        for key, curve in row["published_curves"].items():
+            curves = over_seeds([curve])
+            series.append(Series(**same, key=key, published=True, **curves, minutes_per_epoch=None))
+    return series
+
+
+def over_seeds(curves: list[dict[str, list[float]]]) -> dict[str, Any]:
+    """Mean and sample standard deviation (0 for one seed) at the epochs that all curves have."""
+    values = [dict(zip(curve["epoch"], curve["value"], strict=True)) for curve in curves]
+    epochs = [epoch for epoch in curves[0]["epoch"] if all(epoch in value for value in values)]
+    columns = [[value[epoch] for value in values] for epoch in epochs]
+    return {
+        "epoch": epochs,
+        "mean": [short(mean(column)) for column in columns],
+        "std": [short(stdev(column)) if len(column) > 1 else 0.0 for column in columns],
+        "n": len(curves),
+    }
+
+
+def read_sweeps(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Figures over a numeric setting of the grid that has at least three values.
+
+    Returns:
+        {setting, x, metric, method, at: the rest of the point, mean, std, n} for every row and metric.
+    """
+    points = {row["name"]: split_point(row["point"]) for row in record["rows"]}
+    values: dict[str, set[float]] = {}
+    for point in points.values():
+        for key, text in point.items():
+            if (number := as_number(text)) is not None:
+                values.setdefault(key, set()).add(number)
+    swept = [key for key, numbers in values.items() if len(numbers) > 2]
+    entries = []
+    for row in record["rows"]:
+        method, _ = method_and_setting(row, record)
+        for setting in swept:
+            x = as_number(points[row["name"]].get(setting, ""))
+            at = ", ".join(f"{key} {value}" for key, value in points[row["name"]].items() if key != setting)
+            for metric in record["metrics"] if x is not None else ():
+                numbers = [value for run in row["runs"] if (value := look_up(run, metric)) is not None]
+                if numbers:
+                    std = stdev(numbers) if len(numbers) > 1 else 0.0
+                    entries.append({
+                        "setting": setting, "x": x, "metric": metric, "method": method, "at": at,
+                        "mean": short(mean(numbers)), "std": short(std), "n": len(numbers),
+                    })  # fmt: skip
+    return entries
+
+
+def split_point(point: str) -> dict[str, str]:
+    """`batch_size 32, tau_plus 0.1` as {batch_size: 32, tau_plus: 0.1}."""
+    pairs = [part.rpartition(" ") for part in point.split(", ") if part]
+    return {key: value for key, _, value in pairs}
+
+
+def as_number(text: str) -> float | None:
+    """The number that a text is, or None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

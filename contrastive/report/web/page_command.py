@@ -1,0 +1,50 @@
+"""Write one HTML file with tables, claims and curves; it needs no network and no server.
+
+RUN_OR_TABLE is the JSON that make reproduce-table writes beside its Markdown, the folder of a table's runs, or any
+folder with finished runs.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from contrastive.atomic import write_text
+from contrastive.report.embedding import tsne_map
+from contrastive.report.sources import Source, read_sources
+from contrastive.report.web import html
+from contrastive.report.web.sections import section
+
+MAX_MAPS = 6  # rows of a table whose features are mapped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", type=Path, metavar="OUT.html")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE")
+    parser.add_argument("--tsne", action="store_true", help="add t-SNE maps of test images: seconds for each row")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    sources, left_out = read_sources(arguments.paths)
+    write_text(arguments.out, page(sources, with_maps=arguments.tsne))
+    for sentence in left_out:
+        print(sentence, file=sys.stderr)
+    size = arguments.out.stat().st_size / 2**20
+    print(f"{arguments.out}: {len(sources)} table{'' if len(sources) == 1 else 's'}, {size:.1f} MB")
+    return 0
+
+
+def page(sources: list[Source], *, with_maps: bool = False) -> str:
+    """The whole document."""
+    titles = [source.record["title"] for source in sources]
+    links = [html.element("a", title, href=f"#table-{i}") for i, title in enumerate(titles)]
+    header = html.block(
+        "header",
+        html.element("h1", "Results"),
+        html.element("p", "Point at a curve to read it; click a method to hide it.", class_="note"),
+        html.block("nav", *links) if len(titles) > 1 else "",
+    )
+    sections = []
+    for i, source in enumerate(sources):
+        runs = list(source.runs.items())[:MAX_MAPS] if with_maps else []
+        sections.append(section(source.record, f"table-{i}", {name: tsne_map(path) for name, path in runs}))
+    return html.document(" · ".join(titles) if len(titles) < 3 else "Results", header + html.block("main", *sections))

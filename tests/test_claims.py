@@ -1,0 +1,131 @@
+"""Claims of a table: read along the grid, refused when they are about nothing, judged by a paired test."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from contrastive.errors import ConfigError
+from contrastive.report.table import read_table
+from contrastive.report.verdicts import claims_grid, judge_claims, paired_test, verdict
+
+SPEC = """
+title: T
+seeds: [0, 1, 2]
+metrics: {knn_top1: kNN}
+grid: {rho: [0.9, 0.5]}
+rows:
+  - {name: A, overrides: [loss=a]}
+  - {name: B, overrides: [loss=b]}
+  - {name: C, grid: {}, overrides: [loss=c]}
+  - {name: Quoted, grid: {}, published: {knn_top1: 5}}
+presets: {smoke: {overrides: [], points: 1}}
+"""
+
+
+def claims_of(folder: Path, *claims: dict[str, Any], preset: str = "paper") -> list[tuple[str, str]]:
+    path = folder / "t.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(SPEC), "claims": list(claims)}))
+    return [(claim.better, claim.worse) for claim in read_table(path, preset=preset).claims]
+
+
+def claim(better: str, worse: str, **values: Any) -> dict[str, Any]:
+    return {"better": better, "worse": worse, "metric": "knn_top1", "source": "us", **values}
+
+
+def test_a_claim_holds_at_every_point_that_both_rows_have(tmp_path):
+    assert claims_of(tmp_path, claim("A", "B")) == [("A, rho 0.9", "B, rho 0.9"), ("A, rho 0.5", "B, rho 0.5")]
+    assert claims_of(tmp_path, claim("A, rho 0.5", "C")) == [("A, rho 0.5", "C")]
+    assert claims_of(tmp_path, claim("A", "C")) == [("A, rho 0.9", "C"), ("A, rho 0.5", "C")]
+
+
+def test_a_preset_keeps_the_claims_about_its_rows(tmp_path):
+    given = claim("A", "B"), claim("A, rho 0.5", "C")
+    assert claims_of(tmp_path, *given, preset="smoke") == [("A, rho 0.9", "B, rho 0.9")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (claim("A", "Z"), "names the row Z: try one of A, rho 0.9; "),
+        (claim("A", "Quoted"), "names the row Quoted"),
+        (claim("A", "B", metric="knn"), "names the metric knn: try one of knn_top1"),
+        (claim("A", "B", least=1), "unknown key least"),
+        ({"better": "A", "worse": "B", "metric": "knn_top1"}, "lacks source: try source"),
+    ],
+)
+def test_a_claim_about_what_is_not_there_is_refused(tmp_path, wrong, message):
+    with pytest.raises(ConfigError, match=message):
+        claims_of(tmp_path, wrong)
+
+
+def test_rows_without_a_common_point_are_refused(tmp_path):
+    spec = yaml.safe_load(SPEC)
+    spec["rows"].append({"name": "D", "grid": {"n_views": [3]}, "overrides": ["loss=d"]})
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump({**spec, "claims": [claim("A", "D")]}))
+    with pytest.raises(ConfigError, match="share no point: try their names with the point"):
+        read_table(tmp_path / "t.yaml")
+
+
+def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Two rows with runs of seeds 0, 1, ...; `seeds` replaces those of the second row."""
+    rows = [
+        {"name": name, "published": published, "runs": [{"seed": s, "test": {"knn": v}} for s, v in values]}
+        for name, published, values in (
+            ("A, x", {"knn": "76.8 ± 1"}, enumerate(ours)),
+            ("B, x", {"knn": "74.3"}, zip(seeds or range(len(theirs)), theirs, strict=True)),
+        )
+    ]
+    claims = [{"better": "A, x", "worse": "B, x", "metric": "knn", "gap": gap, "source": "paper"}]
+    return {"rows": rows, "claims": claims, "metrics": {"knn": "kNN"}}
+
+
+def test_the_interval_is_that_of_student():
+    differences = [1.0, 2.0, 3.0, 4.0]
+    low, high, p = paired_test(differences, 0.0)
+    half = 3.182446305 * math.sqrt(5 / 3) / 2  # the quantile 0.975 of t with 3 degrees of freedom; sd / sqrt(n)
+    assert (low, high) == (pytest.approx(2.5 - half), pytest.approx(2.5 + half))
+    # P(T > t) of 3 degrees of freedom: 1/2 - (atan(t/√3) + (t/√3) / (1 + t²/3)) / π
+    t = 2.5 / (math.sqrt(5 / 3) / 2)
+    u = t / math.sqrt(3)
+    assert p == pytest.approx(0.5 - (math.atan(u) + u / (1 + u * u)) / math.pi)
+
+
+def test_equal_differences_have_no_p():
+    assert paired_test([2.0, 2.0, 2.0], 0.0) == (2.0, 2.0, None)
+
+
+def test_three_verdicts():
+    assert verdict(0.1, 2.0, 0.0) == "holds"
+    assert verdict(-2.0, -0.1, 0.0) == "does not hold"
+    assert verdict(-1.0, 1.0, 0.0) == "undecided"
+    assert verdict(0.1, 2.0, 1.0) == "undecided"
+    assert verdict(0.1, 2.0, 3.0) == "does not hold"
+    assert verdict(None, None, 0.0) == "undecided"
+
+
+def test_seeds_are_paired_and_spread_between_seeds_does_not_count():
+    (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 48.0, 89.0]))
+    assert (judged["n"], judged["verdict"]) == (3, "undecided")
+    (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0]))
+    assert judged["verdict"] == "holds"
+    assert judged["effect"] == pytest.approx(2.9 / 3, abs=1e-4)
+    assert judged["published_effect"] == 2.5
+
+
+def test_fewer_than_three_common_seeds_are_undecided():
+    (judged,) = judge_claims(record([5.0, 6.0, 7.0], [1.0, 2.0, 3.0], seeds=(1, 2, 9)))
+    assert (judged["n"], judged["low"], judged["p"], judged["verdict"]) == (2, None, None, "undecided")
+    assert judged["effect"] == 5.0  # (6 - 1 + 7 - 2) / 2
+    (judged,) = judge_claims(record([], []))
+    assert (judged["n"], judged["effect"], judged["verdict"]) == (0, None, "undecided")
+
+
+def test_the_printed_line_names_what_both_rows_share_once():
+    head, line = claims_grid(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0], gap=0.5))
+    assert head == ["claim", "verdict", "effect [95 % interval]", "n", "p", "gap", "published", "metric", "source"]
+    assert line[:2] == ["A > B (x)", "holds"]
+    assert line[2].startswith("+0.97 [+0.82, +1.11]")
+    assert line[5:] == ["0.5", "+2.50", "kNN", "paper"]

@@ -1,0 +1,51 @@
+"""Pages, figures and maps of real runs, as a user makes them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from contrastive.report.__main__ import main
+from contrastive.report.embedding import tsne_map
+from contrastive.report.sources import read_sources
+from tests.helpers import TINY, program
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of a tiny run on biased digits, in one process."""
+    path = tmp_path_factory.mktemp("runs")
+    words = ["-m", *TINY, "dataset=biased_digits", "loss=supcon", "evaluator=[knn,bias_audit,linear]", "seed=0,1"]
+    done = program(*[word for word in words if "few_shot" not in word], cwd=path)
+    assert done.returncode == 0, done.stderr
+    return path / "outputs"
+
+
+def test_runs_of_a_folder_are_one_row_with_their_seeds(folder):
+    (source,), left_out = read_sources([folder])
+    (row,) = source.record["rows"]
+    assert left_out == []
+    assert [run["seed"] for run in row["runs"]] == [0, 1]
+    assert row["runs"][0]["curves"]["test/knn_top1"]["epoch"] == [0, 1, 2, 3]
+    assert "negative_conflicting" in row["similarities"]
+    assert source.record["views"]
+
+
+def test_a_map_has_the_labels_of_the_test_images(folder):
+    run = next(path.parent for path in sorted(folder.rglob("result.json")))
+    points = tsne_map(run)
+    assert {len(column) for column in points.values()} == {359}  # the test split of the digits
+    assert set(points["class"]) == {str(digit) for digit in range(10)}
+    assert set(points["bias"]) <= set(range(10))
+
+
+def test_a_page_of_runs_with_maps(folder, tmp_path):
+    pytest.importorskip("vl_convert")
+    assert main(["page", str(tmp_path / "out.html"), str(folder), "--tsne"]) == 0
+    text = (tmp_path / "out.html").read_text()
+    titles = re.findall(r"<h3>(.*?)</h3>", text)
+    assert titles == [
+        "Figures", "Curves", "Views of the first batch", "Similarity by kind of pair", "t-SNE of test features",
+    ]  # fmt: skip
