@@ -91,7 +91,7 @@ def list_tables(arguments: argparse.Namespace) -> int:
     composer = Composer(arguments.config_dir)
     tables = [read_table(path, n_seeds=arguments.seeds) for path in sorted(TABLES.glob("*.yaml"))]
     n_parallel = arguments.jobs or default_jobs(on_cpu)
-    print(tables_text(tables, BASE, device=device, n_parallel=n_parallel, dataset=composer.dataset))
+    print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, dataset=composer.dataset))
     print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
     return 0
 

@@ -124,7 +124,14 @@ def test_hours_come_from_finished_runs_of_this_device_else_from_the_table(tmp_pa
 def test_the_list_shows_every_table(tmp_path):
     tables = [read_table(path) for path in sorted((ROOT / "configs/table").glob("*.yaml"))]
     text = tables_text(
-        tables, tmp_path, device="X", n_parallel=2, dataset=lambda words: {"_target_": "x.mnist", "root": str(tmp_path)}
+        tables,
+        tmp_path,
+        device="X",
+        on_cpu=True,
+        n_parallel=2,
+        dataset=lambda words: {"_target_": "x.mnist", "root": str(tmp_path)},
     )
+    (simclr,) = (line for line in text.splitlines() if "| simclr_cifar10 " in line)
+    assert "6.7 on a GPU" in simclr  # 180, 180 and 40 minutes, one after the other
     assert all(f"| {table.name} " in text for table in tables)
     assert "put MNIST/raw" in text

@@ -16,11 +16,13 @@ DATA_KEYS = ("dataset", "experiment", "data_root")
 ComposeDataset = Callable[[tuple[str, ...]], dict[str, Any]]
 
 
-def tables_text(tables: list[Table], base: Path, *, device: str, n_parallel: int, dataset: ComposeDataset) -> str:
+def tables_text(
+    tables: list[Table], base: Path, *, device: str, on_cpu: bool, n_parallel: int, dataset: ComposeDataset
+) -> str:
     """A line for each table.
 
     Args:
-        base: the folder of all tables' runs. device: the name of this device. n_parallel: runs at a time.
+        base: the folder of all tables' runs. device: the name of this device, a CPU or not. n_parallel: runs at a time.
         dataset: words → the resolved node of the dataset.
     """
     rows = [["table", "rows", "runs", "done", "hours left", "missing data"]]
@@ -30,8 +32,9 @@ def tables_text(tables: list[Table], base: Path, *, device: str, n_parallel: int
             rows.append([table.name, "-", "-", "-", "seconds", ""])
             continue
         n_done = sum((job.path / "result.json").exists() for job in jobs)
+        on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(job.path, device) for job in jobs)
         hours = hours_left(jobs, device)
-        needed = "-" if hours is None else f"{hours / n_parallel:.2g}"
+        needed = "-" if hours is None else f"{hours:.2g} on a GPU" if on_a_gpu else f"{hours / n_parallel:.2g}"
         missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, dataset))
         rows.append([table.name, str(len(table.rows)), str(len(jobs)), str(n_done), needed, missing])
     return format_grid(rows)

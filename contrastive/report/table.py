@@ -6,6 +6,7 @@
     metrics: [knn_top1, linear_top1]          # columns: a name under `test` of result.json, or a dotted path into it
     metrics: {audit.linear.top1: linear probe, audit.reported.accuracy: reported}     # the same with headings
     minutes: 120                              # optional: of one run, until a finished run tells; also in a row
+    needs_gpu: true                           # optional: the minutes are those of a GPU; false unless given
     common: [epochs=80]                       # optional: words for every row; a row's own words beat them
     grid: {dataset.rho: [0.999, 0.997]}       # optional: every row runs at every point; the first key changes slowest
     rows:
@@ -50,7 +51,20 @@ from contrastive.run.identity import is_identity
 
 Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
 PRESETS = ("paper", "small", "smoke")
-TABLE_KEYS = {"title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims"}
+TABLE_KEYS = {
+    "title",
+    "note",
+    "seeds",
+    "metrics",
+    "minutes",
+    "common",
+    "grid",
+    "rows",
+    "presets",
+    "script",
+    "claims",
+    "needs_gpu",
+}
 PRESET_KEYS = {"overrides", "drop", "seeds", "points"}
 
 
@@ -67,6 +81,7 @@ class Table:
     metrics: dict[str, str]
     rows: tuple[Row, ...]
     script: str | None = None
+    needs_gpu: bool = False
     claims: tuple[Claim, ...] = ()
     curves: dict[str, Curves] = field(default_factory=dict)
 
@@ -127,6 +142,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
         rows=rows,
         script=spec.get("script"),
+        needs_gpu=spec.get("needs_gpu", False),
         claims=tuple(read_claims(spec, {row.name for row in rows})),
         curves=read_curves(path.parent / "curves" / path.name),
     )
