@@ -29,7 +29,9 @@ def timm_encoder(
     try:
         import timm
     except ImportError as error:
-        raise ConfigError("encoder=timm needs the package timm, which is not installed: try pip install timm") from error
+        raise ConfigError(
+            "encoder=timm needs the package timm, which is not installed: try pip install timm"
+        ) from error
     if not timm.is_model(name):  # also refuses hf-hub: and local-dir: names, which read files from elsewhere
         known = timm.list_models(f"*{name.split('_')[0]}*")[:5]
         raise ConfigError(f"timm has no network {name}: try encoder.name={known[0] if known else 'resnet18'}")
