@@ -49,15 +49,15 @@ def torchvision_encoder(
     return network  # type: ignore[no-any-return]
 
 
-def _build(name: str, *, pretrained: bool, image_size: int | None) -> nn.Module:
+def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
     size = {"image_size": image_size} if image_size is not None and name.startswith(OF_ONE_SIZE) else {}
     if not pretrained:
         try:
             return models.get_model(name, weights=None, **size)
         except AssertionError as error:
             raise ConfigError(
-                f"{name} cannot cut images of {image_size} pixels into its patches ({error}): try encoder.image_size=32 "
-                "with dataset.size=32"
+                f"{name} cannot cut images of {image_size} pixels into its patches ({error}): "
+                "try encoder.image_size=32 with dataset.size=32"
             ) from error
     try:
         return models.get_model(name, weights="DEFAULT", **size)

@@ -52,7 +52,9 @@ class Transform:
             return batch
         scale = max(self.size[0] / height, self.size[1] / width)
         scaled = [max(self.size[0], round(height * scale)), max(self.size[1], round(width * scale))]
-        return center_crop(resize(batch, scaled, InterpolationMode.BILINEAR, antialias=True), list(self.size))
+        resized: Tensor = resize(batch, scaled, InterpolationMode.BILINEAR, antialias=True)
+        cropped: Tensor = center_crop(resized, list(self.size))
+        return cropped
 
     def __repr__(self) -> str:
         return f"Transform(size={self.size}, mean={self.mean}, std={self.std})"
@@ -134,7 +136,9 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
     exists = inside and importlib.util.find_spec(module)
     target = getattr(importlib.import_module(module), name, None) if exists else None
-    if not plain or getattr(target, "__module__", None) != module:  # also refuses what that module itself imports
+    if (
+        target is None or not plain or getattr(target, "__module__", None) != module
+    ):  # also refuses what that module itself imports
         raise ConfigError(
             f"the file's {group} {node.get('_target_')} is no part of contrastive and is not built from a file: if you "
             f"trust it, build it yourself and try load_encoder(PATH, encoder=module)"

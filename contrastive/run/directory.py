@@ -34,8 +34,8 @@ class RunDirectory:
     Attributes:
         result: the content of result.json when the run is done, else None.
         state: the last checkpoint of an interrupted run, its tensors on the CPU, else None.
-        stale: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other weights than
-            there are now.
+        stale: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other weights
+            than there are now.
     """
 
     def __init__(

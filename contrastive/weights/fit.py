@@ -10,7 +10,9 @@ from contrastive.weights.file import read_tensors
 from contrastive.weights.layouts import LAYOUTS, Layout, recognize
 
 CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
-BLOCKS = {  # blocks of each stage, and whether they are bottlenecks → depth of the ResNet
+BLOCKS: dict[
+    tuple[tuple[int, ...], bool], int
+] = {  # blocks of each stage, and whether they are bottlenecks → depth of the ResNet
     ((2, 2, 2, 2), False): 18,
     ((3, 4, 6, 3), False): 34,
     ((3, 4, 6, 3), True): 50,

@@ -25,7 +25,8 @@ def save_run_weights(path: Path, result: Mapping[str, Any], data: Data, *, encod
     environment = json.loads((path / "environment.json").read_text())
     run = describe_run(config, environment, data, result)
     save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
-    save_weights(path / ENCODER, encoder, node=config["encoder"], run=run)
+    node = {key: value for key, value in config["encoder"].items() if key not in ("weights", "prefix")}
+    save_weights(path / ENCODER, encoder, node=node, run=run)
 
 
 def describe_run(
