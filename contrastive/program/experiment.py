@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -26,6 +27,7 @@ from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract_feature_sets
 from contrastive.training.loop import train_epoch, view_grid
 from contrastive.weights.file import weights_hash
+from contrastive.weights.metadata import save_run_weights
 
 
 def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
@@ -98,7 +100,9 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
         "protocol": scores.protocol, "encoder": encoder_record(step.encoder, settings),
         "time": {"seconds": seconds, "finished": finished},
     }  # fmt: skip
-    run.finish(result, step.encoder, step.head, experiment.data)
+    run.finish(
+        result, partial(save_run_weights, result=result, data=experiment.data, encoder=step.encoder, head=step.head)
+    )
     return result
 
 

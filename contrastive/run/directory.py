@@ -8,22 +8,21 @@
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from torch import Tensor, nn
+from torch import Tensor
 
 from contrastive.atomic import atomic, write_text
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.run.identity import differences
 from contrastive.run.logs import Logs
-from contrastive.types import Data
-from contrastive.weights.metadata import ENCODER, HEAD, save_run_weights
+from contrastive.weights.metadata import ENCODER, HEAD
 
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # recorded of every interrupted session
 
@@ -71,11 +70,11 @@ class RunDirectory:
             with atomic(_checkpoint(self.path)) as part:
                 torch.save({**state, "lines": n_lines}, part)
 
-    def finish(self, result: dict[str, Any], encoder: nn.Module, head: nn.Module, data: Data) -> None:
-        """Write the weights of the networks and, last, the result: the run is done."""
+    def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
+        """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
         self.result = result
         if self._logs is not None:
-            save_run_weights(self.path, result, data, encoder=encoder, head=head)
+            write_weights(self.path)
             write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
 
 

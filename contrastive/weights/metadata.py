@@ -19,7 +19,7 @@ FORMAT = "1"  # of the metadata: raise it when a key changes its meaning
 FROM_ENVIRONMENT = ("command", "commit", "code", "data")
 
 
-def save_run_weights(path: Path, result: Mapping[str, Any], data: Data, *, encoder: nn.Module, head: nn.Module) -> None:
+def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encoder: nn.Module, head: nn.Module) -> None:
     """Write both files of the run in `path`, whose config.yaml and environment.json are there already."""
     config = yaml.safe_load((path / "config.yaml").read_text())
     environment = json.loads((path / "environment.json").read_text())
