@@ -74,7 +74,8 @@ def test_a_supervised_loss_reports_no_classifier_that_never_trained(composed, tm
 
 @pytest.mark.slow
 def test_biased_data_and_evaluators_that_train_along_survive_it(composed, tmp_path):
-    words = ("dataset=biased_digits", "epochs=0", "device=cpu", "evaluator=[knn,trained_along,bias_audit]")
+    evaluators = "evaluator=[knn,trained_along,bias_audit]"
+    words = ("dataset=biased_digits", "epochs=0", "device=cpu", "loss=cross_entropy", evaluators)
     result = run_experiment(composed(*words), tmp_path / "run")
     assert "knn_top1" in result["test"]
     assert not any(key.startswith("trained_along") for key in result["test"])
