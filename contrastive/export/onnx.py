@@ -17,6 +17,9 @@ from contrastive.weights.file import weights_path
 class _FromPixels(nn.Module):
     """Images in [0, 1] of the encoder's size → features."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, encoder: nn.Module, mean: tuple[float, float, float], std: tuple[float, float, float]) -> None:
         super().__init__()
         self.encoder = encoder
