@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.pairs.relations import other_image as other_image
     from contrastive.pairs.relations import positive as positive
     from contrastive.pairs.relations import same_class as same_class
+    from contrastive.program.load_encoder import load_encoder as load_encoder
     from contrastive.program.make import make as make
     from contrastive.regularizer.end import EnD as EnD
     from contrastive.regularizer.fairkl import FairKL as FairKL
@@ -89,6 +90,7 @@ _MODULES = {  # public name → the module that defines it
     "other_image": "pairs.relations",
     "positive": "pairs.relations",
     "same_class": "pairs.relations",
+    "load_encoder": "program.load_encoder",
     "make": "program.make",
     "EnD": "regularizer.end",
     "FairKL": "regularizer.fairkl",

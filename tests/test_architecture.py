@@ -11,7 +11,7 @@ PACKAGE = ROOT / "contrastive"
 # Whatever stands on a line may import what stands on the same line or above it, and nothing below.
 ORDER = [
     {"types", "errors", "seeding", "atomic"},
-    {"pairs"},
+    {"pairs", "weights"},  # weights: files of networks; run directories write them, the program reads them
     {"dataset", "augmentation", "encoder", "head", "optimizer", "schedule"},
     {"loss"},
     {"regularizer", "evaluator"},
@@ -20,7 +20,7 @@ ORDER = [
     {"training"},
     {"report"},
     {"program"},
-    {"testing"},
+    {"testing", "export"},  # export: what load_encoder reads, in the formats of others
 ]
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -41,7 +41,7 @@ def test_an_encoder_that_ships_is_accepted_and_unchanged():
     [
         ({"dim": None}, "needs an int attribute dim.*try encoder=resnet18"),
         ({"dim": 7}, r"returns \(2, 5\) for 2 images instead of \(N, dim\) = \(2, 7\).*try encoder=resnet18"),
-        ({"size": 9}, r"fails on images of shape \(2, 3, 8, 8\).*try another dataset.size"),
+        ({"size": 9}, r"fails on images of shape \(2, 3, 8, 8\).*try encoder.image_size=8 .*another dataset.size"),
     ],
 )
 def test_a_broken_encoder_is_refused_in_one_sentence(options, message):

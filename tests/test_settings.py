@@ -13,7 +13,7 @@ from tests.helpers import ROOT
 @pytest.mark.parametrize(
     ("word", "advice"),
     [
-        ("epochs=0", "epochs=60"),
+        ("epochs=-1", "epochs=50"),
         ("batch_size=1", "batch_size=128"),
         ("tau_plus=1.5", "tau_plus=0.1"),
         ("temperature=0", "temperature=0.5"),

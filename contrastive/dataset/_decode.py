@@ -99,13 +99,14 @@ def decode(path: Path, size: int) -> Pixels | str:
         with Image.open(path) as opened:
             if opened.mode in ("I", "F"):
                 return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
-            picture = _to_rgb(opened)
+            picture = to_rgb(opened)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return str(error) or type(error).__name__
-    return np.asarray(_resize_and_crop(picture, size)).transpose(2, 0, 1)
+    return np.asarray(resize_and_crop(picture, size)).transpose(2, 0, 1)
 
 
-def _to_rgb(opened: Image.Image) -> Image.Image:
+def to_rgb(opened: Image.Image) -> Image.Image:
+    """The image in RGB, 16 bits scaled to 8, transparency on black."""
     picture = opened
     if opened.mode.startswith("I;16"):  # PIL would clip these to white
         picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
@@ -117,7 +118,8 @@ def _to_rgb(opened: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def _resize_and_crop(picture: Image.Image, size: int) -> Image.Image:
+def resize_and_crop(picture: Image.Image, size: int) -> Image.Image:
+    """The shorter side resized to `size`, the center cropped."""
     width, height = picture.size
     if (width, height) == (size, size):
         return picture

@@ -1,5 +1,7 @@
 """ResNets for small and large images."""
 
+from typing import NamedTuple
+
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
@@ -10,7 +12,24 @@ DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] =
     34: (BasicBlock, (3, 4, 6, 3)),
     50: (Bottleneck, (3, 4, 6, 3)),
 }
-STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
+
+
+class Stem(NamedTuple):
+    """What stands before the first block: convolution, BatchNorm, ReLU, max-pool."""
+
+    kernel: int
+    stride: int
+    padding: int
+    relu: bool = True
+    maxpool: bool = False
+
+
+STEMS = {
+    "small": Stem(3, 1, 1),
+    "large": Stem(7, 2, 3, maxpool=True),
+    "solo_learn": Stem(3, 1, 2),
+    "lightly": Stem(3, 1, 1, relu=False),
+}
 
 
 class ResNet(nn.Module):
@@ -22,12 +41,18 @@ class ResNet(nn.Module):
         depth: 18, 34 or 50.
         width: channels of the first stage (64 in He et al. 2016); the others follow as 2, 4 and 8 times that.
         stem: `small` is 3 × 3 with stride 1 (32 → 32 pixels), `large` 7 × 7 with stride 2 and a max-pool (224 → 56).
+            Two more evaluate the files of others as they were trained: `solo_learn` is its 3 × 3 for CIFAR, which pads
+            by 2 (32 → 34 pixels); `lightly` is its own ResNet inside nn.Sequential, without ReLU after bn1.
+
+    The features are the average of layer4 over all positions.
 
     Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width (32 · width at depth 50).
 
     Raises:
         ConfigError: an argument out of range.
     """
+
+    feature = "average of layer4 over all positions"
 
     def __init__(self, *, depth: int = 18, width: int = 64, stem: str = "small") -> None:
         super().__init__()
@@ -37,11 +62,12 @@ class ResNet(nn.Module):
             raise ConfigError(f"encoder.width must be at least 1, got {width}: try encoder.width=64")
         check_choice("encoder.stem", stem, STEMS)
         block, counts = DEPTHS[depth]
-        kernel, stride = STEMS[stem]
-        self.conv1 = nn.Conv2d(3, width, kernel, stride, padding=kernel // 2, bias=False)
+        first = STEMS[stem]
+        self.stem = stem
+        self.conv1 = nn.Conv2d(3, width, first.kernel, first.stride, padding=first.padding, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
-        self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(3, 2, padding=1) if stem == "large" else nn.Identity()
+        self.relu = nn.ReLU(inplace=True) if first.relu else nn.Identity()
+        self.maxpool = nn.MaxPool2d(3, 2, padding=1) if first.maxpool else nn.Identity()
         stages, channels = [], width
         for i, count in enumerate(counts):
             stages.append(_stage(block, channels, planes=width * 2**i, count=count, stride=1 if i == 0 else 2))

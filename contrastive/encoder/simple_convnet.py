@@ -28,6 +28,8 @@ class SimpleConvNet(MapEncoder):
         ConfigError: an argument out of range.
     """
 
+    feature = "average of the last activation over all positions"
+
     def __init__(self, *, width: int = 16, kernel_size: int = 7, last: str = "tanh") -> None:
         super().__init__()
         if not width >= 1:

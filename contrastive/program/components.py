@@ -8,6 +8,7 @@ import torch
 from hydra.utils import instantiate
 
 from contrastive.augmentation.base import Augmentation
+from contrastive.distributed.process import is_main
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss
@@ -16,6 +17,10 @@ from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
 from contrastive.types import Data
+from contrastive.weights.file import weights_path
+from contrastive.weights.fit import load_into
+
+NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +50,7 @@ class Components:
         evaluators = build_evaluators(settings.evaluator)
         for term in (loss, *regularizers):
             term.check_config(batch_size=settings.batch_size)
-        encoder = instantiate_node(settings.encoder)
-        check_encoder_output(encoder, image_size(settings.dataset))
+        encoder = build_encoder(settings.encoder, image_size(settings.dataset))
         return cls(
             loss=loss,
             regularizers=regularizers,
@@ -58,8 +62,11 @@ class Components:
         )
 
     def check_data(self, data: Data, *, batch_size: int, n_views: int) -> None:
-        """Raise ConfigError for images too small for the augmentation, or labels that a loss lacks."""
-        self.augmentation.output_size(*data.pretrain.image.shape[-2:])
+        """Raise ConfigError for images that augmentation or encoder cannot take, or labels that a loss lacks."""
+        size = data.pretrain.image.shape[-1]
+        height, _ = self.augmentation.output_size(*data.pretrain.image.shape[-2:])
+        for side in {size, height}:
+            check_encoder_output(self.encoder, side)
         for term in (self.loss, *self.regularizers):
             term.check_batch(
                 batch_size=batch_size,
@@ -72,6 +79,40 @@ class Components:
 def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
     """Instantiate one configuration node, with arguments that only the program knows."""
     return instantiate(node, **wiring, _convert_="all")
+
+
+def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
+    """The arguments of the encoder's constructor: without weights and prefix, `image_size` filled in.
+
+    Args:
+        size: side of the dataset's images in pixels; None = not known.
+    """
+    arguments = {key: value for key, value in node.items() if key not in NOT_ARGUMENTS}
+    if "image_size" in arguments and arguments["image_size"] is None:
+        arguments["image_size"] = size
+    return arguments
+
+
+def build_encoder(node: dict[str, Any], size: int | None) -> Any:
+    """Build the encoder, check what it returns, and load `weights` into it.
+
+    Args:
+        node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
+        size: side of the dataset's images in pixels; None = not known.
+
+    Raises:
+        ConfigError: the encoder cannot be built or used, or the weights do not fit it.
+    """
+    weights, prefix = node.get("weights"), node.get("prefix")
+    if prefix is not None and weights is None:
+        raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
+    encoder = instantiate_node(encoder_node(node, size))
+    check_encoder_output(encoder, size)
+    if weights is not None:
+        loaded = load_into(encoder, weights_path(weights), prefix)
+        if is_main():
+            print(loaded)
+    return encoder
 
 
 def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:

@@ -107,6 +107,8 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
 
 def _times(evaluator: Evaluator, epochs: int) -> int:
     """How often a run evaluates: before training, for the curve, after training."""
+    if epochs == 0:
+        return 1
     return evaluator.before_training + ((epochs - 1) // evaluator.every if evaluator.every else 0) + 1
 
 

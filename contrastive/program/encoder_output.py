@@ -1,4 +1,4 @@
-"""Check what an encoder returns before data is loaded."""
+"""Check what an encoder returns, before data is loaded where the size of the images is known."""
 
 from typing import Any
 
@@ -15,6 +15,11 @@ def image_size(dataset: dict[str, Any]) -> int | None:
     size = dataset.get("size")
     known = dataset["_target_"].startswith("contrastive.dataset.") and isinstance(size, int) and size > 0
     return size if known else None
+
+
+def feature(encoder: nn.Module) -> str:
+    """Which of the network's values are the features, in words."""
+    return str(getattr(encoder, "feature", f"output of {type(encoder).__name__}"))
 
 
 def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
@@ -43,7 +48,8 @@ def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
             return
         raise ConfigError(
             f"the encoder {name} fails on images of shape {tuple(image.shape)} "
-            f"({' '.join(str(error).split())}): try another dataset.size, or encoder=resnet18"
+            f"({' '.join(str(error).split())}): try encoder.image_size={image.shape[-1]} if it has that option, "
+            "another dataset.size, or encoder=resnet18"
         ) from error
     finally:
         for module, training in modes:

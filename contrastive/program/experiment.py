@@ -4,8 +4,11 @@ import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+from torch import nn
 
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
@@ -14,6 +17,7 @@ from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.curves import grouped, log_scores
 from contrastive.program.dry_run import estimate
+from contrastive.program.encoder_output import feature
 from contrastive.program.progress import progress_bar
 from contrastive.program.settings import Settings
 from contrastive.run.directory import RunDirectory, open_run
@@ -22,6 +26,8 @@ from contrastive.seeding import generator
 from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract_feature_sets
 from contrastive.training.loop import train_epoch, view_grid
+from contrastive.weights.file import weights_hash
+from contrastive.weights.metadata import save_run_weights
 
 
 def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
         config=config,
         precision=experiment.precision,
         data_hash=experiment.data_hash,
-        facts=experiment.data.facts,
+        facts=experiment.data.facts | weights_hash(settings.encoder.get("weights")),
     )
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
@@ -64,7 +70,10 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     step, loader, evaluators = experiment.step, experiment.loader, experiment.evaluators
     observers = prepare_observers(experiment, settings)
     since, per_epoch = time.perf_counter(), len(loader)
-    start = resume(experiment, run, observers) if run.state else begin(experiment, run)
+    if run.state:
+        start = resume(experiment, run, observers)
+    else:
+        start = begin(experiment, run) if settings.epochs else Start(epoch=0, untrained={}, seconds=0.0)
     with progress_bar(start.epoch * per_epoch, settings.epochs * per_epoch) as bar:
         for epoch in range(start.epoch, settings.epochs):
             train_epoch(
@@ -82,16 +91,25 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
                     "observers": {name: observer.state() for name, observer in observers.items()}, **step.state(),
                 })  # fmt: skip
 
-    scores = evaluate(evaluators, features(experiment, with_classifier=True))
+    scores = evaluate(evaluators, features(experiment, with_classifier=settings.epochs > 0))
     log_scores(run, scores, step=settings.epochs * per_epoch, epoch=settings.epochs)
     seconds = start.seconds + time.perf_counter() - since
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     result = {
         "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained, "audit": scores.audit,
-        "protocol": scores.protocol, "time": {"seconds": seconds, "finished": finished},
+        "protocol": scores.protocol, "encoder": encoder_record(step.encoder, settings),
+        "time": {"seconds": seconds, "finished": finished},
     }  # fmt: skip
-    run.finish(result, step.encoder)
+    run.finish(
+        result, partial(save_run_weights, result=result, data=experiment.data, encoder=step.encoder, head=step.head)
+    )
     return result
+
+
+def encoder_record(encoder: nn.Module, settings: Settings) -> dict[str, Any]:
+    """What was evaluated: the values taken as features, the file it started from, the epochs it was trained for."""
+    weights = settings.encoder.get("weights")
+    return {"features": feature(encoder), "weights": weights, "epochs": settings.epochs}
 
 
 class Start(NamedTuple):

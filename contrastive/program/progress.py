@@ -7,4 +7,5 @@ from contrastive.distributed.process import is_main
 
 def progress_bar(start: int, total: int) -> tqdm:
     """A bar over all batches of the run, shown by the main process."""
-    return tqdm(total=total, initial=start, desc="pretraining", unit="batch", mininterval=1, disable=not is_main())
+    hidden = not is_main() or total == 0
+    return tqdm(total=total, initial=start, desc="pretraining", unit="batch", mininterval=1, disable=hidden)

@@ -59,7 +59,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
-        self._at_least("epochs", 1, example=60)
+        self._at_least("epochs", 0, example=50)
         self._at_least("batch_size", 2, example=128)
         self._at_least("n_views", 1, example=2)
         self._at_least("log_every", 1, example=100)
@@ -102,7 +102,8 @@ class Settings:
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
 
-        A recipe may hold settings of an evaluator that was not chosen: they are dropped.
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights` and
+        `encoder.prefix` where they are not set: a run without them has the configuration that it always had.
 
         Raises:
             ConfigError: a key that is no setting, or a value out of range.
@@ -118,7 +119,9 @@ class Settings:
                 "try '# @package evaluator.NAME' as its first line"
             )
         chosen = {name: node for name, node in plain["evaluator"].items() if "_target_" in (node or {})}
-        return cls(**{**plain, "evaluator": chosen})
+        unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
+        encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
+        return cls(**{**plain, "evaluator": chosen, "encoder": encoder})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as config.yaml holds them."""

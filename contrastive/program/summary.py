@@ -7,6 +7,7 @@ from typing import Any
 
 from contrastive.program import malloc
 from contrastive.program.build import Experiment
+from contrastive.program.encoder_output import feature
 from contrastive.program.settings import Settings
 from contrastive.run.directory import RunDirectory
 
@@ -14,13 +15,16 @@ AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_ce
 
 
 def heading(experiment: Experiment, settings: Settings, run: RunDirectory) -> str:
-    """Two lines: what will be trained on what, and where it is kept."""
+    """Three lines: what will be trained on what, what its features are, and where it is kept."""
     data, loader = experiment.data, experiment.loader
-    millions = sum(p.numel() for p in experiment.step.encoder.parameters()) / 1e6
+    encoder = experiment.step.encoder
+    millions = sum(p.numel() for p in encoder.parameters()) / 1e6
+    training = f"{settings.epochs} epochs of {len(loader)} batches" if settings.epochs else "no training"
     return (
         f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
-        f"encoder of {millions:.2f} M parameters, {settings.epochs} epochs of {len(loader)} batches, "
+        f"encoder of {millions:.2f} M parameters, {training}, "
         f"{experiment.precision} on {experiment.device}{', malloc tuned' if malloc.is_tuned() else ''}\n"
+        f"features: {encoder.dim} values, {feature(encoder)}\n"
         f"run directory {as_typed(run.path)}"
     )
 
@@ -28,7 +32,11 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory) -> st
 def finished(run: RunDirectory, result: dict[str, Any]) -> str:
     """The result, where it is kept and what to type next."""
     path = as_typed(run.path)
-    parts = [f"Test split, last epoch; accuracies in percent\n{_metrics(result)}"] if result["test"] else []
+    parts = (
+        [f"Test split{', last epoch' if trained(result) else ''}; accuracies in percent\n{_metrics(result)}"]
+        if result["test"]
+        else []
+    )
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:
@@ -48,6 +56,11 @@ def already_done(run: RunDirectory) -> str:
     return "\n".join([*lines, finished(run, run.result)])
 
 
+def trained(result: dict[str, Any]) -> bool:
+    """Whether the run trained its encoder: epochs=0 does not."""
+    return bool(result.get("encoder", {}).get("epochs", 1))
+
+
 def as_typed(path: Path) -> str:
     """The path as one would type it from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
@@ -60,11 +73,14 @@ def command(name: str) -> str:
 
 
 def _metrics(result: dict[str, Any]) -> str:
-    """A line for each metric: before and after training."""
-    rows = [["", "untrained", "trained"]]
+    """A line for each metric: before and after training, or one figure where there was none."""
+    before = "as loaded" if result.get("encoder", {}).get("weights") else "untrained"
+    if not trained(result):
+        return _columns([["", before], *([key, f"{value:.2f}"] for key, value in result["test"].items())])
+    rows = [["", before, "trained"]]
     for key, value in result["test"].items():
-        before = result["untrained"].get(key)
-        rows.append([key, "-" if before is None else f"{before:.2f}", f"{value:.2f}"])
+        untrained = result["untrained"].get(key)
+        rows.append([key, "-" if untrained is None else f"{untrained:.2f}", f"{value:.2f}"])
     return _columns(rows)
 
 

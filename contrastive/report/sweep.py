@@ -65,10 +65,10 @@ def sweep_table(jobs: list[Job]) -> str:
 
 
 def _distinct(jobs: list[Job]) -> list[Job]:
-    """One job for each set of figures before training."""
+    """One job for each set of figures before training; runs that start from a file's weights have none untrained."""
     first: dict[str, Job] = {}
     for job in jobs:
-        if job.result:
+        if job.result and not job.result.get("encoder", {}).get("weights"):
             first.setdefault(json.dumps(job.result["untrained"], sort_keys=True), job)
     return list(first.values())
 

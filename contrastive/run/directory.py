@@ -1,27 +1,28 @@
 """Run directory: configuration, environment, metrics, checkpoint and result of one run.
 
-    config.yaml  environment.json  metrics.jsonl  tb/  checkpoints/last.pt  encoder.safetensors  result.json
+    config.yaml  environment.json  metrics.jsonl  tb/  checkpoints/last.pt  encoder.safetensors  head.safetensors
+    result.json
 
 `result.json` is written last and means done. Every file is replaced atomically: a killed run leaves whole files.
 """
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from contrastive.atomic import atomic, write_text
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.run.identity import differences
 from contrastive.run.logs import Logs
+from contrastive.weights.metadata import ENCODER, HEAD
 
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # recorded of every interrupted session
 
@@ -32,7 +33,8 @@ class RunDirectory:
     Attributes:
         result: the content of result.json when the run is done, else None.
         state: the last checkpoint of an interrupted run, its tensors on the CPU, else None.
-        stale: `code`, `data` when a finished run was made by other code or on other data than there are now.
+        stale: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other weights
+            than there are now.
     """
 
     def __init__(
@@ -68,13 +70,11 @@ class RunDirectory:
             with atomic(_checkpoint(self.path)) as part:
                 torch.save({**state, "lines": n_lines}, part)
 
-    def finish(self, result: dict[str, Any], encoder: nn.Module) -> None:
-        """Write the encoder's weights and, last, the result: the run is done."""
+    def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
+        """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
         self.result = result
         if self._logs is not None:
-            weights = {key: value.detach().cpu().contiguous() for key, value in encoder.state_dict().items()}
-            with atomic(self.path / "encoder.safetensors") as part:
-                save_file(weights, part)
+            write_weights(self.path)
             write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
 
 
@@ -86,7 +86,7 @@ def open_run(
 
     Args:
         config: the resolved configuration, plain containers.
-        environment: record of what produces the run; its `code` and `data` hashes must agree for a resume.
+        environment: record of what produces the run; its `code`, `data` and `weights` hashes must agree for a resume.
         rerun: delete the results of an earlier run in this directory and start over.
         writable: whether this process writes; of several processes only the main one does.
 
@@ -141,7 +141,7 @@ def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], r
                 "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
             )
         recorded = json.loads((path / "environment.json").read_text())
-        stale = [key for key in ("code", "data") if recorded[key] != environment[key]]
+        stale = [key for key in ("code", "data", "weights") if recorded.get(key) != environment.get(key)]
         if _result(path).exists():
             return stale
         if stale and _checkpoint(path).exists():
@@ -158,7 +158,7 @@ def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], r
 
 def _clear(path: Path) -> None:
     """Remove result, checkpoint, metrics, weights and TensorBoard events."""
-    for file in (_result(path), _checkpoint(path), path / "metrics.jsonl", path / "encoder.safetensors"):
+    for file in (_result(path), _checkpoint(path), path / "metrics.jsonl", path / ENCODER, path / HEAD):
         file.unlink(missing_ok=True)
     for events in (path / "tb").glob("events.*"):
         events.unlink()

@@ -1,0 +1,48 @@
+"""Any network of timm without its classifier."""
+
+from typing import Any
+
+from torch import nn
+
+from contrastive.errors import ConfigError
+
+
+def timm_encoder(
+    *, name: str = "vit_tiny_patch16_224", pretrained: bool = False, image_size: int | None = None
+) -> nn.Module:
+    """A network of timm (Wightman 2019) with `num_classes=0`; its parameters keep their names.
+
+    The features are what timm pools before the classifier: the average over positions, the class token of most ViTs.
+
+    Args:
+        name: such as vit_tiny_patch16_224, convnext_atto, resnet18.
+        pretrained: start from timm's weights, downloaded when missing.
+        image_size: side of the images in pixels, for networks that must know it; None = that of the data, where the
+            program knows it, else the network's own.
+
+    Shapes: the network maps (N, 3, H, W) to (N, F) with F = `dim`.
+
+    Raises:
+        ConfigError: timm is not installed, has no such network, the network does not fit the image size, or the weights
+            cannot be downloaded.
+    """
+    try:
+        import timm
+    except ImportError as error:
+        raise ConfigError(
+            "encoder=timm needs the package timm, which is not installed: try pip install timm"
+        ) from error
+    if not timm.is_model(name):  # also refuses hf-hub: and local-dir: names, which read files from elsewhere
+        known = timm.list_models(f"*{name.split('_')[0]}*")[:5]
+        raise ConfigError(f"timm has no network {name}: try encoder.name={known[0] if known else 'resnet18'}")
+    config = timm.models.get_pretrained_cfg(name)
+    size = {"img_size": image_size} if image_size is not None and config and config.fixed_input_size else {}
+    try:
+        network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, **size)
+    except Exception as error:  # timm and its download raise many kinds
+        reason = " ".join(str(error).split())[:200]
+        advice = "encoder.pretrained=false" if pretrained else "encoder.image_size=224 with dataset.size=224"
+        raise ConfigError(f"timm cannot build {name} ({reason}): try {advice}") from error
+    network.dim = int(network.num_features if network.head_hidden_size is None else network.head_hidden_size)
+    network.feature = f"pooled features of timm's {name}"
+    return network  # type: ignore[no-any-return]

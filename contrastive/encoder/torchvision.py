@@ -1,0 +1,99 @@
+"""Any classification network of torchvision without its classifier."""
+
+from itertools import takewhile
+from typing import Any
+
+from torch import nn
+from torchvision import models
+
+from contrastive.errors import ConfigError, check_choice
+
+CLASSIFIERS = ("fc", "classifier", "head", "heads")  # what torchvision calls the last module of its networks
+WITH_AUXILIARY_OUTPUTS = ("googlenet", "inception_v3")  # they return several tensors while they train
+OF_ONE_SIZE = "vit_"  # networks whose constructor must know the side of the images
+
+
+def torchvision_encoder(
+    *, name: str = "resnet18", pretrained: bool = False, stem: str | None = None, image_size: int | None = None
+) -> nn.Module:
+    """A network of `torchvision.models` up to its first classification layer; its parameters keep their names.
+
+    The features are the input of the first linear layer of the classifier, without dropout: the pooled channels of
+    ResNets, MobileNets and EfficientNets, the same after LayerNorm of ConvNeXts, the class token of ViTs.
+
+    Args:
+        name: such as resnet18, convnext_tiny, vit_b_16, mobilenet_v3_small.
+        pretrained: start from torchvision's ImageNet weights, downloaded when missing.
+        stem: `small` gives a ResNet a 3 × 3 first convolution with stride 1 and no max-pool, for images of 32 pixels;
+            None = the network's own.
+        image_size: side of the images in pixels, which a ViT must know; None = that of the data, where the program
+            knows it, else the network's own.
+
+    Shapes: the network maps (N, 3, H, W) to (N, F) with F = `dim`.
+
+    Raises:
+        ConfigError: no such network, one without a linear classifier, an argument that does not fit it, or weights that
+            cannot be downloaded.
+    """
+    if name not in models.list_models(module=models) or name in WITH_AUXILIARY_OUTPUTS:
+        raise ConfigError(
+            f"encoder.name={name} is no classification network of torchvision with a single output: "
+            "try encoder.name=resnet18, convnext_tiny, vit_b_16 or mobilenet_v3_small"
+        )
+    network: Any = _build(name, pretrained=pretrained, image_size=image_size)
+    if stem is not None:
+        check_choice("encoder.stem", stem, ("small",))
+        _replace_stem(network, name, pretrained=pretrained)
+    layer, network.dim = _remove_classifier(network, name)
+    network.feature = f"input of {layer} of torchvision's {name}"
+    return network  # type: ignore[no-any-return]
+
+
+def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
+    size = {"image_size": image_size} if image_size is not None and name.startswith(OF_ONE_SIZE) else {}
+    if not pretrained:
+        try:
+            return models.get_model(name, weights=None, **size)
+        except AssertionError as error:
+            raise ConfigError(
+                f"{name} cannot cut images of {image_size} pixels into its patches ({error}): "
+                "try encoder.image_size=32 with dataset.size=32"
+            ) from error
+    try:
+        return models.get_model(name, weights="DEFAULT", **size)
+    except ValueError as error:
+        raise ConfigError(
+            f"the pretrained weights of {name} are for another size of images ({error}): try dataset.size=224"
+        ) from error
+    except (OSError, RuntimeError) as error:  # no network, an interrupted download
+        raise ConfigError(
+            f"the pretrained weights of {name} cannot be downloaded ({error}): try encoder.weights=PATH with a file of "
+            "them, or encoder.pretrained=false"
+        ) from error
+
+
+def _replace_stem(network: nn.Module, name: str, *, pretrained: bool) -> None:
+    """3 × 3 with stride 1 and no max-pool (Chen et al. 2020, appendix B.9)."""
+    if not isinstance(network, models.ResNet):
+        raise ConfigError(f"encoder.stem=small is for ResNets and {name} is none: try encoder.stem=null")
+    if pretrained:
+        raise ConfigError(f"the pretrained weights of {name} have the large stem: try encoder.stem=null")
+    conv = nn.Conv2d(3, network.conv1.out_channels, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    network.conv1, network.maxpool = conv, nn.Identity()
+
+
+def _remove_classifier(network: nn.Module, name: str) -> tuple[str, int]:
+    """Cut the network before its first classification layer; returns that layer's name and its inputs' number."""
+    for place, module in network.named_children():
+        if place not in CLASSIFIERS:
+            continue
+        layers = list(module.named_children()) or [("", module)]
+        before = list(takewhile(lambda layer: not isinstance(layer[1], nn.Linear), layers))
+        if len(before) == len(layers):
+            break
+        key, linear = layers[len(before)]
+        kept = [layer for _, layer in before if not isinstance(layer, nn.Dropout)]
+        setattr(network, place, nn.Sequential(*kept) if kept else nn.Identity())
+        return ".".join(filter(None, (place, key))), int(linear.in_features)  # type: ignore[arg-type]
+    raise ConfigError(f"{name} has no linear classifier whose input could be the features: try encoder.name=resnet18")

@@ -1,0 +1,43 @@
+"""Write the encoder of a finished run in the format of others; nothing is uploaded.
+
+python -m contrastive.export outputs/digits/nt_xent/default/seed=0 --onnx
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from contrastive.errors import ConfigError
+
+
+def main(words: list[str]) -> int:
+    """Write what the words ask for, print the paths; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m contrastive.export", description=__doc__.splitlines()[0])
+    parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
+    parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
+    parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
+    parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
+    parser.add_argument("--license", default="unknown", help="what the model card says; default: unknown")
+    options = parser.parse_args(words)
+    if not (options.onnx or options.torchvision or options.huggingface):
+        parser.error("nothing to write: try --onnx, --torchvision or --huggingface DIR")
+
+    from contrastive.export.huggingface import export_huggingface
+    from contrastive.export.onnx import export_onnx
+    from contrastive.export.torchvision import export_torchvision
+
+    try:
+        if options.onnx:
+            print(export_onnx(options.run))
+        if options.torchvision:
+            print(export_torchvision(options.run))
+        if options.huggingface:
+            print(export_huggingface(options.run, options.huggingface, license=options.license))
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

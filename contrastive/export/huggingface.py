@@ -1,0 +1,112 @@
+"""A folder in the layout of the Hugging Face Hub, with a model card written from the run; nothing is uploaded."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from contrastive.atomic import atomic, write_text
+from contrastive.errors import ConfigError
+from contrastive.weights.file import weights_path
+from contrastive.weights.metadata import read_metadata
+
+FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
+CARD = """\
+---
+license: {license}
+library_name: contrastive
+pipeline_tag: image-feature-extraction
+tags: [contrastive-learning, self-supervised-learning]
+---
+
+# {title}
+
+An image encoder. Loss: `{loss}`. Data: `{dataset}`. Epochs: {epochs}. Start: {start}. Features: {features}.
+
+## Use
+
+```python
+from contrastive import load_encoder
+
+encoder, transform = load_encoder("model.safetensors")
+features = encoder(transform(image))  # a PIL image, or uint8 (N, 3, H, W)
+```
+
+Images are resized to {height} x {width} pixels, scaled to [0, 1] and standardized with mean {mean} and standard
+deviation {std}.
+
+## Figures
+
+{figures}
+
+{protocols}
+
+## Data
+
+`{dataset}`, {n_classes} classes: {classes}. sha256 of images and labels: `{data}`. The weights may be subject to the
+terms of that data; this card does not know them.
+
+## Training
+
+Command: `{command}`. Commit `{commit}`, code `{code}`.
+"""
+
+
+def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
+    """Write model.safetensors, config.json and README.md into `folder`.
+
+    Args:
+        path: a run directory, or its encoder.safetensors alone.
+        license: identifier for the model card, such as mit.
+
+    Returns:
+        the folder.
+
+    Raises:
+        ConfigError: the folder holds other files already, or the encoder's file has no metadata.
+    """
+    file = weights_path(path)
+    metadata = read_metadata(file)
+    others = {item.name for item in folder.glob("*")} - {"model.safetensors", "config.json", "README.md"}
+    if others:
+        raise ConfigError(f"{folder} holds other files ({min(others)}): try another DIR")
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic(folder / "model.safetensors") as part:
+        shutil.copyfile(file, part)
+    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}}
+    write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
+    write_text(folder / "README.md", model_card(metadata, title=folder.resolve().name, license=license))
+    return folder
+
+
+def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
+    """The README.md of the folder, from the metadata of encoder.safetensors."""
+    height, width = metadata["image_size"]
+    metrics = metadata["metrics"].items()
+    figures = [
+        "| test split, percent where it is an accuracy | |",
+        "|---|---|",
+        *(f"| {k} | {v:.2f} |" for k, v in metrics),
+    ]
+    return CARD.format(
+        title=title,
+        license=license,
+        loss=metadata["loss"].rpartition(".")[2],
+        dataset=metadata["dataset"].rpartition(".")[2],
+        epochs=metadata["encoder"]["epochs"],
+        start=metadata["encoder"]["weights"] or "random weights",
+        features=metadata["encoder"]["features"],
+        height=height,
+        width=width,
+        mean=_rounded(metadata["mean"]),
+        std=_rounded(metadata["std"]),
+        figures="\n".join(figures),
+        protocols="\n".join(f"- {name}: {text}" for name, text in metadata["protocol"].items()),
+        n_classes=len(metadata["classes"]),
+        classes=", ".join(metadata["classes"][:20]) + (", ..." if len(metadata["classes"]) > 20 else ""),
+        **{key: metadata.get(key, "unknown") for key in ("data", "command", "commit", "code")},
+    )
+
+
+def _rounded(values: list[float]) -> str:
+    return f"({', '.join(f'{value:.4f}' for value in values)})"

@@ -1,0 +1,1 @@
+"""Files of weights: this project's, with metadata, and those of other projects."""

@@ -1,0 +1,85 @@
+"""The weights of a run: encoder.safetensors and head.safetensors, with what is needed to use them in their metadata."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from contrastive.atomic import atomic
+from contrastive.errors import ConfigError
+from contrastive.types import Data
+
+ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
+FORMAT = "1"  # of the metadata: raise it when a key changes its meaning
+FROM_ENVIRONMENT = ("command", "commit", "code", "data")
+
+
+def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encoder: nn.Module, head: nn.Module) -> None:
+    """Write both files of the run in `path`, whose config.yaml and environment.json are there already."""
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    environment = json.loads((path / "environment.json").read_text())
+    run = describe_run(config, environment, data, result)
+    save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
+    node = {key: value for key, value in config["encoder"].items() if key not in ("weights", "prefix")}
+    save_weights(path / ENCODER, encoder, node=node, run=run)
+
+
+def describe_run(
+    config: Mapping[str, Any], environment: Mapping[str, Any], data: Data, result: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the metadata says about a run, besides the networks.
+
+    Args:
+        config, environment, result: the contents of config.yaml, environment.json and result.json.
+    """
+    return {
+        "image_size": list(data.pretrain.image.shape[-2:]),
+        "mean": list(data.mean),
+        "std": list(data.std),
+        "classes": list(data.classes),
+        "dataset": config["dataset"]["_target_"],
+        "loss": config["loss"]["_target_"],
+        "encoder": result["encoder"],
+        "metrics": result["test"],
+        "protocol": result["protocol"],
+        **{key: environment[key] for key in FROM_ENVIRONMENT if environment[key] is not None},
+    }
+
+
+def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    """Write the state of a network as torchvision names it, with metadata.
+
+    Args:
+        path: of the .safetensors file. node: how to build the network, a `_target_` and its arguments.
+        run: as `describe_run` returns it.
+    """
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in module.state_dict().items()}
+    metadata = {"format": "pt", "contrastive_format": FORMAT, "node": json.dumps(dict(node))}
+    metadata |= {key: value if isinstance(value, str) else json.dumps(value) for key, value in run.items()}
+    with atomic(path) as part:
+        save_file(tensors, part, metadata=metadata)
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The metadata of a file by `save_weights`, as plain containers.
+
+    Raises:
+        ConfigError: the file is damaged, has no such metadata, or was written by a later version.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            raw = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path} is no whole .safetensors file ({error}): try the run directory of it") from error
+    if raw.get("contrastive_format") != FORMAT:
+        raise ConfigError(
+            f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
+            f"{raw.get('contrastive_format', 'none')} found): try load_encoder(PATH, encoder=make('encoder/resnet18'))"
+        )
+    texts = ("format", "contrastive_format", "dataset", "loss", *FROM_ENVIRONMENT)
+    return {key: value if key in texts else json.loads(value) for key, value in raw.items()}

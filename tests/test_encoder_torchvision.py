@@ -1,0 +1,110 @@
+"""encoder=torchvision: any of its classification networks, cut before the classifier."""
+
+from urllib.error import URLError
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from contrastive.encoder.torchvision import torchvision_encoder
+from contrastive.errors import ConfigError
+from contrastive.program.components import build_encoder
+from contrastive.program.make import make
+from contrastive.testing.encoder import check_encoder
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "layer"),
+    [
+        ("resnet18", 512, "fc"),
+        ("mobilenet_v3_small", 576, "classifier.0"),
+        ("shufflenet_v2_x0_5", 1024, "fc"),
+        ("efficientnet_b0", 1280, "classifier.1"),
+    ],
+)
+def test_the_features_are_the_input_of_the_classifier(name, dim, layer):
+    torch.manual_seed(0)
+    encoder = make("encoder/torchvision", name=name).eval()
+    whole = torchvision.models.get_model(name, weights=None)
+    whole.load_state_dict(encoder.state_dict(), strict=False)
+    inputs = []
+    whole.get_submodule(layer).register_forward_hook(lambda module, args, output: inputs.append(args[0]))
+    x = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        whole.eval()(x)
+        torch.testing.assert_close(encoder(x), inputs[0])
+    assert encoder.dim == dim
+    assert encoder.feature == f"input of {layer} of torchvision's {name}"
+
+
+def test_a_convnext_ends_with_its_layer_norm():
+    encoder = torchvision_encoder(name="convnext_tiny")
+    assert [type(layer).__name__ for layer in encoder.classifier] == ["LayerNorm2d", "Flatten"]
+    assert encoder.dim == 768
+    assert "classifier.0.weight" in encoder.state_dict()
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
+def test_they_are_encoders(name):
+    check_encoder(torchvision_encoder(name=name), size=32)
+
+
+def test_the_small_stem_is_that_of_our_resnet():
+    torch.manual_seed(0)
+    ours, theirs = make("encoder/resnet18"), torchvision_encoder(name="resnet18", stem="small")
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(theirs.eval()(x), ours.eval()(x))
+
+
+def test_a_vit_is_built_for_the_images_of_the_dataset(monkeypatch):
+    sizes, get_model = [], torchvision.models.get_model
+
+    def record(name, weights, **options):
+        sizes.append(options)
+        return get_model("resnet18", weights=weights)
+
+    monkeypatch.setattr(torchvision.models, "get_model", record)
+    node = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "image_size": None}
+    build_encoder({**node, "name": "vit_b_16"}, 48)
+    build_encoder({**node, "name": "resnet18"}, 48)
+    build_encoder({**node, "name": "vit_b_16", "image_size": 32}, 48)
+    assert sizes == [{"image_size": 48}, {}, {"image_size": 32}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "resnet19"}, "no classification network of torchvision"),
+        ({"name": "googlenet"}, "no classification network of torchvision with a single output"),
+        ({"name": "squeezenet1_1"}, "no linear classifier"),
+        ({"name": "vit_b_16", "image_size": 28}, r"cannot cut images of 28 pixels.*try encoder\.image_size=32"),
+        ({"name": "mobilenet_v3_small", "stem": "small"}, r"is for ResNets.*try encoder\.stem=null"),
+        ({"stem": "large"}, "encoder.stem must be one of small"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_built_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        torchvision_encoder(**options)
+
+
+def test_weights_that_cannot_be_downloaded_are_one_sentence(monkeypatch, tmp_path):
+    def no_network(*_: object, **__: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr(torch.hub, "download_url_to_file", no_network)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"cannot be downloaded .*no network.*try encoder\.weights=PATH"):
+        torchvision_encoder(pretrained=True)
+
+
+def test_pretrained_weights_keep_their_stem(monkeypatch):
+    monkeypatch.setattr(
+        "contrastive.encoder.torchvision._build", lambda *_, **__: torchvision.models.resnet18(weights=None)
+    )
+    with pytest.raises(ConfigError, match="have the large stem"):
+        torchvision_encoder(pretrained=True, stem="small")
+    assert isinstance(torchvision_encoder(pretrained=True).fc, nn.Identity)

@@ -1,0 +1,119 @@
+"""python -m contrastive.export: ONNX, torchvision's state dict, a folder for the Hub."""
+
+import json
+
+import pytest
+import torch
+import torchvision
+import yaml
+from safetensors import safe_open
+
+from contrastive import load_encoder
+from contrastive.encoder.resnet import ResNet
+from contrastive.errors import ConfigError
+from contrastive.export.__main__ import main
+from contrastive.export.torchvision import torchvision_name
+from contrastive.weights.metadata import save_weights
+
+RUN = {
+    "image_size": [8, 8], "mean": [0.1, 0.2, 0.3], "std": [0.2, 0.3, 0.4], "classes": ["ant", "bee"],
+    "dataset": "contrastive.dataset.digits.digits", "loss": "contrastive.loss.nt_xent.NTXent", "data": "d4d4",
+    "encoder": {"features": "average of layer4", "weights": None, "epochs": 3}, "metrics": {"knn_top1": 51.234},
+    "protocol": {"knn": "cosine, k=20"}, "command": "train.py loss=nt_xent", "code": "c0de",
+}  # fmt: skip
+
+
+def write_run(path, *, width=2, stem="small"):
+    torch.manual_seed(0)
+    encoder = ResNet(width=width, stem=stem)
+    encoder(torch.randn(8, 3, 16, 16))
+    node = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": width, "stem": stem}
+    save_weights(path / "encoder.safetensors", encoder, node=node, run=RUN)
+    return encoder.eval()
+
+
+@pytest.mark.slow
+def test_onnx_gives_the_same_features(tmp_path, capsys):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    write_run(tmp_path)
+    assert main([str(tmp_path), "--onnx"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.onnx")
+    session = runtime.InferenceSession(tmp_path / "encoder.onnx", providers=["CPUExecutionProvider"])
+    encoder, transform = load_encoder(tmp_path)
+    for n in (1, 5):  # not the batch that it was traced with
+        image = torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8)
+        (features,) = session.run(["features"], {"image": (image / 255).numpy()})
+        with torch.no_grad():
+            torch.testing.assert_close(torch.from_numpy(features), encoder(transform(image)), atol=1e-4, rtol=1e-4)
+
+
+def test_onnx_says_what_to_install(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path)
+
+    def missing(*_: object, **__: object) -> None:
+        raise ImportError("No module named 'onnxscript'")
+
+    monkeypatch.setattr(torch.onnx, "export", missing)
+    assert main([str(tmp_path), "--onnx"]) == 2
+    assert "try pip install onnx onnxscript onnxruntime" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stem", ["large", "small"])
+def test_torchvisions_network_loads_the_state_dict(stem, tmp_path, capsys):
+    encoder = write_run(tmp_path, width=64, stem=stem)
+    assert main([str(tmp_path), "--torchvision"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == (3 if stem == "large" else 5)
+    scope = {"torchvision": torchvision, "torch": torch}
+    exec("\n".join(lines[1:]), scope)
+    network = scope["network"]
+    network.fc = torch.nn.Identity()
+    x = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(network.eval()(x), encoder(x))
+
+
+def test_other_networks_are_none_of_torchvisions(tmp_path, capsys):
+    write_run(tmp_path)
+    assert main([str(tmp_path), "--torchvision"]) == 2
+    assert "width=2, stem=small is no network of torchvision: try --onnx" in capsys.readouterr().err
+    with pytest.raises(ConfigError):
+        torchvision_name({"_target_": "contrastive.encoder.simple_convnet.SimpleConvNet", "width": 64})
+
+
+def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
+    encoder, folder = write_run(tmp_path), tmp_path / "ants"
+    assert main([str(tmp_path), "--huggingface", str(folder), "--license", "mit"]) == 0
+    assert capsys.readouterr().out.strip() == str(folder)
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    loaded, _ = load_encoder(folder / "model.safetensors")
+    assert torch.equal(loaded.conv1.weight, encoder.conv1.weight)
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert file.metadata()["format"] == "pt"
+    assert json.loads((folder / "config.json").read_text())["encoder"]["width"] == 2
+    card = (folder / "README.md").read_text()
+    assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
+    for text in (
+        "| knn_top1 | 51.23 |",
+        "cosine, k=20",
+        "train.py loss=nt_xent",
+        "d4d4",
+        "ant, bee",
+        "(0.1000, 0.2000",
+    ):
+        assert text in card
+    assert main([str(tmp_path), "--huggingface", str(folder)]) == 0  # written again
+    (folder / "notes.txt").write_text("mine")
+    assert main([str(tmp_path), "--huggingface", str(folder)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_a_command_that_writes_nothing_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([str(tmp_path)])
+    assert end.value.code == 2
+    assert "try --onnx" in capsys.readouterr().err
+    assert main([str(tmp_path / "missing"), "--torchvision"]) == 2
+    assert "there is no weights file" in capsys.readouterr().err

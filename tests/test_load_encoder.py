@@ -1,0 +1,194 @@
+"""load_encoder: a run's encoder and the transform of its images, from a directory or from one file."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from torch import nn
+
+from contrastive import load_encoder
+from contrastive.dataset._decode import decode
+from contrastive.encoder.resnet import ResNet
+from contrastive.encoder.timm import timm_encoder
+from contrastive.errors import ConfigError
+from contrastive.head.mlp import MLP
+from contrastive.program.load_encoder import Transform, load_head
+from contrastive.program.make import make
+from contrastive.training.features import extract
+from contrastive.training.normalize import Normalize
+from contrastive.types import Data
+from contrastive.weights.metadata import read_metadata, save_run_weights, save_weights
+
+NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
+HEAD_NODE = {"_target_": "contrastive.head.mlp.MLP", "hidden_dim": None, "out_dim": 8}
+RESULT = {
+    "test": {"knn_top1": 50.0},
+    "protocol": {"knn": "k=20"},
+    "encoder": {"features": "average", "weights": None, "epochs": 3},
+}
+RUN = {"image_size": [8, 8], "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    loaded: Data = make("dataset/digits", size=8)
+    return loaded
+
+
+@pytest.fixture
+def run(tmp_path, data) -> tuple[Path, nn.Module, nn.Module]:
+    """What a finished run leaves: its directory, its encoder in train mode and its head."""
+    torch.manual_seed(0)
+    encoder, head = ResNet(width=2), MLP(in_dim=16, out_dim=8)
+    encoder(torch.randn(8, 3, 8, 8))  # moves the running statistics
+    node = {**NODE, "weights": "/somewhere/start.pth"}
+    config = {"encoder": node, "head": HEAD_NODE, "dataset": {"_target_": "d"}, "loss": {"_target_": "l"}, "epochs": 3}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    environment = {"command": "train.py loss=nt_xent", "commit": None, "code": "abc", "data": "def"}
+    (tmp_path / "environment.json").write_text(json.dumps(environment))
+    save_run_weights(tmp_path, result=RESULT, data=data, encoder=encoder, head=head)
+    return tmp_path, encoder, head
+
+
+def test_the_features_are_those_that_the_run_evaluated(run, data):
+    path, trained, _ = run
+    encoder, transform = load_encoder(path)
+    expected = extract(trained, data.test, Normalize(data.mean, data.std)).h
+    with torch.no_grad():
+        assert torch.equal(encoder(transform(data.test.image)), expected)
+    assert not encoder.training
+    assert encoder.dim == 16
+
+
+def test_the_file_alone_is_enough(run, data, tmp_path):
+    alone = tmp_path / "elsewhere" / "model.safetensors"
+    alone.parent.mkdir()
+    shutil.copy(run[0] / "encoder.safetensors", alone)
+    encoder, transform = load_encoder(alone)
+    with torch.no_grad():
+        assert torch.equal(
+            encoder(transform(data.test.image[0])), load_encoder(run[0])[0](transform(data.test.image[0]))
+        )
+
+
+def test_the_head_is_loaded_likewise(run):
+    path, _, head = run
+    h = torch.randn(4, 16)
+    with torch.no_grad():
+        assert torch.equal(load_head(path)(h), head.eval()(h))
+
+
+def test_the_metadata_say_where_the_weights_come_from(run, data):
+    metadata = read_metadata(run[0] / "encoder.safetensors")
+    assert metadata["node"] == NODE  # without the file that training started from
+    assert metadata["mean"] == pytest.approx(data.mean)
+    assert metadata["image_size"] == [8, 8]
+    assert metadata["classes"] == list(data.classes)
+    assert metadata["command"] == "train.py loss=nt_xent"
+    assert metadata["metrics"] == {"knn_top1": 50.0}
+    assert "commit" not in metadata  # of a run outside git
+    with safe_open(run[0] / "encoder.safetensors", "pt") as file:
+        assert file.metadata()["format"] == "pt"
+
+
+def test_networks_that_share_a_tensor_are_saved(tmp_path):
+    tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    tied[1].weight = tied[0].weight
+    save_weights(tmp_path / "tied.safetensors", tied, node=NODE, run=RUN)
+    assert (tmp_path / "tied.safetensors").exists()
+
+
+def test_a_vit_is_built_for_the_size_it_was_trained_on(tmp_path):
+    pytest.importorskip("timm")
+    vit = timm_encoder(name="test_vit", image_size=32)
+    target = "contrastive.encoder.timm.timm_encoder"
+    node = {"_target_": target, "name": "test_vit", "pretrained": True, "image_size": None}
+    save_weights(tmp_path / "encoder.safetensors", vit, node=node, run={**RUN, "image_size": [32, 32]})
+    encoder, transform = load_encoder(tmp_path)  # downloads nothing
+    image = torch.randint(0, 256, (2, 3, 40, 50), dtype=torch.uint8)
+    with torch.no_grad():
+        assert torch.equal(encoder(transform(image)), vit.eval()(transform(image)))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"_target_": "os.system", "command": "true"},
+        {"_target_": "mine.Encoder"},
+        {"_target_": "contrastive.encoder.resnet.nn.Linear", "in_features": 2, "out_features": 2},
+        {"_target_": "contrastive.encoder.resnet.ConfigError"},
+        {"_target_": "contrastive.encoder.resnet._stage"},
+        {"_target_": "contrastive.encoder.missing.ResNet"},
+        {"_target_": "contrastive.encoder.resnet.missing.ResNet"},
+        {"_target_": "contrastive.program.launch.launch"},
+        {**NODE, "width": {"_target_": "os.system", "command": "true"}},
+        {},
+    ],
+    ids=str,
+)
+def test_only_encoders_of_this_package_are_built_from_a_file(node, tmp_path):
+    encoder = ResNet(width=2)
+    save_weights(tmp_path / "encoder.safetensors", encoder, node=node, run=RUN)
+    with pytest.raises(ConfigError, match="try load_encoder\\(PATH, encoder=module\\)"):
+        load_encoder(tmp_path)
+    own, _ = load_encoder(tmp_path, encoder=ResNet(width=2))
+    assert torch.equal(own.conv1.weight, encoder.conv1.weight)
+
+
+def test_a_file_that_does_not_fit_is_refused(run, tmp_path):
+    with pytest.raises(ConfigError, match="do not fit ResNet"):
+        load_encoder(run[0], encoder=ResNet(width=3))
+    save_weights(tmp_path / "odd.safetensors", ResNet(width=2), node={**NODE, "kernel": 3}, run=RUN)
+    with pytest.raises(ConfigError, match=r"cannot be built .*kernel"):
+        load_encoder(tmp_path / "odd.safetensors")
+    with pytest.raises(ConfigError, match="there is no weights file"):
+        load_encoder(tmp_path / "missing")
+
+
+def test_a_file_without_metadata_says_so(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file(ResNet(width=2).state_dict(), tmp_path / "encoder.safetensors")
+    with pytest.raises(ConfigError, match="does not say which encoder it belongs to"):
+        load_encoder(tmp_path)
+    (tmp_path / "encoder.safetensors").write_bytes(b"abc")
+    with pytest.raises(ConfigError, match=r"no whole \.safetensors file"):
+        load_encoder(tmp_path)
+
+
+def plain_transform(size: tuple[int, int]) -> Transform:
+    return Transform(size=size, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+
+
+def test_a_picture_becomes_the_pixels_that_an_image_folder_would_hold(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 41, 4), dtype=np.uint8)
+    Image.fromarray(pixels, "RGBA").save(tmp_path / "image.png")
+    expected = torch.from_numpy(decode(tmp_path / "image.png", 12).copy())
+    with Image.open(tmp_path / "image.png") as picture:
+        result = plain_transform((12, 12))(picture)
+    assert torch.equal((result[0] * 255).round().to(torch.uint8), expected)
+
+
+@pytest.mark.parametrize("shape", [(3, 30, 41), (2, 3, 41, 30), (1, 3, 7, 9)])
+@pytest.mark.parametrize("size", [(12, 12), (10, 16)])
+def test_tensors_of_any_size_are_resized_and_cropped(shape, size):
+    image = torch.full(shape, 51, dtype=torch.uint8)
+    result = plain_transform(size)(image)
+    assert result.shape == (shape[0] if len(shape) == 4 else 1, 3, *size)
+    torch.testing.assert_close(result, torch.full_like(result, 0.2))
+
+
+def test_a_list_of_pictures_is_a_batch():
+    pictures = [Image.new("L", (20, 30)), Image.new("RGB", (9, 9))]
+    assert plain_transform((8, 8))(pictures).shape == (2, 3, 8, 8)
+
+
+@pytest.mark.parametrize("image", [torch.rand(3, 8, 8), torch.zeros(8, 8, 3, dtype=torch.uint8)])
+def test_other_tensors_are_refused(image):
+    with pytest.raises(ConfigError, match="takes uint8 images"):
+        plain_transform((8, 8))(image)
