@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.pairs.relations import positive as positive
     from contrastive.pairs.relations import same_class as same_class
     from contrastive.program.make import make as make
+    from contrastive.program.pretrain import Result as Result
+    from contrastive.program.pretrain import pretrain as pretrain
     from contrastive.regularizer.end import EnD as EnD
     from contrastive.regularizer.fairkl import FairKL as FairKL
     from contrastive.regularizer.lnl import LNL as LNL
@@ -90,6 +92,8 @@ _MODULES = {  # public name → the module that defines it
     "positive": "pairs.relations",
     "same_class": "pairs.relations",
     "make": "program.make",
+    "Result": "program.pretrain",
+    "pretrain": "program.pretrain",
     "EnD": "regularizer.end",
     "FairKL": "regularizer.fairkl",
     "LNL": "regularizer.lnl",

@@ -13,14 +13,14 @@ from contrastive.run.directory import RunDirectory
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
 
-def heading(experiment: Experiment, settings: Settings, run: RunDirectory) -> str:
+def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: str) -> str:
     """Two lines: what will be trained on what, and where it is kept."""
     data, loader = experiment.data, experiment.loader
     millions = sum(p.numel() for p in experiment.step.encoder.parameters()) / 1e6
     return (
         f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
         f"encoder of {millions:.2f} M parameters, {settings.epochs} epochs of {len(loader)} batches, "
-        f"{experiment.precision} on {experiment.device}{', malloc tuned' if malloc.is_tuned() else ''}\n"
+        f"{experiment.precision} on {experiment.device}, {threads}{', malloc tuned' if malloc.is_tuned() else ''}\n"
         f"run directory {as_typed(run.path)}"
     )
 
