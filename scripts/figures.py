@@ -9,4 +9,10 @@ if __name__ == "__main__":
     if len(sys.argv) < 5:
         sys.exit(__doc__)
     out, key, title, *named = sys.argv[1:]
-    draw({name: Path(path) for name, _, path in (word.partition("=") for word in named)}, key, title, Path(out))
+    runs: dict[str, Path] = {}
+    for word in named:
+        name, _, path = word.partition("=")
+        if not (Path(path) / "metrics.jsonl").exists():  # a path has an = of its own: NAME may have been forgotten
+            sys.exit(f"error: {path} is no run directory: try NAME={word if Path(word).exists() else 'PATH'}")
+        runs[name] = Path(path)
+    draw(runs, key, title, Path(out))

@@ -1,6 +1,9 @@
 """Tables and figures read run directories and nothing else."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import yaml
 from contrastive.report.__main__ import find_jobs, main
 from contrastive.report.figures import curve, draw
 from contrastive.report.sweep import Job, spread, sweep_table
+from tests.helpers import ROOT
 
 
 def result(knn: float) -> dict:
@@ -94,3 +98,15 @@ def test_equal_seeds_on_other_data_are_not_averaged_as_maps(tmp_path):
     for data in ("a" * 8, "b" * 8):
         save_run(tmp_path / data, data=data, knn=30.0, seed=0, dataset={"data_seed": 0})
     assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
+
+
+@pytest.mark.slow
+def test_a_figure_without_a_name_says_what_to_type(tmp_path):
+    run = tmp_path / "tau_plus=0.1" / "seed=0"
+    run.mkdir(parents=True)
+    (run / "metrics.jsonl").write_text('{"epoch": 0, "x": 1.0}\n')
+    command = [sys.executable, str(ROOT / "scripts/figures.py"), "out.png", "x", "title"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    wrong = subprocess.run([*command, str(run)], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert wrong.returncode == 1
+    assert wrong.stderr == f"error: 0.1/seed=0 is no run directory: try NAME={run}\n"
