@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.program.command_line import CommandLine
-from contrastive.program.settings import Settings, check_booleans, unused_overrides
+from contrastive.program.job import run_job
 
 command_line = CommandLine()
 
@@ -23,14 +23,7 @@ command_line = CommandLine()
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
 @command_line.job
 def main(cfg: DictConfig) -> dict[str, Any]:
-    typed = HydraConfig.get().overrides.task
-    check_booleans(typed)
-    settings = Settings.from_config(cfg)
-    for key in unused_overrides(cfg, typed):
-        print(f"warning: nothing reads {key} here, so {key} changes nothing")
-    from contrastive.program.experiment import run_experiment  # late: importing torch takes seconds, mistakes do not
-
-    return run_experiment(settings, Path(HydraConfig.get().runtime.output_dir))
+    return run_job(cfg, HydraConfig.get().overrides.task, Path(HydraConfig.get().runtime.output_dir))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.pairs.relations import same_class as same_class
     from contrastive.program.load_encoder import load_encoder as load_encoder
     from contrastive.program.make import make as make
+    from contrastive.program.pretrain import Result as Result
+    from contrastive.program.pretrain import pretrain as pretrain
     from contrastive.regularizer.end import EnD as EnD
     from contrastive.regularizer.fairkl import FairKL as FairKL
     from contrastive.regularizer.lnl import LNL as LNL
@@ -92,6 +94,8 @@ _MODULES = {  # public name → the module that defines it
     "same_class": "pairs.relations",
     "load_encoder": "program.load_encoder",
     "make": "program.make",
+    "Result": "program.pretrain",
+    "pretrain": "program.pretrain",
     "EnD": "regularizer.end",
     "FairKL": "regularizer.fairkl",
     "LNL": "regularizer.lnl",

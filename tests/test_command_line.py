@@ -36,8 +36,8 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     assert done.returncode == 0, done.stderr
     for text in ("knn_top1", "linear_top1", "few_shot_top1", "untrained", "tensorboard --logdir"):
         assert text in done.stdout
-    assert "epoch" in done.stderr
-    assert "views_per_s" in done.stderr
+    assert "epoch 1/1" in done.stdout
+    assert "views/s" in done.stdout
     (result,) = tmp_path.glob("outputs/digits/debiased_pos/*/seed=0/result.json")
     assert json.loads(result.read_text())["status"] == "done"
     assert not list(tmp_path.rglob("*.log"))

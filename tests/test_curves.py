@@ -3,14 +3,13 @@
 import base64
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.utils.tensorboard import SummaryWriter
 
 from contrastive.report.curves import curve, logged_name, thin, thinned_curves
 from contrastive.report.events import N_BINS, equal_bins, similarity_histograms, views_as_png
+from contrastive.run.tensorboard import TensorBoard
 
 
 def write_metrics(run: Path, lines: list[dict]) -> Path:
@@ -43,8 +42,7 @@ def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
 
 
 def test_bins_of_equal_width_hold_the_same_share():
-    histogram = SimpleNamespace(min=-0.5, num=4.0, bucket_limit=[0.0, 1.0], bucket=[1.0, 3.0])
-    shares = equal_bins(histogram)
+    shares = equal_bins([[-0.5, 0.0, 1.0], [0.0, 1.0, 3.0]])
     assert sum(shares) == pytest.approx(100)
     assert sum(shares[: N_BINS // 2]) == pytest.approx(25)
     assert shares[0] == 0
@@ -52,7 +50,9 @@ def test_bins_of_equal_width_hold_the_same_share():
 
 
 def test_views_and_histograms_are_read_from_the_events(tmp_path):
-    writer = SummaryWriter(str(tmp_path / "tb"))
+    (tmp_path / "config.yaml").write_text("{}")
+    (tmp_path / "environment.json").write_text("{}")
+    writer = TensorBoard(tmp_path, step=None)
     writer.add_image("views", torch.rand(3, 4, 8), 0)
     for step, value in ((0, -0.9), (1, 0.9)):
         writer.add_histogram("similarity/positive_aligned", torch.full((10,), value), step)

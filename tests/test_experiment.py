@@ -9,6 +9,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.program.experiment import run_experiment
+from contrastive.run.curve_names import tensorboard_tag
 from contrastive.training.step import TrainStep
 from tests.helpers import TINY, logged_lines, saved_weights, without_time
 
@@ -87,8 +88,8 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
 
     saved = load_file(tmp_path / "encoder.safetensors")
     assert all(torch.equal(saved[k], v) for k, v in saved_weights(tmp_path).items() if not k.startswith("head."))
-    curves = EventAccumulator(str(tmp_path / "tb")).Reload()
-    assert {k for k in keys if "/" in k} <= set(curves.Tags()["scalars"]) | {"time/views_per_s"}
+    curves = EventAccumulator(str(tmp_path)).Reload()
+    assert {tensorboard_tag(k) for k in keys if "/" in k} <= set(curves.Tags()["tensors"])
     assert curves.Tags()["images"] == ["views"]
 
 

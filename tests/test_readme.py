@@ -139,7 +139,7 @@ def test_python_of_the_readme_runs(written: Callable[[Path], Path]) -> None:
     run_experiment(settings(["loss=debiased_pos", "epochs=1", "evaluator=[]", "device=cpu"], folder), path)
     named = set(files(page).values())
     blocks = [text for kind, text in FENCE.findall(page.read_text()) if kind == "python" and text not in named]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
 

@@ -1,9 +1,16 @@
-"""The names under which scores become curves."""
+"""The names under which scores become curves, and what is shown of the features after training."""
 
 from typing import Any
 
+import torch
+
 from contrastive.evaluator.base import Scores
 from contrastive.run.directory import RunDirectory
+from contrastive.seeding import generator
+from contrastive.training.diagnostics import class_similarities
+from contrastive.types import Data, Features
+
+MAX_POINTS, MAX_NUMBERS = 2000, 2**20  # of the projector: images, and numbers in all their features
 
 
 def log_scores(run: RunDirectory, scores: Scores, *, step: int, epoch: int) -> None:
@@ -11,6 +18,24 @@ def log_scores(run: RunDirectory, scores: Scores, *, step: int, epoch: int) -> N
     run.log(step, epoch, grouped("test", scores.test) | nested("audit", scores.audit))
     for name, values in scores.histograms.items():
         run.log_histogram(step, name, values)
+
+
+def log_features(run: RunDirectory, features: Features, data: Data, *, step: int) -> None:
+    """Show the test features: as points with their labels, and how similar they are within and between classes."""
+    n = min(MAX_POINTS, max(1, MAX_NUMBERS // features.h.shape[1]))
+    index = torch.randperm(len(features.h), generator=generator("cpu", "shown"))[:n]
+    shown = features[index.to(features.h.device)]
+    for name, values in class_similarities(shown.h, shown.label).items():
+        run.log_histogram(step, f"similarity/{name}", values)
+    columns = {"class": words(shown.label, data.classes)}
+    if shown.bias is not None:
+        columns["bias"] = words(shown.bias, data.biases)
+    run.log_embedding(shown.h, columns, data.test.image[index.to(data.test.image.device)])
+
+
+def words(number: torch.Tensor, names: tuple[str, ...]) -> list[str]:
+    """The name of each label; those of unlabeled images are `unlabeled`."""
+    return [str(names[i]) if i >= 0 else "unlabeled" for i in number.tolist()]
 
 
 def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,31 +16,37 @@ from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
 from contrastive.program import summary
 from contrastive.program.build import Experiment, build
-from contrastive.program.curves import grouped, log_scores
+from contrastive.program.curves import grouped, log_features, log_scores
 from contrastive.program.dry_run import estimate
 from contrastive.program.encoder_output import feature
-from contrastive.program.progress import progress_bar
+from contrastive.program.progress import Progress, silenced
 from contrastive.program.settings import Settings
+from contrastive.program.threads import set_threads
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
 from contrastive.seeding import generator
 from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract_feature_sets
-from contrastive.training.loop import train_epoch, view_grid
+from contrastive.training.loop import train_epoch
+from contrastive.training.picture import view_grid
 from contrastive.weights.file import weights_hash
 from contrastive.weights.metadata import save_run_weights
 
 
-def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
+def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Start, resume or show the run in `path`.
+
+    Args:
+        overrides: what was typed to get the settings, for the records of the run.
 
     Returns:
         The content of result.json; nothing from a dry run.
     """
     if settings.devices > 1 and not is_launched():
-        launch(settings.devices, run_experiment, settings, path)
+        launch(settings.devices, run_experiment, settings, path, overrides)
         return {} if settings.dry_run else json.loads((path / "result.json").read_text())
     init(settings.device)
+    threads = set_threads(settings.threads, path, rerun=settings.rerun)
     experiment = build(settings)
     if settings.dry_run:
         print(estimate(experiment, settings))
@@ -48,6 +55,7 @@ def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
     environment = environment_record(
         experiment.device,
         config=config,
+        overrides=overrides,
         precision=experiment.precision,
         data_hash=experiment.data_hash,
         facts=experiment.data.facts | weights_hash(settings.encoder.get("weights")),
@@ -56,8 +64,9 @@ def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
         if run.result is not None:
             print(summary.already_done(run))
             return run.result
-        print(summary.heading(experiment, settings, run))
-        result = train_and_evaluate(experiment, settings, run)
+        with silenced(settings.quiet):
+            print(summary.heading(experiment, settings, run, threads=threads))
+            result = train_and_evaluate(experiment, settings, run)
         print(summary.finished(run, result))
         return result
 
@@ -74,30 +83,37 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
         start = resume(experiment, run, observers)
     else:
         start = begin(experiment, run) if settings.epochs else Start(epoch=0, untrained={}, seconds=0.0)
-    with progress_bar(start.epoch * per_epoch, settings.epochs * per_epoch) as bar:
+    done_before = start.epoch * per_epoch
+    with Progress(start=done_before, epochs=settings.epochs, per_epoch=per_epoch, quiet=settings.quiet) as progress:
+        progress.show(grouped("test", start.untrained))
         for epoch in range(start.epoch, settings.epochs):
             train_epoch(
                 step, loader, run, epoch=epoch, epochs=settings.epochs, schedule=experiment.schedule,
-                log_every=settings.log_every, bar=bar, observers=observers.values(),
+                log_every=settings.log_every, progress=progress, observers=observers.values(),
             )  # fmt: skip
             done = epoch + 1
             due = {name: evaluator for name, evaluator in evaluators.items() if is_due(evaluator.every, done)}
             if due and done < settings.epochs:
-                run.log(done * per_epoch, done, grouped("test", evaluate(due, features(experiment)).test))
+                scores = grouped("test", evaluate(due, features(experiment)).test)
+                run.log(done * per_epoch, done, scores)
+                progress.show(scores)
             if is_due(settings.checkpoint_every, done) or done == settings.epochs:
                 seconds = start.seconds + time.perf_counter() - since
                 run.save({
                     "step": done * per_epoch, "epoch": done, "untrained": start.untrained, "seconds": seconds,
                     "observers": {name: observer.state() for name, observer in observers.items()}, **step.state(),
                 })  # fmt: skip
+            progress.end_epoch(done)
 
-    scores = evaluate(evaluators, features(experiment, with_classifier=settings.epochs > 0))
-    log_scores(run, scores, step=settings.epochs * per_epoch, epoch=settings.epochs)
+    sets = features(experiment, with_classifier=settings.epochs > 0)
+    final = evaluate(evaluators, sets)
+    log_scores(run, final, step=settings.epochs * per_epoch, epoch=settings.epochs)
+    log_features(run, sets.test, experiment.data, step=settings.epochs * per_epoch)
     seconds = start.seconds + time.perf_counter() - since
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     result = {
-        "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained, "audit": scores.audit,
-        "protocol": scores.protocol, "encoder": encoder_record(step.encoder, settings),
+        "status": "done", "test": final.test, "val": final.val, "untrained": start.untrained, "audit": final.audit,
+        "protocol": final.protocol, "encoder": encoder_record(step.encoder, settings),
         "time": {"seconds": seconds, "finished": finished},
     }  # fmt: skip
     run.finish(
@@ -176,7 +192,8 @@ def features(experiment: Experiment, *, with_classifier: bool = False) -> Featur
 
 
 def first_views(experiment: Experiment) -> Any:
-    """A picture of eight images of the first batch, as the encoder sees them."""
+    """A picture of eight images of the first batch, and of their views."""
     step, loader = experiment.step, experiment.loader
     rng = generator(loader.device, loader.seed, "augmentation", 0)
-    return view_grid(step.views(next(loader.epoch(0)), rng)[:, :8])
+    batch = next(loader.epoch(0))
+    return view_grid(batch.image[:8], step.views(batch, rng)[:, :8])

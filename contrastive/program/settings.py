@@ -49,6 +49,7 @@ class Settings:
     devices: int
     grad_cache_chunk: int
     resident: bool | str
+    threads: int | str
     data_root: str
 
     log_every: int
@@ -56,6 +57,7 @@ class Settings:
     rerun: bool
     search_metric: str
     dry_run: bool
+    quiet: bool
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
@@ -71,6 +73,7 @@ class Settings:
         check_choice("sampler", self.sampler, ("uniform", "bias_balanced"))
         check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
         check_choice("resident", str(self.resident).lower(), ("auto", "true", "false"))
+        check_threads(self.threads)
         self._fraction("noise_frac", example=0.3)
         self._fraction("blur_frac", example=0.3)
         check_temperature(self.temperature)
@@ -126,6 +129,12 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as config.yaml holds them."""
         return asdict(self)
+
+
+def check_threads(threads: int | str) -> None:
+    """Raise ConfigError for anything but auto or a number of threads."""
+    if threads != "auto" and not (str(threads).isdigit() and int(threads) >= 1):
+        raise ConfigError(f"threads must be auto or a number from 1, got {threads}: try threads=auto")
 
 
 def check_booleans(overrides: list[str]) -> None:

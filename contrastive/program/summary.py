@@ -14,7 +14,7 @@ from contrastive.run.directory import RunDirectory
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
 
-def heading(experiment: Experiment, settings: Settings, run: RunDirectory) -> str:
+def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: str) -> str:
     """Three lines: what will be trained on what, what its features are, and where it is kept."""
     data, loader = experiment.data, experiment.loader
     encoder = experiment.step.encoder
@@ -23,7 +23,7 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory) -> st
     return (
         f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
         f"encoder of {millions:.2f} M parameters, {training}, "
-        f"{experiment.precision} on {experiment.device}{', malloc tuned' if malloc.is_tuned() else ''}\n"
+        f"{experiment.precision} on {experiment.device}, {threads}{', malloc tuned' if malloc.is_tuned() else ''}\n"
         f"features: {encoder.dim} values, {feature(encoder)}\n"
         f"run directory {as_typed(run.path)}"
     )

@@ -1,6 +1,7 @@
 """Run directory: configuration, environment, metrics, checkpoint and result of one run.
 
-    config.yaml  environment.json  metrics.jsonl  tb/  checkpoints/last.pt  encoder.safetensors  head.safetensors
+    config.yaml  environment.json  metrics.jsonl  events.*  projector/  checkpoints/last.pt
+    encoder.safetensors  head.safetensors
     result.json
 
 `result.json` is written last and means done. Every file is replaced atomically: a killed run leaves whole files.
@@ -60,8 +61,13 @@ class RunDirectory:
 
     def log_histogram(self, step: int, name: str, values: Tensor) -> None:
         """Show the distribution of values in TensorBoard; an empty set is left out."""
-        if self._logs is not None and len(values):
-            self._logs.tensorboard.add_histogram(name, values.float().cpu(), step)
+        if self._logs is not None:
+            self._logs.tensorboard.add_histogram(name, values, step)
+
+    def log_embedding(self, vectors: Tensor, columns: dict[str, list[str]], images: Tensor) -> None:
+        """Show vectors (n, F) in TensorBoard's projector, with n words in each column and images (n, 3, H, W) uint8."""
+        if self._logs is not None:
+            self._logs.tensorboard.add_embedding(vectors, columns, images)
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
@@ -75,6 +81,7 @@ class RunDirectory:
         self.result = result
         if self._logs is not None:
             write_weights(self.path)
+            self._logs.tensorboard.add_hparams()
             write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
 
 
@@ -157,8 +164,6 @@ def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], r
 
 
 def _clear(path: Path) -> None:
-    """Remove result, checkpoint, metrics, weights and TensorBoard events."""
+    """Remove result, checkpoint, metrics and weights; `Logs` removes what TensorBoard shows."""
     for file in (_result(path), _checkpoint(path), path / "metrics.jsonl", path / ENCODER, path / HEAD):
         file.unlink(missing_ok=True)
-    for events in (path / "tb").glob("events.*"):
-        events.unlink()

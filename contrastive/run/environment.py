@@ -3,8 +3,10 @@
 import hashlib
 import importlib.metadata
 import platform
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,25 @@ ROOT = PACKAGE.parent
 
 
 def environment_record(
-    device: torch.device, *, config: dict[str, Any], precision: str, data_hash: str, facts: dict[str, str]
+    device: torch.device,
+    *,
+    config: dict[str, Any],
+    overrides: Sequence[str],
+    precision: str,
+    data_hash: str,
+    facts: dict[str, str],
 ) -> dict[str, Any]:
     """The content of environment.json.
 
     Args:
         config: the resolved configuration; code that its `_target_`s name is hashed too.
+        overrides: the settings that were typed, as KEY=VALUE.
         facts: recorded by the dataset, such as its name.
     """
     status = _git("status", "--porcelain")
     return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": typed_command(overrides),
+        "overrides": list(overrides),
         "commit": _git("rev-parse", "HEAD"),
         "dirty": None if status is None else bool(status),
         "code": code_hash(targets(config)),
@@ -38,6 +48,13 @@ def environment_record(
         "precision": precision,
         "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
     }
+
+
+def typed_command(overrides: Sequence[str]) -> str:
+    """The command line of train.py; for a run that another program started, the one that would start the same run."""
+    if Path(sys.argv[0]).name == "train.py":
+        return " ".join(["train.py", *sys.argv[1:]])
+    return shlex.join(["train.py", *overrides])
 
 
 def code_hash(targets: set[str]) -> str:

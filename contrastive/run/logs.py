@@ -12,13 +12,13 @@ class Logs:
     """metrics.jsonl and TensorBoard's events; lines after the checkpoint are cut: a resumed run logs them again."""
 
     def __init__(self, path: Path, state: dict[str, Any] | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import, and a finished run needs no writer
+        from contrastive.run.tensorboard import TensorBoard  # slow to import, and a finished run needs no writer
 
         metrics = path / "metrics.jsonl"
         lines = metrics.read_text().splitlines(keepends=True)[: state["lines"]] if state and metrics.exists() else []
         write_text(metrics, "".join(lines))
         self._n_lines, self._lines = len(lines), metrics.open("a")
-        self.tensorboard: Any = SummaryWriter(str(path / "tb"), purge_step=state["step"] + 1 if state else 0)
+        self.tensorboard = TensorBoard(path, step=state["step"] if state else None)
 
     def add(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         self._lines.write(json.dumps({"step": step, "epoch": epoch, **metrics}) + "\n")
@@ -30,6 +30,7 @@ class Logs:
     def flush(self) -> int:
         """Make the lines durable; returns their number."""
         os.fsync(self._lines.fileno())
+        self.tensorboard.flush()
         return self._n_lines
 
     def __enter__(self) -> "Logs":

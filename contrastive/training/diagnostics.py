@@ -1,6 +1,7 @@
 """Diagnostics of one batch, for curves: geometry of the embeddings, terms of the loss, labels and biases."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.distributed.process import gather
@@ -46,3 +47,11 @@ def geometry(z: Tensor) -> dict[str, Tensor]:
 def conflicting_pairs(label: Tensor, bias: Tensor) -> Tensor:
     """Number of pairs i < j of the same class and different bias: the pairs that debiasing terms learn from."""
     return ((label[:, None] == label) & (bias[:, None] != bias)).sum() / 2
+
+
+def class_similarities(h: Tensor, label: Tensor) -> dict[str, Tensor]:
+    """Cosines of all pairs i < j of labeled features (N, F), by whether they share their class."""
+    h, label = F.normalize(h[label >= 0].float(), dim=1), label[label >= 0]
+    i, j = torch.triu_indices(len(h), len(h), 1, device=h.device)
+    cosine, same_class = (h @ h.T)[i, j], label[i] == label[j]
+    return {"same_class": cosine[same_class], "other_class": cosine[~same_class]}

@@ -3,11 +3,10 @@
 import math
 import time
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torchvision.utils import make_grid
-from tqdm import tqdm
 
 from contrastive.distributed.process import all_reduce_sum, gather, rank, world_size
 from contrastive.errors import ConfigError
@@ -21,6 +20,16 @@ from contrastive.training.step import TrainStep
 ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
 
 
+class Progress(Protocol):
+    """Where the loop tells how far it is."""
+
+    def update(self) -> None:
+        """A batch is done."""
+
+    def show(self, metrics: dict[str, float]) -> None:
+        """There are new metrics."""
+
+
 def train_epoch(
     step: TrainStep,
     loader: Loader,
@@ -30,7 +39,7 @@ def train_epoch(
     epochs: int,
     schedule: Callable[[float, int], float],
     log_every: int,
-    bar: tqdm,
+    progress: Progress,
     observers: Collection[StepObserver] = (),
 ) -> None:
     """Train for one pass over the data.
@@ -59,19 +68,14 @@ def train_epoch(
         window.add(output.loss, output.grad_norm)
         for observer in observers:
             observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
-        bar.update()
+        progress.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
             metrics = window.close()
             _check_finite(metrics, epoch=epoch, allow_infinite_gradient=step.scaler.is_enabled())
             lr = step.optimizer.param_groups[0]["lr"]
             metrics |= {"train/lr": lr, **diagnose(step.objective, output)}
             run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), metrics)
-            bar.set_postfix(
-                epoch=epoch + 1,
-                loss=f"{metrics['train/loss']:.3f}",
-                lr=f"{lr:.1e}",
-                views_per_s=f"{metrics['time/views_per_s']:,.0f}",
-            )
+            progress.show(metrics)
 
 
 class _Window:
@@ -102,9 +106,3 @@ def _check_finite(metrics: dict[str, float], *, epoch: int, allow_infinite_gradi
         raise ConfigError(f"the loss became {loss} in epoch {epoch + 1}: {ADVICE}")
     if not (math.isfinite(grad_norm) or allow_infinite_gradient):
         raise ConfigError(f"the gradient became {grad_norm} in epoch {epoch + 1}: {ADVICE}")
-
-
-def view_grid(views: Tensor) -> Tensor:
-    """(V, n, 3, h, w) in [0, 1] → one picture (3, H, W): a row for each view, a column for each image."""
-    grid: Tensor = make_grid(views.flatten(0, 1).float().cpu(), nrow=views.shape[1], padding=1)
-    return grid

@@ -1,0 +1,30 @@
+"""From a composed configuration to its run: the one way, from the command line and from Python. Imports no torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from contrastive.program.settings import Settings, check_booleans, unused_overrides
+
+
+def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path) -> dict[str, Any]:
+    """Check the settings, then start, resume or show the run in `path`.
+
+    Args:
+        cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
+
+    Returns:
+        The content of result.json; nothing from a dry run.
+
+    Raises:
+        ConfigError: a setting, or a combination of settings, that cannot be used.
+    """
+    check_booleans(list(overrides))
+    settings = Settings.from_config(cfg)
+    for key in unused_overrides(cfg, list(overrides)):
+        print(f"warning: nothing reads {key} here, so {key} changes nothing")
+    from contrastive.program.experiment import run_experiment  # late: importing torch takes seconds, mistakes do not
+
+    return run_experiment(settings, path, tuple(overrides))

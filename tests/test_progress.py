@@ -1,0 +1,106 @@
+"""What a run shows while it trains: lines without carriage returns in a file, a bar on a terminal, or nothing."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from contrastive.program import progress
+from contrastive.program.progress import LINES, Progress, line_every, silenced
+from tests.helpers import ONE_THREAD, ROOT, TINY, program
+
+LINE = re.compile(r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d  [\d,]+ views/s  (?:\d.* left|trained in \d.*)")
+
+
+@pytest.mark.parametrize(("epochs", "every"), [(1, 1), (20, 1), (21, 2), (50, 5), (100, 5), (200, 10), (1000, 50)])
+def test_a_run_of_many_epochs_prints_ten_to_twenty_lines(epochs, every):
+    assert line_every(epochs) == every
+    assert epochs // every <= LINES
+
+
+def train(shown: Progress, epochs: int, per_epoch: int) -> None:
+    with shown:
+        for epoch in range(1, epochs + 1):
+            for _ in range(per_epoch):
+                shown.update()
+            shown.show({"train/loss": 5.4321, "time/views_per_s": 1290.4, "pairs/alignment": 1.0})
+            shown.show({"test/knn_top1": 47.14})
+            shown.end_epoch(epoch)
+
+
+def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
+    clock = iter(range(0, 100_000, 60))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    train(Progress(start=0, epochs=50, per_epoch=2, quiet=False), 50, 2)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    assert re.fullmatch(r"epoch  5/50  loss 5\.43  kNN 47\.1  1,290 views/s  \d+ h \d\d min left", lines[0]) or (
+        re.fullmatch(r"epoch  5/50  loss 5\.43  kNN 47\.1  1,290 views/s  \d+ min \d\d s left", lines[0])
+    )
+    assert "trained in" in lines[-1]
+
+
+def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shown = Progress(start=0, epochs=2, per_epoch=4, quiet=False)
+    for _ in range(3):
+        now[0] += 500
+        shown.update()
+        shown.show({"train/loss": 1.0})
+    assert capsys.readouterr().out == "epoch 0.5/2  loss 1.00  50 min 00 s left\n"
+
+
+def test_quiet_shows_nothing(capsys):
+    train(Progress(start=0, epochs=2, per_epoch=2, quiet=True), 2, 2)
+    with silenced(True):
+        print("nothing")
+    with silenced(False):
+        print("something")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("something\n", "")
+
+
+@pytest.mark.slow
+def test_a_log_file_has_a_line_an_epoch_and_no_carriage_return(tmp_path):
+    done = program(*TINY, "epochs=3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\r" not in done.stdout + done.stderr
+    assert done.stderr == ""
+    lines = [line for line in done.stdout.splitlines() if line.startswith("epoch")]
+    assert len(lines) == 3
+    assert all(LINE.fullmatch(line) for line in lines), lines
+
+
+@pytest.mark.slow
+def test_quiet_prints_the_final_table_only(tmp_path):
+    done = program(*TINY, "epochs=1", "quiet=true", cwd=tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.startswith("\nTest split, last epoch")
+    wrong = program("quiet=true", "temperature=0", cwd=tmp_path)
+    assert "try temperature=0.5" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_a_bar_that_counts_batches(tmp_path):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    command = [sys.executable, str(ROOT / "train.py"), *TINY, "epochs=4", "log_every=1"]
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, cwd=tmp_path, env=ONE_THREAD)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            said += os.read(ours, 4096)
+        except OSError:  # the terminal is closed
+            break
+    assert process.wait() == 0, said
+    text = said.decode()
+    assert "pretraining" in text
+    assert re.search(r"\d+/20 \[", text), "4 epochs of 5 batches"
+    assert re.search(r"epoch \d  loss [\d.]+  kNN [\d.]+  [\d,]+ views/s", text)
+    assert not re.search(r"^epoch ", text, re.MULTILINE), "lines are for files"

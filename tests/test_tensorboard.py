@@ -1,0 +1,165 @@
+"""What TensorBoard reads of a run: curves with descriptions, texts, settings, points; nothing twice after a stop."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+from tensorboard.util import tensor_util
+
+from contrastive.program.experiment import run_experiment
+from contrastive.run.curve_names import AT_A_GLANCE, BY_PREFIX, DESCRIPTIONS, description, tensorboard_tag
+from contrastive.run.tensorboard import component_name
+from contrastive.training.step import TrainStep
+from tests.helpers import TINY, logged_lines
+
+WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2", "optimizer.lr=2e-3"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run that was stopped in its second epoch and resumed."""
+    from hydra import compose, initialize_config_dir
+
+    from contrastive.program.settings import Settings
+    from tests.helpers import ROOT
+
+    path = tmp_path_factory.mktemp("run")
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        settings = Settings.from_config(compose("train", WORDS))
+    steps, step = [], TrainStep.__call__
+
+    def stopping(self, *arguments):
+        steps.append(0)
+        if len(steps) == 8:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainStep, "__call__", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(settings, path, WORDS)
+        run_experiment(settings, path, WORDS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def events(run):
+    """The newest event file read as TensorBoard reads the directory."""
+    assert len(list(run.glob("events.*"))) == 2
+    return EventAccumulator(str(run)).Reload()
+
+
+def values(events, tag):
+    return [tensor_util.make_ndarray(event.tensor_proto) for event in events.Tensors(tag)]
+
+
+def text(events, tag):
+    (value,) = values(events, f"{tag}/text_summary")
+    return value.item().decode()
+
+
+def hparams(events):
+    """The hyperparameters of the run."""
+    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    start = HParamsPluginData.FromString(content).session_start_info
+    return {key: value.string_value or value.number_value for key, value in start.hparams.items()}
+
+
+def test_every_curve_is_there_once_and_described(run, events):
+    lines = logged_lines(run)
+    for key in set().union(*lines) - {"step", "epoch"}:
+        tag = tensorboard_tag(key)
+        logged = [(line["step"], line[key]) for line in lines if key in line]
+        shown = [(event.step, tensor_util.make_ndarray(event.tensor_proto).item()) for event in events.Tensors(tag)]
+        assert shown == [(step, pytest.approx(value, rel=1e-6)) for step, value in logged], key
+        assert events.SummaryMetadata(tag).summary_description == description(key) != ""
+        assert events.SummaryMetadata(tag).plugin_data.plugin_name == "scalars"
+
+
+def test_accuracy_and_loss_come_before_diagnostics(events):
+    groups = {tag.partition("/")[0] for tag in events.Tags()["tensors"] if tag.startswith(("te", "tr"))}
+    assert sorted(groups) == ["test", "train", "train-debiasing", "train-pairs", "train-time", "trained-similarity"]
+    assert tensorboard_tag("audit/bias_top1") == "test-audit/bias_top1"
+    assert tensorboard_tag("views") == "views"
+
+
+def test_texts_hold_command_settings_and_environment(run, events):
+    shown = yaml.safe_load(text(events, "run/config").removeprefix("```yaml\n").removesuffix("```"))
+    assert shown == yaml.safe_load((run / "config.yaml").read_text())
+    assert "python train.py dataset.size=8" in text(events, "run/command")
+    environment = json.loads((run / "environment.json").read_text())
+    assert environment["code"] in text(events, "run/environment")
+
+
+def test_settings_are_listed_by_the_names_that_are_typed(events):
+    listed = hparams(events)
+    assert listed["loss"] == "debiased_pos"
+    assert listed["loss.tau_plus"] == 0.2
+    assert listed["optimizer.lr"] == 2e-3
+    assert listed["dataset.size"] == 8
+    assert listed["seed"] == 0
+    assert "tau_plus" not in listed, "the setting that the loss reads is listed once"
+    assert "device" not in listed, "the device is no part of the result"
+    assert component_name({"_target_": "torch.optim.Adam"}) == "Adam"
+
+
+def test_points_of_the_projector_are_the_test_images(run):
+    vectors = np.loadtxt(run / "projector/vectors.tsv")
+    labels = (run / "projector/labels.tsv").read_text().split()
+    assert vectors.shape == (359, 16)
+    assert len(labels) == 359
+    assert set(labels) == {str(digit) for digit in range(10)}
+    announced = (run / "projector_config.pbtxt").read_text()
+    assert announced.count("embeddings") == 1
+    for name in ("vectors.tsv", "labels.tsv", "sprite.png"):
+        assert f'"projector/{name}"' in announced
+    assert "single_image_dim: 8" in announced
+    assert Image.open(run / "projector/sprite.png").size == (19 * 8, 19 * 8)
+
+
+def test_similarities_within_and_between_classes_are_counted(events):
+    n_pairs = 0
+    for kind in ("same_class", "other_class"):
+        (bins,) = values(events, f"trained-similarity/{kind}")
+        assert bins[:, 0].min() >= -1.001
+        assert bins[:, 1].max() <= 1.001
+        n_pairs += bins[:, 2].sum()
+    assert n_pairs == 359 * 358 / 2
+
+
+def test_the_layout_names_curves_that_exist(events):
+    import re
+
+    scalars = events.Tags()["tensors"]
+    for tags in (chart[1] for chart in AT_A_GLANCE["At a glance"].values()):
+        for pattern in tags:
+            assert any(re.search(pattern, tag) for tag in scalars), pattern
+
+
+def test_descriptions_are_sentences():
+    for sentence in (*DESCRIPTIONS.values(), *BY_PREFIX.values()):
+        assert sentence.endswith("."), sentence
+    assert description("test/knn_top1") != description("test/of_my_own")
+    assert description("nothing") == ""
+
+
+def test_a_run_started_over_keeps_no_old_events(composed, tmp_path, monkeypatch):
+    settings = composed("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]")
+
+    def stop(self, *_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainStep, "__call__", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(settings, tmp_path)
+    (first,) = tmp_path.glob("events.*")
+    run_experiment(settings, tmp_path)
+    (second,) = tmp_path.glob("events.*")
+    assert first != second
+    assert torch.isfinite(torch.tensor(np.loadtxt(tmp_path / "projector/vectors.tsv"))).all()
