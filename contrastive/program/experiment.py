@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -14,13 +13,12 @@ from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.curves import grouped, log_scores
 from contrastive.program.dry_run import estimate
+from contrastive.program.feature_sets import feature_sets
 from contrastive.program.progress import progress_bar
 from contrastive.program.settings import Settings
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
 from contrastive.seeding import generator
-from contrastive.training.augmented import AugmentFeatures
-from contrastive.training.features import extract_feature_sets
 from contrastive.training.loop import train_epoch, view_grid
 
 
@@ -143,18 +141,16 @@ def is_due(every: int, epoch: int) -> bool:
 
 def features(experiment: Experiment, *, with_classifier: bool = False) -> FeatureSets:
     """Features of the encoder as it stands."""
-    step, pretrain = experiment.step, experiment.data.pretrain
-    classifier = step.objective.classifier if with_classifier else None
-    augmented = AugmentFeatures(
+    step = experiment.step
+    return feature_sets(
         step.encoder,
-        pretrain,
-        (pretrain.label >= 0).nonzero().squeeze(1),
-        augmentation=step.augmentation,
+        experiment.data,
         normalize=step.normalize,
+        augmentation=step.augmentation,
         seed=experiment.loader.seed,
+        data_root=experiment.data_root,
+        classifier=step.objective.classifier if with_classifier else None,
     )
-    sets = extract_feature_sets(step.encoder, experiment.data, step.normalize, classifier)
-    return replace(sets, augmented=augmented)
 
 
 def first_views(experiment: Experiment) -> Any:
