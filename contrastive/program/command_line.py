@@ -99,7 +99,12 @@ class CommandLine:
             return None
         metrics = record.result["val"]
         if cfg.search_metric not in metrics:
-            known = next(iter(metrics), "linear_top1")
+            if not metrics:
+                raise ConfigError(
+                    "this run has no validation figure to search by: its images have no labels, or no evaluator looks "
+                    "at validation images: try 'evaluator=[linear]' and a labeled dataset"
+                )
+            known = next(iter(metrics))
             raise ConfigError(f"this run has no validation metric {cfg.search_metric}: try search_metric={known}")
         return float(metrics[cfg.search_metric])
 

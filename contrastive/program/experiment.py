@@ -87,6 +87,7 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     result = {
         "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained, "audit": scores.audit,
         "protocol": scores.protocol, "time": {"seconds": seconds, "finished": finished},
+        **({"left_out": experiment.left_out} if experiment.left_out else {}),
     }  # fmt: skip
     run.finish(result, step.encoder)
     return result

@@ -17,11 +17,13 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory) -> st
     """Two lines: what will be trained on what, and where it is kept."""
     data, loader = experiment.data, experiment.loader
     millions = sum(p.numel() for p in experiment.step.encoder.parameters()) / 1e6
+    kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
+    left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (
-        f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
+        f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "
         f"encoder of {millions:.2f} M parameters, {settings.epochs} epochs of {len(loader)} batches, "
         f"{experiment.precision} on {experiment.device}{', malloc tuned' if malloc.is_tuned() else ''}\n"
-        f"run directory {as_typed(run.path)}"
+        f"run directory {as_typed(run.path)}{left_out}"
     )
 
 
@@ -33,6 +35,10 @@ def finished(run: RunDirectory, result: dict[str, Any]) -> str:
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:
         parts.append(_audit(result["audit"]))
+    if "left_out" in result:
+        parts.append(
+            f"To judge the encoder on labeled images: {command('python')} -m contrastive.evaluate {path} dataset=digits"
+        )
     parts.append(f"run directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
     return "\n" + "\n\n".join(parts)
 
