@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from contrastive.report.__main__ import find_jobs, main
+from contrastive.report.__main__ import main
 from contrastive.report.figures import curve, draw
+from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job, spread, sweep_table
 
 

@@ -1,90 +1,51 @@
-"""A table of any finished runs: python -m contrastive.report outputs/digits [FOLDER ...]"""
+"""Tables and comparisons of finished runs.
 
-import json
+    python -m contrastive.report table FOLDER ... [--format md|csv|latex] [--sort METRIC]
+    python -m contrastive.report best FOLDER ... [--metric linear_top1]
+    python -m contrastive.report compare RUN RUN ... [-o compare.md]
+
+`table` may be left out. python -m contrastive.report COMMAND --help lists what a command takes.
+"""
+
+import argparse
 import sys
-from collections import Counter
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-import yaml
-
-from contrastive.report.sweep import Job, sweep_table
-from contrastive.run.identity import identity
-
-MAP_KEYS = {"seed", "dataset.data_seed", "data"}
+from contrastive.errors import ConfigError
+from contrastive.report import best, compare, listing
 
 
-def find_jobs(folders: list[Path]) -> tuple[list[Job], list[str]]:
-    """Every finished run under the folders, each with the settings in which the runs differ.
+class Command(Protocol):
+    """What the module of a command has: its docstring is the help."""
 
-    A setting that only some runs have, such as another loss's, is left out where all that have it agree. Runs on
-    different data never share a row, except where every run draws its bias map with its own seed. A run that is there
-    twice (equal settings, seed and data) counts once.
+    __doc__: str | None
 
-    Returns:
-        the runs, and a sentence for each that was left out.
-    """
-    runs: dict[str, tuple[Path, dict[str, Any]]] = {}
-    repeated = []
-    for path in sorted({path.parent for folder in folders for path in folder.rglob("result.json")}):
-        data = json.loads((path / "environment.json").read_text())["data"]
-        config = {**identity(yaml.safe_load((path / "config.yaml").read_text())), "data": data[:8]}
-        first, _ = runs.setdefault(json.dumps(config, sort_keys=True), (path, config))
-        if first != path:
-            repeated.append(f"{path} repeats {first} (equal settings, seed and data) and is not counted")
-    configs = join_maps([config for _, config in runs.values()])
-    keys = sorted({key for config in configs for key in config})
-    shown = [key for key in keys if len({str(config[key]) for config in configs if key in config}) > 1]
-    jobs = [
-        Job(
-            [as_word(key, config[key]) for key in shown if key in config],
-            path,
-            json.loads((path / "result.json").read_text()),
-        )
-        for (path, _), config in zip(runs.values(), configs, strict=True)
-    ]
-    return jobs, repeated
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...  # the exit code
 
 
-def join_maps(configs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the data's hash and `data_seed` of runs that all draw their bias map with their own seed.
-
-    Their data differs as their seeds do: it belongs to the spread over seeds. Runs that share a seed and differ in
-    their data keep both.
-    """
-    rest = [json.dumps({k: v for k, v in c.items() if k not in MAP_KEYS}, sort_keys=True) for c in configs]
-    seeds = Counter((key, config["seed"]) for key, config in zip(rest, configs, strict=True))
-    fixed = {
-        key
-        for key, config in zip(rest, configs, strict=True)
-        if config.get("dataset.data_seed") != config["seed"] or seeds[key, config["seed"]] > 1
-    }
-    return [
-        config if key in fixed else {k: v for k, v in config.items() if k not in MAP_KEYS - {"seed"}}
-        for key, config in zip(rest, configs, strict=True)
-    ]
-
-
-def as_word(key: str, value: object) -> str:
-    """A setting as it would be typed: `loss._target_` and its class become loss=Class."""
-    if key.endswith("._target_"):
-        return f"{key.removesuffix('._target_')}={str(value).rpartition('.')[2]}"
-    return f"{key}={value}"
+COMMANDS: dict[str, Command] = {"table": listing, "best": best, "compare": compare}
 
 
 def main(words: list[str]) -> int:
-    if any(word.startswith("-") for word in words):
+    """Run a command; words that begin with none are those of `table`."""
+    if words in (["-h"], ["--help"]):
         print(__doc__)
-        return 0 if words in (["-h"], ["--help"]) else 2
-    jobs, repeated = find_jobs([Path(word) for word in words or ["outputs"]])
-    if not jobs:
-        print(
-            f"no finished run under {', '.join(words) or 'outputs'}: try python train.py first",
-            file=sys.stderr,
-        )
+        return 0
+    name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
+    command = COMMANDS[name]
+    parser = argparse.ArgumentParser(
+        prog=f"python -m contrastive.report {name}",
+        description=command.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    try:
+        return command.run(parser.parse_args(rest))
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
-    print("\n".join([sweep_table(jobs), *repeated]))
-    return 0
 
 
 if __name__ == "__main__":
