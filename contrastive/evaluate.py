@@ -2,7 +2,9 @@
 
 import sys
 
+from contrastive.program import malloc
 from contrastive.program.evaluate_command import main
 
 if __name__ == "__main__":
+    malloc.reexec_with_tuned_malloc()
     sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 import sys
 
-from contrastive.program import malloc
 from contrastive.program.evaluation_words import read_words
 from contrastive.program.messages import user_message
 
@@ -29,7 +28,6 @@ def main(words: list[str]) -> int:
         return 0
     try:
         requests = read_words(words)
-        malloc.reexec_with_tuned_malloc()
         from contrastive.program.evaluate_runs import evaluate_runs  # late: importing torch takes seconds
 
         print(evaluate_runs(requests))

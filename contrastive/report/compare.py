@@ -37,8 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
     groups, repeated = read_groups(arguments.folders)
     if len(groups) < 2:
-        n = len(groups[0].runs)
-        raise ConfigError(f"these are {n} runs of one configuration: try two run directories that differ, or a sweep's")
+        raise ConfigError("all these runs have one configuration: try a second run directory, or the folder of a sweep")
     if len(groups) > len(LETTERS):
         raise ConfigError(f"{len(groups)} configurations are too many columns: try python -m contrastive.report table")
     text = "\n".join([comparison(groups), *repeated])

@@ -8,6 +8,7 @@ from contrastive.atomic import atomic
 from contrastive.errors import ConfigError
 from contrastive.report.groups import Group
 
+MAX_LABEL = 150  # characters of a name in the legend
 USUAL = ("test/knn_top1", "train/loss")
 
 
@@ -23,9 +24,10 @@ def read_points(run: Path) -> list[dict[str, float]]:
 
 
 def over_seeds(group: Group, key: str) -> list[tuple[float, float, float]]:
-    """(epoch, mean, std) at every epoch that all runs logged."""
+    """(epoch, mean, std) at every epoch that all runs with this curve logged."""
     curves = [{p["epoch"]: p[key] for p in read_points(run) if key in p} for run in group.runs.values()]
-    epochs = sorted(set.intersection(*(set(curve) for curve in curves)))
+    curves = [curve for curve in curves if curve]
+    epochs = sorted(set.intersection(*map(set, curves))) if curves else []
     columns = [(epoch, [curve[epoch] for curve in curves]) for epoch in epochs]
     return [(epoch, mean(values), stdev(values) if len(values) > 1 else 0.0) for epoch, values in columns]
 
@@ -50,14 +52,18 @@ def draw_curves(groups: dict[str, Group], keys: list[str], out: Path) -> None:
         lines = {name: points for name, group in groups.items() if (points := over_seeds(group, key))}
         if not lines:
             raise ConfigError(f"no run has a curve of {key}: try --curves train/loss")
-        for name, points in lines.items():
+        for i, name in enumerate(groups):
+            if name not in lines:
+                continue
+            points, color = lines[name], f"C{i % 10}"
             epochs, middle, std = zip(*points, strict=True)
-            (line,) = panel.plot(epochs, middle, marker="o", markersize=3, label=name)
+            panel.plot(epochs, middle, marker="o", markersize=3, color=color)
             low, high = ([m + sign * s for m, s in zip(middle, std, strict=True)] for sign in (-1, 1))
-            panel.fill_between(epochs, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+            panel.fill_between(epochs, low, high, color=color, alpha=0.2, linewidth=0)
         panel.set(xlabel="epoch", ylabel=key)
         panel.grid(alpha=0.3)
-    panels[0][0].legend(fontsize=8)
+    handles = [plt.Line2D([], [], color=f"C{i % 10}", label=name[:MAX_LABEL]) for i, name in enumerate(groups)]
+    figure.legend(handles=handles, loc="outside lower left", fontsize=8)
     with atomic(out) as part:
         figure.savefig(part, dpi=120, format="png")
     plt.close(figure)

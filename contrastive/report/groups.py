@@ -66,14 +66,15 @@ def read_groups(folders: list[Path]) -> tuple[list[Group], list[str]]:
 
 
 def _group(settings: dict[str, str], jobs: list[Job], evaluated: Evaluated) -> Group:
+    """Runs of one seed, which differ in their evaluators alone, count once, with the figures of all of them."""
     runs: dict[int, Path] = {}
     figures: dict[str, dict[int, dict[str, float]]] = {"test": {}, "val": {}}
     for job in jobs:
         seed = int(yaml.safe_load((job.path / "config.yaml").read_text())["seed"])
-        runs[seed] = job.path
+        runs.setdefault(seed, job.path)
         for split, by_seed in figures.items():
             own = job.result.get(split, {}) if job.result else {}
-            by_seed[seed] = {**own, **{key: v for key, v in evaluated[job.path][split].items() if key not in own}}
+            by_seed[seed] = {**evaluated[job.path][split], **own, **by_seed.get(seed, {})}
     return Group(settings=settings, runs=runs, test=figures["test"], val=figures["val"])
 
 
