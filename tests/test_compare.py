@@ -100,6 +100,8 @@ def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
     assert rows["knn_top1"][2].endswith("*")  # paired: every seed says so
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert "![Curves" in text
+    assert main(["compare", str(runs / "good"), str(runs / "bad")]) == 0
+    assert f"| A | {runs}/good" in capsys.readouterr().out  # in the order typed
     assert main(["compare", str(runs)]) == 0  # a folder of several configurations: a column for each
     assert "Good" in capsys.readouterr().out
     for words, message in (

@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if out is not None and out.suffix not in (".md", ".png"):
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
     groups, repeated = read_groups(arguments.folders)
+    groups.sort(key=lambda group: _place(group, arguments.folders))
     if len(groups) < 2:
         raise ConfigError("all these runs have one configuration: try a second run directory, or the folder of a sweep")
     if len(groups) > len(LETTERS):
@@ -55,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(text)
     print(f"written: {', '.join(str(path) for path in dict.fromkeys((out, picture)))}")
     return 0
+
+
+def _place(group: Group, folders: list[Path]) -> int:
+    """The first of the folders as typed that holds a run of the group: columns come in that order."""
+    return min(i for i, folder in enumerate(folders) for run in group.runs.values() if run.is_relative_to(folder))
 
 
 def _keys(arguments: argparse.Namespace, groups: list[Group]) -> list[str]:

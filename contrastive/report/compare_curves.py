@@ -46,6 +46,7 @@ def draw_curves(groups: dict[str, Group], keys: list[str], out: Path) -> None:
         raise ConfigError("curves need matplotlib: try pip install -e '.[report]'") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
 
     figure, panels = plt.subplots(1, len(keys), figsize=(6 * len(keys), 4), layout="constrained", squeeze=False)
     for panel, key in zip(panels[0], keys, strict=True):
@@ -62,7 +63,7 @@ def draw_curves(groups: dict[str, Group], keys: list[str], out: Path) -> None:
             panel.fill_between(epochs, low, high, color=color, alpha=0.2, linewidth=0)
         panel.set(xlabel="epoch", ylabel=key)
         panel.grid(alpha=0.3)
-    handles = [plt.Line2D([], [], color=f"C{i % 10}", label=name[:MAX_LABEL]) for i, name in enumerate(groups)]
+    handles = [Line2D([], [], color=f"C{i % 10}", label=name[:MAX_LABEL]) for i, name in enumerate(groups)]
     figure.legend(handles=handles, loc="outside lower left", fontsize=8)
     with atomic(out) as part:
         figure.savefig(part, dpi=120, format="png")
