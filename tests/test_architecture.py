@@ -20,7 +20,11 @@ ORDER = [
     {"training"},
     {"report"},
     {"program"},
-    {"testing", "export"},  # export: what load_encoder reads, in the formats of others
+    {
+        "testing",
+        "export",
+        "evaluate",
+    },  # what load_encoder reads, in the formats of others; python -m contrastive.evaluate
 ]
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -58,7 +62,7 @@ def test_imports_go_one_way(path):
 
 def test_no_other_module_stands_beside_the_folders():
     loose = {path.stem for path in PACKAGE.glob("*.py")}
-    assert loose == {"__init__", "types", "errors", "seeding", "atomic"}
+    assert loose == {"__init__", "types", "errors", "seeding", "atomic", "evaluate"}
 
 
 def test_only_the_program_imports_hydra():
@@ -67,7 +71,9 @@ def test_only_the_program_imports_hydra():
             assert place(path) == "program", path
 
 
-@pytest.mark.parametrize("name", ["command_line", "settings", "naming", "messages"])
+@pytest.mark.parametrize(
+    "name", ["command_line", "settings", "naming", "messages", "evaluation_words", "evaluate_command"]
+)
 def test_settings_are_checked_without_importing_torch(name):
     """train.py imports these modules before it has checked the settings."""
     pending, seen = {f"contrastive.program.{name}"}, set()

@@ -11,6 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
+from contrastive.dataset._decode import decode
+from contrastive.dataset._folder_layout import find_images
 from contrastive.dataset._splits import fingerprint
 from contrastive.dataset.image_folder import image_folder
 from contrastive.errors import ConfigError
@@ -159,10 +161,90 @@ def test_refusals_say_what_to_do(folder, tmp_path):
     (folder / "test/wasp").mkdir()
     with pytest.raises(ConfigError, match="wasp"):
         load_image_folder(folder)
-    for path in (empty / "train/ant/0.png", empty / "train/bee/0.png"):
+    (empty / "test/ant").mkdir()
+    for path in (empty / "train/ant/0.png", empty / "train/bee/0.png", empty / "test/ant/0.png"):
         path.write_bytes(b"no image")
     with pytest.raises(ConfigError, match="none of the 2 images"):
         load_image_folder(empty)
+
+
+def names_of(data, folder: Path, *parts: str) -> set[str]:
+    """The files, of those below the parts of a folder, whose pixels are among the training images."""
+    images = {image.numpy().tobytes() for image in data.pretrain.image}
+    paths = [path for part in parts for path in (folder / part).rglob("*.png")]
+    return {str(path.relative_to(folder)) for path in paths if decode(path, 12).tobytes() in images}
+
+
+def test_imagenets_val_is_the_test_split(folder):
+    expected = load_image_folder(folder)
+    (folder / "test").rename(folder / "val")
+    data = load_image_folder(folder)
+    assert data.classes == ("ant", "bee")
+    assert torch.equal(data.test.image, expected.test.image)
+    assert torch.equal(data.test.label, expected.test.label)
+    assert fingerprint(data) == fingerprint(expected)
+    shutil.copytree(folder / "val", folder / "test")
+    (folder / "test/bee/000.png").unlink()
+    assert len(load_image_folder(folder).test) == 7  # where there is a test/, val/ is not read
+
+
+@pytest.mark.parametrize("layout", ["flat", "train", "train/all"])
+def test_a_folder_without_labels(folder, tmp_path, layout):
+    place = tmp_path / "own" / ("." if layout == "flat" else layout)
+    place.mkdir(parents=True)
+    for path in (folder / "train").rglob("*.png"):
+        shutil.copy(path, place / f"{path.parent.name}-{path.name}")
+    data = load_image_folder(tmp_path / "own")
+    assert data.classes == ()
+    assert (len(data.pretrain), len(data.test)) == (36, 4)
+    assert {*data.pretrain.label.tolist(), *data.test.label.tolist()} == {-1}
+    assert len(data.probe_train) == len(data.probe_val) == 0
+    train = {image.numpy().tobytes() for image in data.pretrain.image}
+    assert not train & {image.numpy().tobytes() for image in data.test.image}
+    (tmp_path / "own" / "val").mkdir()
+    shutil.copy(folder / "test/ant/000.png", tmp_path / "own/val/0.png")
+    shutil.copy(folder / "test/ant/001.png", tmp_path / "own/val/1.png")
+    split = load_image_folder(tmp_path / "own")
+    assert (len(split.pretrain), len(split.test)) == (40, 2)
+
+
+def test_the_held_out_images_stay_where_other_images_come(folder, tmp_path):
+    for path in (folder / "train").rglob("*.png"):
+        (tmp_path / "own").mkdir(exist_ok=True)
+        shutil.copy(path, tmp_path / "own" / f"{path.parent.name}-{path.name}")
+    before = find_images(tmp_path / "own", None).test.files
+    shutil.copy(folder / "test/ant/000.png", tmp_path / "own/new.png")
+    after = find_images(tmp_path / "own", None).test.files
+    assert len({file.path for file in before} & {file.path for file in after}) >= len(before) - 1
+
+
+def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):
+    plain = load_image_folder(folder)
+    further = tmp_path / "further"
+    further.mkdir()
+    Image.fromarray(np.full((12, 12, 3), 255, dtype=np.uint8)).save(further / "white.png")
+    data = load_image_folder(folder, unlabeled=str(further), per_class=20)
+    assert data.classes == plain.classes
+    assert torch.equal(data.pretrain.image[:40], plain.pretrain.image)
+    assert data.pretrain.label.tolist() == [*plain.pretrain.label.tolist(), -1]
+    assert (data.pretrain.image[40] == 255).all()
+    assert torch.equal(data.probe_val.label, plain.probe_val.label)
+    assert 40 not in data.probe_train
+    assert data.mean == pytest.approx([(40 * mean + 1) / 41 for mean in plain.mean])
+    assert fingerprint(data) != fingerprint(plain)
+    assert names_of(data, folder, "train") == names_of(plain, folder, "train")
+    with pytest.raises(ConfigError, match="bias_pattern=null"):
+        load_image_folder(folder, unlabeled=str(further), bias_pattern="([0-9])")
+    with pytest.raises(ConfigError, match=r"nowhere .*holds no images"):
+        load_image_folder(folder, unlabeled=str(tmp_path / "nowhere"))
+
+
+def test_folders_that_could_be_classes_are_not_guessed(folder):
+    shutil.rmtree(folder / "test")
+    with pytest.raises(ConfigError, match=r"try mv .*/train .*/all"):
+        load_image_folder(folder)
+    with pytest.raises(ConfigError, match="train is not a folder"):
+        load_image_folder(folder / "train")
 
 
 @pytest.mark.slow

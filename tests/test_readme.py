@@ -213,7 +213,8 @@ def test_targets_tables_modules_and_scripts_exist(page: Path) -> None:
     assert all((ROOT / f"configs/table/{table}.yaml").exists() for table in re.findall(r"TABLE=(\w+)", text))
     assert all((ROOT / script).exists() for script in re.findall(r"\bscripts/[\w/]+\.py", text))
     for module in re.findall(r"python -m (contrastive[\w.]*)", text):
-        assert importlib.util.find_spec(f"{module}.__main__") is not None, module
+        is_package = (ROOT / module.replace(".", "/")).is_dir()
+        assert importlib.util.find_spec(f"{module}.__main__" if is_package else module) is not None, module
 
 
 def test_paths_in_the_architecture_exist() -> None:

@@ -32,14 +32,25 @@ class ImageFile(NamedTuple):
 
 def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
     """Every image file below folder/<class>, by class and path; reads metadata only."""
+    return [file for label, name in enumerate(classes) for file in walk_images(folder, name, label=label)]
+
+
+def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[str, ...] = ()) -> list[ImageFile]:
+    """Every image file below folder/name, sorted by path.
+
+    Args:
+        label: of all of them. skip: names of folders in `folder` that are left out.
+    """
     files, start = [], len(f"{folder}{os.sep}")
-    for label, name in enumerate(classes):
-        tree = os.walk(folder / name)
-        paths = [os.path.join(top, file) for top, _, names in tree for file in names]
-        paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
-        for path in sorted(paths, key=lambda path: path.split(os.sep)):
-            stat = os.stat(path)
-            files.append(ImageFile(path[start:], label, size=stat.st_size, mtime_ns=stat.st_mtime_ns))
+    left_out = {str(folder / item) for item in skip}
+    paths = []
+    for top, folders, names in os.walk(folder / name):
+        folders[:] = [item for item in folders if os.path.join(top, item) not in left_out]  # os.walk enters the rest
+        paths += [os.path.join(top, file) for file in names]
+    paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
+    for path in sorted(paths, key=lambda path: path.split(os.sep)):
+        stat = os.stat(path)
+        files.append(ImageFile(path[start:], label, size=stat.st_size, mtime_ns=stat.st_mtime_ns))
     return files
 
 

@@ -121,6 +121,31 @@ def name_splits(
     )
 
 
+def name_unlabeled(
+    train: Split,
+    test: Split,
+    *,
+    stats: ChannelStats,
+    biases: tuple[str, ...] = (),
+    facts: dict[str, str] | None = None,
+    digest: str | None = None,
+) -> Data:
+    """Data without any label: no classes, nothing for probes, no validation images; arguments as of `name_splits`."""
+    nothing = torch.empty(0, dtype=torch.int64)
+    return Data(
+        pretrain=train,
+        probe_train=nothing,
+        probe_val_index=nothing,
+        test=test,
+        classes=(),
+        mean=stats[0],
+        std=stats[1],
+        biases=biases,
+        facts=facts or {},
+        digest=digest,
+    )
+
+
 def fingerprint(data: Data) -> str:
     """The digest that the dataset supplied, or sha256 over images, labels and biases of the training and test split."""
     if data.digest is not None:

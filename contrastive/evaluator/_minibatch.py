@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
+from contrastive.evaluator._progress import progress
 from contrastive.evaluator.base import FeatureSets
 from contrastive.seeding import generator
 
@@ -50,17 +51,19 @@ def train_linear(
     layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)
     update = optimizer(list(layer.parameters()))
     base = [group["lr"] for group in update.param_groups]
-    for epoch in range(epochs):
-        for group, lr in zip(update.param_groups, base, strict=True):
-            group["lr"] = lr * lr_factor(epoch)
-        train = features.augmented(epoch, augmentation)
-        order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
-        for index in order.split(batch_size):
-            update.zero_grad()
-            F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
-            update.step()
-        with torch.no_grad():
-            yield layer(features.test.h)
+    with progress(epochs, name, unit="epoch") as bar:
+        for epoch in range(epochs):
+            for group, lr in zip(update.param_groups, base, strict=True):
+                group["lr"] = lr * lr_factor(epoch)
+            train = features.augmented(epoch, augmentation)
+            order = torch.randperm(len(train.h), generator=generator("cpu", "probe order", epoch)).to(device)
+            for index in order.split(batch_size):
+                update.zero_grad()
+                F.cross_entropy(layer(train.h[index]), train.label[index]).backward()
+                update.step()
+            bar.update()
+            with torch.no_grad():
+                yield layer(features.test.h)
 
 
 def check_probe(name: str, *, epochs: int, batch_size: int, lr: float) -> None:

@@ -25,7 +25,8 @@ class AlignmentUniformity(Evaluator):
     """alignment: mean squared distance of test images of the same class; uniformity: over all pairs (t = 2).
 
     Both on L2-normalized features of at most 2,000 test images, drawn once and for all. The paper's alignment is over
-    two views of an image; frozen features hold one view, so the class stands in for the image. Lower is better.
+    two views of an image; frozen features hold one view, so the class stands in for the image. Lower is better. Without
+    labels there is no alignment.
 
     Args:
         every: epochs between points of a curve; 0 = only before and after training.
@@ -35,6 +36,7 @@ class AlignmentUniformity(Evaluator):
         "L2-normalized features of at most 2,000 test images: mean |x - y|² over pairs of the same class, and log mean "
         "e^{-2 |x - y|²} over all pairs (Wang & Isola 2020); last epoch"
     )
+    needs_labels = False
 
     def __init__(self, *, every: int = 0) -> None:
         self.every = every
@@ -46,7 +48,7 @@ class AlignmentUniformity(Evaluator):
         x = F.normalize(test.h, dim=1)
         i, j = torch.triu_indices(len(x), len(x), 1, device=x.device)
         squared = torch.pdist(x).square()
-        same = test.label[i] == test.label[j]
+        same = (test.label[i] == test.label[j]) & (test.label[i] >= 0)
         values = {"uniformity": squared.mul(-2).exp().mean().log().item()}
         if same.any():
             values["alignment"] = squared[same].mean().item()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.types import Features
@@ -22,6 +22,26 @@ class AugmentedFeatures(Protocol):
             augmentation: None = the one that the run trains with.
         """
         ...
+
+
+class TrainableEncoder(ABC):
+    """The encoder behind the features and its images, for evaluators that train every weight."""
+
+    @abstractmethod
+    def copy(self) -> nn.Module:
+        """A new copy of the encoder in eval mode, its weights free to change."""
+
+    @abstractmethod
+    def images(self, split: str, rows: Tensor) -> Tensor:
+        """(n, 3, H, W), normalized for the encoder: the images of rows (n,) of `train`, `val` or `test`."""
+
+    @abstractmethod
+    def views(self, rows: Tensor, augmentation: Augmentation, rng: torch.Generator) -> Tensor:
+        """(n, 3, h, w), normalized for the encoder: one augmented view of each of the rows (n,) of `train`.
+
+        Args:
+            rng: on the device of the encoder.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +62,8 @@ class FeatureSets:
     classifier: Callable[[Tensor], Tensor] | None = None  # (N, F) → (N, C) logits, when a loss trains one along
     predictions: Mapping[str, Tensor] = field(default_factory=dict)  # (N,) classes of test, by the evaluators before
     augmented: AugmentedFeatures | None = None  # for probes that train on augmented images
+    encoder: TrainableEncoder | None = None  # for evaluators that train every weight
+    transfer: "Callable[[str], FeatureSets] | None" = None  # name of a dataset → features of its images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +94,8 @@ class Evaluator(ABC):
     protocol: str  # one sentence, stored beside the figures: data, read-out, selection
     every: int = 0  # epochs between points of a curve; 0 = only before and after training
     before_training: bool = True  # also evaluate the untrained encoder
+    needs_labels: bool = True  # left out when no image has a label
+    reads_images: bool = False  # reads images, not only features: a dry run cannot time it
 
     @abstractmethod
     def __call__(self, features: FeatureSets) -> dict[str, float] | Scores:

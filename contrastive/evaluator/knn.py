@@ -12,25 +12,41 @@ from contrastive.types import Features
 CHUNK = 1000  # queries at a time: 1,000 × 50,000 similarities are 200 MB
 
 
+def nearest(bank: Tensor, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Cosines (Q, k) of the k nearest of the bank (N, F) to each query (Q, F), falling, and their indices (Q, k)."""
+    bank, query = F.normalize(bank.float(), dim=1), F.normalize(query.float(), dim=1)
+    parts = [(chunk @ bank.T).topk(k, dim=1) for chunk in query.split(CHUNK)]
+    return torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts])
+
+
+def vote(similarity: Tensor, label: Tensor, *, n_classes: int, temperature: float) -> Tensor:
+    """(Q, C) class scores (Wu et al. 2018, §3.4): Σ over the neighbors of e^{cos / temperature}, by class.
+
+    Scores of a query are divided by its largest weight, so that no temperature overflows.
+
+    Args:
+        similarity: (Q, k), cosines of the neighbors, falling. label: (Q, k), their classes. temperature: above 0.
+    """
+    weight = ((similarity - similarity[:, :1]) / temperature).exp()
+    return torch.zeros(len(similarity), n_classes, device=similarity.device).scatter_add_(1, label, weight)
+
+
 def knn_scores(
     bank: Tensor, bank_label: Tensor, query: Tensor, *, n_classes: int, k: int, temperature: float
 ) -> Tensor:
-    """(Q, C) class scores (Wu et al. 2018, §3.4): Σ over the k nearest of e^{cos / temperature}, by class.
-
-    Scores of a query are divided by its largest weight, so that no temperature overflows.
+    """(Q, C) class scores of the queries, see `vote`.
 
     Args:
         bank (N, F), bank_label (N,), query (Q, F): features, normalized here; similarities are float32.
         k: at most N. temperature: above 0.
     """
-    bank, query = F.normalize(bank.float(), dim=1), F.normalize(query.float(), dim=1)
-    scores = []
-    for chunk in query.split(CHUNK):
-        similarity, index = (chunk @ bank.T).topk(k, dim=1)
-        weight = ((similarity - similarity[:, :1]) / temperature).exp()
-        score = torch.zeros(len(chunk), n_classes, device=bank.device)
-        scores.append(score.scatter_add_(1, bank_label[index], weight))
-    return torch.cat(scores)
+    similarity, index = nearest(bank, query, k)
+    return vote(similarity, bank_label[index], n_classes=n_classes, temperature=temperature)
+
+
+def at_most_a_tenth(k: int, bank: Features) -> int:
+    """k, lowered to a tenth of the bank."""
+    return max(1, min(k, len(bank.h) // 10))
 
 
 class KNN(Evaluator):
@@ -70,5 +86,5 @@ class KNN(Evaluator):
 
     def _scores(self, features: FeatureSets, bank: Features, query: Features) -> Tensor:
         """(Q, C) class scores of the queries."""
-        k = max(1, min(self.k, len(bank.h) // 10))
-        return knn_scores(bank.h, bank.label, query.h, n_classes=features.n_classes, k=k, temperature=self.temperature)
+        k, n_classes = at_most_a_tenth(self.k, bank), features.n_classes
+        return knn_scores(bank.h, bank.label, query.h, n_classes=n_classes, k=k, temperature=self.temperature)

@@ -19,6 +19,7 @@ class RankMe(Evaluator):
     """
 
     protocol = "exp of the entropy of the singular values of the test features (Garrido et al. 2023); last epoch"
+    needs_labels = False
 
     def __init__(self, *, every: int = 0) -> None:
         self.every = every

@@ -35,7 +35,9 @@ class Experiment:
     loader: Loader
     schedule: Callable[[float, int], float]
     evaluators: dict[str, Evaluator]
+    left_out: list[str]  # evaluators that need labels, of data that has none
     data: Data
+    data_root: str
     data_hash: str
     device: torch.device
     precision: str
@@ -63,16 +65,24 @@ def build(settings: Settings) -> Experiment:
         data = data.to(device)
     loader = build_loader(settings, data, objective, device=device, streaming=streaming)
     step = build_step(settings, components, objective, data=data, device=device, precision=precision)
+    applicable = applicable_evaluators(components.evaluators, data)
     return Experiment(
         step=step,
         loader=loader,
         schedule=components.schedule,
-        evaluators=components.evaluators,
+        evaluators=applicable,
+        left_out=[name for name in components.evaluators if name not in applicable],
         data=data,
+        data_root=settings.data_root,
         data_hash=data_hash,
         device=device,
         precision=precision,
     )
+
+
+def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[str, Evaluator]:
+    """The evaluators that the data allows: without classes those that need no labels."""
+    return {name: item for name, item in evaluators.items() if data.classes or not item.needs_labels}
 
 
 def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:

@@ -116,8 +116,13 @@ def _search_value(result: dict[str, Any], metric: str) -> float | None:
     """
     if HydraConfig.get().sweeper._target_ == BASIC_SWEEPER or not result:
         return None
+    if not result["val"]:
+        raise ConfigError(
+            "this run has no validation figure to search by: its images have no labels, or no evaluator looks "
+            "at validation images: try 'evaluator=[linear]' and a labeled dataset"
+        )
     if metric not in result["val"]:
-        known = next(iter(result["val"]), "linear_top1")
+        known = next(iter(result["val"]))
         raise ConfigError(f"this run has no validation metric {metric}: try search_metric={known}")
     return float(result["val"][metric])
 

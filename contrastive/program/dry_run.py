@@ -42,12 +42,14 @@ def estimate(experiment: Experiment, settings: Settings) -> str:
         peak, owner = resident_peak(), "of each process"
     rate = loader.views_per_step(settings.n_views) / step
     parts = [f"{times[name]} {name} of {clock(seconds)}" for name, seconds in evaluators.items()]
+    untimed = [name for name, evaluator in experiment.evaluators.items() if evaluator.reads_images]
     return "\n".join(
         [
             f"dry run, nothing is written: {step:.3f} s a step, {rate:,.0f} views/s on {device} in "
             f"{experiment.precision}",
             f"  training     {clock(training):>12}   {settings.epochs} epochs of {len(loader)} steps",
-            f"  evaluation   {clock(evaluation):>12}   features in {clock(extraction)}; at most {', '.join(parts)}",
+            f"  evaluation   {clock(evaluation):>12}   features in {clock(extraction)}; "
+            f"at most {', '.join(parts) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}",
             f"  together     {clock(training + evaluation):>12}",
             f"  peak memory  {peak / 2**30:>8.2f} GiB   {owner}",
         ]
@@ -78,7 +80,7 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
     n_classes, n_biases, dim = len(data.classes), len(data.biases), features.h.shape[1]
 
     def random(n: int) -> Features:
-        label = torch.arange(n, device=experiment.device) % n_classes
+        label = torch.arange(n, device=experiment.device) % max(1, n_classes)
         bias = torch.arange(n, device=experiment.device) % n_biases if n_biases else None
         return Features(torch.randn(n, dim, device=experiment.device), label, bias)
 
@@ -99,6 +101,8 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
     )
     seconds = {}
     for name, evaluator in experiment.evaluators.items():
+        if evaluator.reads_images:
+            continue
         epochs[0] = 0
         seconds[name] = share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
         seconds[name] += epochs[0] * per_image / len(chosen) * n_bank

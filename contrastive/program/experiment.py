@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,14 +18,13 @@ from contrastive.program.build import Experiment, build
 from contrastive.program.curves import grouped, log_features, log_scores
 from contrastive.program.dry_run import estimate
 from contrastive.program.encoder_output import feature
+from contrastive.program.feature_sets import feature_sets
 from contrastive.program.progress import Progress, silenced
 from contrastive.program.settings import Settings
 from contrastive.program.threads import set_threads
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
 from contrastive.seeding import generator
-from contrastive.training.augmented import AugmentFeatures
-from contrastive.training.features import extract_feature_sets
 from contrastive.training.loop import train_epoch
 from contrastive.training.picture import view_grid
 from contrastive.weights.file import weights_hash
@@ -115,6 +113,7 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
         "status": "done", "test": final.test, "val": final.val, "untrained": start.untrained, "audit": final.audit,
         "protocol": final.protocol, "encoder": encoder_record(step.encoder, settings),
         "time": {"seconds": seconds, "finished": finished},
+        **({"left_out": experiment.left_out} if experiment.left_out else {}),
     }  # fmt: skip
     run.finish(
         result, partial(save_run_weights, result=result, data=experiment.data, encoder=step.encoder, head=step.head)
@@ -177,18 +176,16 @@ def is_due(every: int, epoch: int) -> bool:
 
 def features(experiment: Experiment, *, with_classifier: bool = False) -> FeatureSets:
     """Features of the encoder as it stands."""
-    step, pretrain = experiment.step, experiment.data.pretrain
-    classifier = step.objective.classifier if with_classifier else None
-    augmented = AugmentFeatures(
+    step = experiment.step
+    return feature_sets(
         step.encoder,
-        pretrain,
-        (pretrain.label >= 0).nonzero().squeeze(1),
-        augmentation=step.augmentation,
+        experiment.data,
         normalize=step.normalize,
+        augmentation=step.augmentation,
         seed=experiment.loader.seed,
+        data_root=experiment.data_root,
+        classifier=step.objective.classifier if with_classifier else None,
     )
-    sets = extract_feature_sets(step.encoder, experiment.data, step.normalize, classifier)
-    return replace(sets, augmented=augmented)
 
 
 def first_views(experiment: Experiment) -> Any:

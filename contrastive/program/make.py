@@ -29,22 +29,36 @@ def make(component: str, **overrides: Any) -> Any:
     Raises:
         ConfigError: the component or an option does not exist, or the constructor refuses a value.
     """
-    node = _load_option(*_split_name(component))
-    root = cast(DictConfig, OmegaConf.load(CONFIGS / "train.yaml"))  # the YAMLs refer to its ${temperature} and others
-    objects = {"allow_objects": True}
-    merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), node, OmegaConf.create(overrides, flags=objects))
-    root = OmegaConf.create({**_without_defaults(root), "component": merged}, flags=objects)
-    plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
-    if "_target_" not in plain:
+    node = component_node(component, overrides)
+    if "_target_" not in node:
         return None
-    _check_options(component, plain)
-    check_types(plain, component.partition("/")[0])
     try:
-        return instantiate(plain, _convert_="all")
+        return instantiate(node, _convert_="all")
     except InstantiationException as error:
         if isinstance(error.__cause__, ConfigError):
             raise error.__cause__ from None
         raise
+
+
+def component_node(component: str, overrides: dict[str, Any], settings: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The resolved node that `make` builds, plain containers.
+
+    Args:
+        settings: root settings in place of those of train.yaml, such as `data_root`.
+
+    Raises:
+        ConfigError: the component or an option does not exist, or a value has another type than its option.
+    """
+    node = _load_option(*_split_name(component))
+    root = cast(DictConfig, OmegaConf.load(CONFIGS / "train.yaml"))  # the YAMLs refer to its ${temperature} and others
+    objects = {"allow_objects": True}
+    merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), node, OmegaConf.create(overrides, flags=objects))
+    root = OmegaConf.create({**_without_defaults(root), **(settings or {}), "component": merged}, flags=objects)
+    plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
+    if "_target_" in plain:
+        _check_options(component, plain)
+        check_types(plain, component.partition("/")[0])
+    return plain
 
 
 def _split_name(component: str) -> tuple[str, str]:

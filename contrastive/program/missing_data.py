@@ -37,8 +37,12 @@ def missing_data(dataset: dict[str, Any]) -> Missing | None:
     if name == "image_folder":
         if root is None:
             return Missing("train/<class>/ and test/<class>/", 'PATH and add ARGS="dataset.root=PATH"', downloads=False)
-        found = all((Path(root) / split).is_dir() for split in ("train", "test"))
-        return None if found else Missing("train/<class>/ and test/<class>/", str(root), downloads=False)
+        has_test = any((Path(root) / name).is_dir() for name in ("test", "val"))
+        return (
+            None
+            if has_test and (Path(root) / "train").is_dir()
+            else Missing("train/<class>/ and test/<class>/", str(root), downloads=False)
+        )
     if name not in FILES or any((Path(str(root)) / file).exists() for file in FILES[name]):
         return None
     return Missing(FILES[name][1], str(Path(str(root)).resolve()), downloads=True)

@@ -8,14 +8,13 @@ import torch
 import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, open_dict
-from safetensors.torch import load_file
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.errors import ConfigError
-from contrastive.program.components import instantiate_node
 from contrastive.program.configs import CONFIGS
 from contrastive.program.job import run_job
 from contrastive.program.messages import user_message
+from contrastive.program.saved_encoder import saved_encoder
 
 
 class Result:
@@ -66,9 +65,7 @@ class Result:
     def encoder(self) -> torch.nn.Module:
         """The trained encoder in eval mode, on the CPU; it takes normalized images."""
         config = yaml.safe_load((self.path / "config.yaml").read_text())
-        encoder: torch.nn.Module = instantiate_node(config["encoder"])
-        encoder.load_state_dict(load_file(self.path / "encoder.safetensors"))
-        return encoder.eval()
+        return saved_encoder(self.path, config, torch.device("cpu"))
 
 
 def pretrain(*overrides: str) -> Result:

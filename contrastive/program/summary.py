@@ -19,13 +19,15 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, th
     data, loader = experiment.data, experiment.loader
     encoder = experiment.step.encoder
     millions = sum(p.numel() for p in encoder.parameters()) / 1e6
+    kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
     training = f"{settings.epochs} epochs of {len(loader)} batches" if settings.epochs else "no training"
+    left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (
-        f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px in {len(data.classes)} classes, "
+        f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "
         f"encoder of {millions:.2f} M parameters, {training}, "
         f"{experiment.precision} on {experiment.device}, {threads}{', malloc tuned' if malloc.is_tuned() else ''}\n"
         f"features: {encoder.dim} values, {feature(encoder)}\n"
-        f"run directory {as_typed(run.path)}"
+        f"run directory {as_typed(run.path)}{left_out}"
     )
 
 
@@ -41,6 +43,10 @@ def finished(run: RunDirectory, result: dict[str, Any]) -> str:
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:
         parts.append(_audit(result["audit"]))
+    if "left_out" in result:
+        parts.append(
+            f"To judge the encoder on labeled images: {command('python')} -m contrastive.evaluate {path} dataset=digits"
+        )
     parts.append(f"run directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
     return "\n" + "\n\n".join(parts)
 

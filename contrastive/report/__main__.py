@@ -1,9 +1,11 @@
 """Tables, pages and comparisons of finished runs.
 
-    python -m contrastive.report FOLDER ...                       a table of the finished runs below the folders
-    python -m contrastive.report page OUT.html RUN_OR_TABLE ...   a page with tables, claims and curves
+    python -m contrastive.report table FOLDER ... [--format md|csv|latex] [--sort METRIC]
+    python -m contrastive.report best FOLDER ... [--metric linear_top1]
+    python -m contrastive.report compare RUN RUN ... [-o compare.md]
+    python -m contrastive.report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
 
-python -m contrastive.report COMMAND --help lists what a command takes.
+`table` may be left out. python -m contrastive.report COMMAND --help lists what a command takes.
 """
 
 import argparse
@@ -11,7 +13,7 @@ import sys
 from typing import Protocol
 
 from contrastive.errors import ConfigError
-from contrastive.report import sweep_command
+from contrastive.report import best, compare, listing
 from contrastive.report.web import page_command
 
 
@@ -25,10 +27,7 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...  # the exit code
 
 
-COMMANDS: dict[str, Command] = {
-    "table": sweep_command,
-    "page": page_command,
-}
+COMMANDS: dict[str, Command] = {"table": listing, "best": best, "compare": compare, "page": page_command}
 
 
 def main(words: list[str]) -> int:

@@ -66,10 +66,12 @@ def extract_feature_sets(
 ) -> FeatureSets:
     """Features of every split that evaluators read; a validation image that is a training image is encoded once.
 
-    Unlabeled training images are left out: no evaluator reads them.
+    Unlabeled training images are left out: no evaluator reads them. Without any label `bank`, `train` and `val` are
+    empty.
     """
+    test = extract(encoder, data.test, normalize)
     labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
-    bank = extract(encoder, data.pretrain, normalize, labeled)
+    bank = extract(encoder, data.pretrain, normalize, labeled) if len(labeled) else test[labeled.to(test.h.device)]
     position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
     position = position.to(bank.h.device)
     train = bank[position[data.probe_train.to(bank.h.device)]]
@@ -77,7 +79,6 @@ def extract_feature_sets(
         val = extract(encoder, data.probe_val, normalize)
     else:
         val = bank[position[data.probe_val_index.to(bank.h.device)]]
-    test = extract(encoder, data.test, normalize)
     return FeatureSets(
         bank=bank,
         train=train,

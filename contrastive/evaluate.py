@@ -1,0 +1,10 @@
+"""Evaluate finished runs: python -m contrastive.evaluate RUN [RUN ...] 'evaluator=[knn,linear]' [dataset=NAME]"""
+
+import sys
+
+from contrastive.program import malloc
+from contrastive.program.evaluate_command import main
+
+if __name__ == "__main__":
+    malloc.reexec_with_tuned_malloc()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,162 @@
+"""Fine-tuning: all weights, from a fraction of the labels."""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.crop import RandomResizedCrop
+from contrastive.errors import ConfigError
+from contrastive.evaluator._accuracy import topk_accuracy
+from contrastive.evaluator._fractions import check_fractions, draw_labels, in_percent
+from contrastive.evaluator._minibatch import check_probe, linear_layer
+from contrastive.evaluator._progress import progress
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, TrainableEncoder
+from contrastive.seeding import derive, generator
+
+CHUNK = 500  # images of a forward pass without gradient
+CHECKS = 10  # how often the validation accuracy is measured in one training
+
+
+class _Best(NamedTuple):
+    """The weights with the highest validation accuracy, and that accuracy in percent."""
+
+    val_top1: float
+    state: dict[str, Tensor]
+
+
+class FineTune(Evaluator):
+    """Test accuracy of a copy of the encoder with a linear layer, all weights trained on a fraction of the labels.
+
+    As in Chen et al. 2020 (§4.2 and B.5): SGD with Nesterov momentum, cropped and flipped images, the same fraction of
+    the labels of every class, at least one image. The learning rate falls along a cosine. Of every learning rate the
+    weights after each tenth of the training are tried on all validation images; `test` is read once, with the best of
+    them (the first of equals). Everything is drawn from fixed seeds, and the encoder of the run stays as it is.
+
+    Args:
+        fractions: of the nine tenths of the training images that probes fit, each in (0, 1].
+        lr: learning rates to try, each above 0. momentum: in (0, 1). weight_decay: at least 0.
+        epochs: passes over the labeled images, at least 1. min_steps: updates at least, however few the images are.
+        batch_size: at least 2; the images left over join others.
+        scale: (least, most) share of the area that a crop shows. flip: probability.
+        every: epochs between points of a curve; 0 = only after training.
+
+    Raises:
+        ConfigError: an argument out of range, or features without images.
+    """
+
+    before_training = False  # it trains longer than it takes to pretrain a small network
+    reads_images = True
+
+    def __init__(
+        self,
+        *,
+        fractions: tuple[float, ...] = (0.01, 0.1),
+        lr: tuple[float, ...] = (0.1, 0.01),
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        epochs: int = 30,
+        min_steps: int = 200,
+        batch_size: int = 128,
+        scale: tuple[float, float] = (0.2, 1.0),
+        flip: float = 0.5,
+        every: int = 0,
+    ) -> None:
+        check_fractions("fine_tune", fractions)
+        if not lr:
+            raise ConfigError("evaluator.fine_tune.lr is an empty list: try evaluator.fine_tune.lr=[0.1,0.01]")
+        for rate in lr:
+            check_probe("fine_tune", epochs=epochs, batch_size=batch_size, lr=rate)
+        if batch_size < 2:
+            raise ConfigError("evaluator.fine_tune.batch_size=1 leaves BatchNorm a single image: try 128 in its place")
+        if not 0 < momentum < 1:
+            raise ConfigError(
+                f"evaluator.fine_tune.momentum must lie in (0, 1), got {momentum}: try evaluator.fine_tune.momentum=0.9"
+            )
+        if not weight_decay >= 0:
+            raise ConfigError(
+                f"evaluator.fine_tune.weight_decay must be at least 0, got {weight_decay}: "
+                "try evaluator.fine_tune.weight_decay=0"
+            )
+        self.fractions, self.lr, self.momentum, self.weight_decay = tuple(fractions), tuple(lr), momentum, weight_decay
+        self.epochs, self.min_steps, self.batch_size, self.every = epochs, min_steps, batch_size, every
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=scale, flip=flip)})
+        shares = " and ".join(f"{100 * fraction:g} %" for fraction in fractions)
+        self.protocol = (
+            f"all weights and a linear layer, {shares} of the labels of each class, SGD with Nesterov momentum "
+            f"{momentum:g} and cosine schedule, {epochs} epochs (at least {min_steps} steps) of batches of "
+            f"{batch_size}, crop and flip (Chen et al. 2020); lr of {', '.join(f'{rate:g}' for rate in lr)} and the "
+            "tenth of the training chosen on probe_val; last epoch of the run"
+        )
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        source = features.encoder
+        if source is None:
+            raise ConfigError("evaluator.fine_tune trains the encoder and got features alone: try evaluator=linear")
+        scores = Scores()
+        subsets = [draw_labels(features.train.label, fraction, draw=0) for fraction in self.fractions]
+        steps = sum(self._n_steps(len(rows)) for rows in subsets) * len(self.lr)
+        with progress(steps, "fine_tune") as bar:
+            for fraction, rows in zip(self.fractions, subsets, strict=True):
+                fits = [self._fit(features, source, rows, lr=lr, bar=bar) for lr in self.lr]
+                best, name = max(fits, key=lambda fit: fit.val_top1), in_percent(fraction)
+                network = self._network(features, source)
+                network.load_state_dict(best.state)
+                test = _scores(network, source, "test", len(features.test.label))
+                scores.val[f"{name}_top1"] = best.val_top1
+                for k in (1, 5):
+                    scores.test[f"{name}_top{k}"] = topk_accuracy(test, features.test.label, k)
+                scores.predictions[name] = test.argmax(1)
+        return scores
+
+    def _network(self, features: FeatureSets, source: TrainableEncoder) -> nn.Sequential:
+        """A copy of the encoder and a new linear layer."""
+        device, dim = features.test.h.device, features.test.h.shape[1]
+        layer = linear_layer(dim, features.n_classes, rng=generator("cpu", "fine tune layer"), device=device)
+        return nn.Sequential(source.copy(), layer)
+
+    def _fit(self, features: FeatureSets, source: TrainableEncoder, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
+        """Train on the rows of `train` with one learning rate."""
+        network, device = self._network(features, source), features.test.h.device
+        optimizer = torch.optim.SGD(
+            network.parameters(), lr=lr, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=True
+        )
+        label, best = features.train.label, _Best(-1.0, {})
+        steps, n_batches = self._n_steps(len(rows)), self._n_batches(len(rows))
+        checks = {round(steps * i / CHECKS) for i in range(1, CHECKS + 1)}
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(derive("fine tune", lr))  # of layers that draw, such as dropout
+            for step in range(steps):
+                epoch, i = divmod(step, n_batches)
+                order = torch.randperm(len(rows), generator=generator("cpu", "fine tune order", epoch)).to(device)
+                batch, rng = rows[order].tensor_split(n_batches)[i], generator(device, "fine tune views", step)
+                network.train()
+                optimizer.param_groups[0]["lr"] = lr * (1 + math.cos(math.pi * step / steps)) / 2
+                optimizer.zero_grad()
+                F.cross_entropy(network(source.views(batch, self.augmentation, rng)), label[batch]).backward()
+                optimizer.step()
+                bar.update()
+                if step + 1 in checks:
+                    val = topk_accuracy(_scores(network, source, "val", len(features.val.label)), features.val.label, 1)
+                    if val > best.val_top1:
+                        best = _Best(val, {key: value.clone() for key, value in network.state_dict().items()})
+        return best
+
+    def _n_steps(self, n: int) -> int:
+        """Updates of one training on n images."""
+        return max(self.epochs * self._n_batches(n), self.min_steps)
+
+    def _n_batches(self, n: int) -> int:
+        """Batches of an epoch over n images, each of batch_size images or more."""
+        return max(1, n // self.batch_size)
+
+
+@torch.no_grad()
+def _scores(network: nn.Module, source: TrainableEncoder, split: str, n: int) -> Tensor:
+    """(n, C): the network's logits of a split."""
+    network.eval()
+    return torch.cat([network(source.images(split, rows)).float() for rows in torch.arange(n).split(CHUNK)])

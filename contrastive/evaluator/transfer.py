@@ -1,0 +1,58 @@
+"""Transfer: the frozen encoder on other datasets."""
+
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
+from contrastive.evaluator.knn import KNN
+from contrastive.evaluator.linear import Linear
+
+
+class Transfer(Evaluator):
+    """kNN and linear accuracy of the frozen encoder on each of a list of datasets (Chen et al. 2020, §B.8.1).
+
+    Images of the side that the encoder was trained on, standardized with the statistics it was trained with. Both
+    read-outs fit, choose and test on the splits of that dataset, as `knn` and `linear` do on the encoder's own.
+
+    Args:
+        datasets: names of datasets, such as cifar10, or paths of image folders.
+        k, temperature: of the neighbors, see `KNN`. l2, max_iter: of the linear probe, see `Linear`.
+        every: epochs between points of a curve; 0 = only before and after training.
+
+    Raises:
+        ConfigError: an argument out of range, or a dataset that cannot be loaded.
+    """
+
+    needs_labels = False  # of the data of the run
+    reads_images = True
+
+    def __init__(
+        self,
+        *,
+        datasets: tuple[str, ...] = ("digits",),
+        k: int = 20,
+        temperature: float = 0.5,
+        l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
+        max_iter: int = 100,
+        every: int = 0,
+    ) -> None:
+        if not datasets:
+            raise ConfigError("evaluator.transfer.datasets is an empty list: try evaluator.transfer.datasets=[digits]")
+        self.read_outs: dict[str, Evaluator] = {
+            "knn": KNN(k=k, temperature=temperature),
+            "linear": Linear(l2=l2, max_iter=max_iter),
+        }
+        self.datasets, self.every = tuple(datasets), every
+        protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.read_outs.items())
+        self.protocol = (
+            f"on the splits of {', '.join(datasets)}, images of the side and with the mean and std that the encoder "
+            f"was trained with; {protocols}"
+        )
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        if features.transfer is None:
+            raise ConfigError("evaluator.transfer reads other datasets and got features alone: try evaluator=linear")
+        scores = Scores()
+        for name in self.datasets:
+            answer, key = evaluate(self.read_outs, features.transfer(name)), name.strip("/").rpartition("/")[2]
+            scores.test.update({f"{key}_{metric}": value for metric, value in answer.test.items()})
+            scores.val.update({f"{key}_{metric}": value for metric, value in answer.val.items()})
+        return scores

@@ -1,0 +1,106 @@
+"""Evaluate finished runs again, without training."""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
+from contrastive.program.build import applicable_evaluators, load_data
+from contrastive.program.check_types import check_types
+from contrastive.program.components import build_evaluators, instantiate_node
+from contrastive.program.device import choose_device, is_resident
+from contrastive.program.evaluation_words import Request
+from contrastive.program.feature_sets import feature_sets
+from contrastive.program.saved_encoder import saved_encoder, training_statistics
+from contrastive.program.summary import as_typed
+from contrastive.report.sweep import format_grid
+from contrastive.run.environment import environment_record
+from contrastive.run.evaluations import evaluation_name, read_evaluation, write_evaluation
+from contrastive.training.normalize import Normalize
+
+
+def evaluate_runs(requests: list[Request]) -> str:
+    """Evaluate each run, write RUN/evaluation/<name>.json, and return a table of runs and figures.
+
+    What is done already is read, unless `rerun` is set. All settings are checked before anything is evaluated.
+    """
+    evaluators = [_evaluators(request) for request in requests]
+    rows: list[tuple[Request, dict[str, float]]] = []
+    for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):
+        nodes = {f"evaluator.{name}": node for name, node in request.settings.evaluator.items()}
+        name = evaluation_name(request.dataset_name, {**nodes, "dataset": request.settings.dataset})
+        for warning in request.warnings if i == 1 else ():
+            print(f"warning: {warning}")
+        record = None if request.settings.rerun else read_evaluation(request.run, name)
+        place = f"[{i}/{len(requests)}] {as_typed(request.run)}/evaluation/{name}.json"
+        if record is None:
+            record = _evaluate(request, chosen)
+            write_evaluation(request.run, name, record)
+            silent = ", ".join(key for key in chosen if key not in record["protocol"])
+            print(f"{place}: nothing from {silent} on this data" if silent else place, flush=True)
+        else:
+            print(f"{place} is done already; rerun=true evaluates again", flush=True)
+        rows.append((request, record["test"]))
+    return _table(rows)
+
+
+def _evaluators(request: Request) -> dict[str, Evaluator]:
+    """The evaluators of a request, built and checked."""
+    for group in ("dataset", "evaluator"):
+        check_types(getattr(request.settings, group), group)
+    evaluators = build_evaluators(request.settings.evaluator)
+    if not evaluators:
+        raise ConfigError("no evaluator is chosen: try 'evaluator=[knn,linear]'")
+    for name, evaluator in evaluators.items():
+        if isinstance(evaluator, StepObserver):
+            raise ConfigError(
+                f"evaluator {name} learns from the batches of training, which is over: "
+                "try 'evaluator=[linear]', or train with it"
+            )
+    return evaluators
+
+
+def _evaluate(request: Request, evaluators: dict[str, Evaluator]) -> dict[str, Any]:
+    """The record of one evaluation: images are standardized as in training, whatever they are."""
+    since, config, settings = time.perf_counter(), request.config, request.settings
+    device = choose_device(settings.device)
+    encoder, (mean, std) = saved_encoder(request.run, config, device), training_statistics(request.run)
+    data, data_hash = load_data(settings.dataset)
+    applicable = applicable_evaluators(evaluators, data)
+    if not applicable:
+        raise ConfigError(
+            f"the images of {request.dataset_name} have no labels, which {', '.join(evaluators)} need: "
+            "try dataset=digits, or 'evaluator=[rankme,alignment_uniformity]'"
+        )
+    if is_resident(data, device, settings.resident):
+        data = data.to(device)
+    features = feature_sets(
+        encoder,
+        data,
+        normalize=Normalize(mean, std, device=device, channels_last=config["channels_last"]),
+        augmentation=instantiate_node(config["augmentation"]),
+        seed=config["seed"],
+        data_root=settings.data_root,
+    )
+    scores = evaluate(applicable, features)
+    environment = environment_record(
+        device, config=config, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
+    )
+    return {
+        "dataset": request.dataset_name, "is_transfer": request.is_transfer, "mean": mean, "std": std,
+        "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},
+        "test": scores.test, "val": scores.val, "audit": scores.audit, "protocol": scores.protocol,
+        "time": {"seconds": time.perf_counter() - since, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
+        "environment": environment,
+    }  # fmt: skip
+
+
+def _table(rows: list[tuple[Request, dict[str, float]]]) -> str:
+    """Runs and their figures on the test split."""
+    metrics = list(dict.fromkeys(key for _, figures in rows for key in figures))
+    grid = [["run", "dataset", *metrics]]
+    for request, figures in rows:
+        cells = [f"{figures[key]:.2f}" if key in figures else "-" for key in metrics]
+        grid.append([as_typed(request.run), request.dataset_name, *cells])
+    return f"\nTest split; accuracies in percent:\n{format_grid(grid)}"

@@ -1,0 +1,170 @@
+"""Groups of runs, and the commands that print them: table, best, compare."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from scipy import stats
+
+from contrastive.errors import ConfigError
+from contrastive.report.__main__ import main
+from contrastive.report.compare import interval
+from contrastive.report.compare_curves import draw_curves, over_seeds
+from contrastive.report.groups import read_groups
+from contrastive.run.evaluations import write_evaluation
+
+
+def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | None = None, **config: Any) -> Path:
+    path.mkdir(parents=True)
+    val = {} if linear is None else {"linear_top1": linear}
+    result = {"test": {"knn_top1": knn, "linear_top1": knn / 2}, "val": val, "untrained": {}}
+    (path / "result.json").write_text(json.dumps(result))
+    (path / "environment.json").write_text(json.dumps({"data": "a" * 64}))
+    (path / "config.yaml").write_text(yaml.safe_dump({"loss": {"_target_": f"x.{loss}"}, "seed": seed, **config}))
+    (path / "encoder.safetensors").write_bytes(b"weights")
+    points = [{"epoch": epoch, "train/loss": knn / (epoch + 1)} for epoch in range(3)]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two losses with three seeds each: Bad is better on the test split, Good on the validation images."""
+    for seed, noise in enumerate((0.0, 1.0, 5.0)):
+        save_run(tmp_path / f"runs/bad/{seed}", loss="Bad", seed=seed, knn=50 + noise, linear=70 - noise)
+        save_run(tmp_path / f"runs/good/{seed}", loss="Good", seed=seed, knn=48 + 1.1 * noise, linear=80 - noise)
+    return tmp_path / "runs"
+
+
+def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", target: str = "digits") -> None:
+    settings = {"dataset": {"_target_": target}, "evaluator": {"knn": {"k": k}, "knn_sweep": {}}}
+    write_evaluation(
+        run,
+        name,
+        {
+            "dataset": dataset, "is_transfer": bool(dataset), "settings": settings,
+            "test": {"knn_top1": value, "knn_sweep_top1": 1.0}, "val": {},
+        },
+    )  # fmt: skip
+
+
+def test_the_best_is_chosen_on_the_validation_images(runs, capsys):
+    assert main(["best", str(runs)]) == 0
+    said = capsys.readouterr().out
+    assert "Best by linear_top1 on the validation images" in said
+    first = next(line for line in said.splitlines() if line.startswith("| 1 "))
+    assert "78.00 ± 2.65 (3)" in first
+    assert "loss=Good" in first
+    assert said.count(f"{runs}/good/") == 3
+
+
+def test_the_best_says_when_only_test_figures_exist(runs, capsys):
+    assert main(["best", str(runs), "--metric", "knn_top1", "--top", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "on the TEST split" in said
+    assert "optimistic" in said
+    assert "loss=Bad" in said
+    assert "loss=Good" not in said
+    assert main(["best", str(runs), "--metric", "nope"]) == 2
+    assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
+    assert main(["best", str(runs), "--top", "0"]) == 2
+
+
+def test_intervals_equal_the_formulas():
+    a, b = [50.0, 51.0, 55.0], [48.0, 49.1, 53.5]
+    differences = [y - x for x, y in zip(a, b, strict=True)]
+    half = stats.t.ppf(0.975, 2) * stats.tstd(differences) / 3**0.5
+    middle = sum(differences) / 3
+    assert interval(b, a, paired=True) == pytest.approx((middle - half, middle + half))
+    va, vb = stats.tvar(a) / 3, stats.tvar(b) / 3
+    df = (va + vb) ** 2 / (va**2 / 2 + vb**2 / 2)
+    half = stats.t.ppf(0.975, df) * (va + vb) ** 0.5
+    assert interval(b, a, paired=False) == pytest.approx((middle - half, middle + half))
+    assert interval([2.0, 3.0], [1.0, 2.0], paired=True) == (1.0, 1.0)
+
+
+def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert main(["compare", str(runs / "bad"), str(runs / "good"), "-o", str(tmp_path / "out.md")]) == 0
+    text = (tmp_path / "out.md").read_text()
+    rows = {
+        cells[1]: cells[2:-1] for line in text.splitlines() if len(cells := [c.strip() for c in line.split("|")]) > 3
+    }
+    assert rows["loss"] == ["Bad", "Good"]
+    assert rows["knn_top1"][:2] == ["52.00 ± 2.65 (3)", "50.20 ± 2.91 (3)"]
+    assert rows["knn_top1"][2].startswith("-1.80 [-2.4")
+    assert rows["knn_top1"][2].endswith("*")  # paired: every seed says so
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert "![Curves" in text
+    assert main(["compare", str(runs / "good"), str(runs / "bad")]) == 0
+    assert f"| A | {runs}/good" in capsys.readouterr().out  # in the order typed
+    assert main(["compare", str(runs)]) == 0  # a folder of several configurations: a column for each
+    assert "Good" in capsys.readouterr().out
+    for words, message in (
+        ([str(runs / "bad")], "one configuration"),
+        ([str(runs), "-o", "out.pdf"], "try -o out.md"),
+        ([str(runs / "none"), str(runs)], "is not a folder"),
+        ([str(runs), "-o", str(tmp_path / "x.png"), "--curves", "test/none"], "no run has a curve of test/none"),
+    ):
+        assert main(["compare", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_curves_are_means_over_seeds(runs, tmp_path):
+    pytest.importorskip("matplotlib")
+    bad, _ = read_groups([runs])[0]
+    assert over_seeds(bad, "train/loss")[1] == pytest.approx((1, 26.0, 2.6457513 / 2))
+    assert over_seeds(bad, "test/none") == []
+    with pytest.raises(ConfigError, match="try --curves"):
+        draw_curves({"bad": bad}, [], tmp_path / "x.png")
+
+
+def test_a_table_in_every_format(runs, capsys):
+    assert main([str(runs)]) == 0
+    assert "52.00 ± 2.65 (3)" in capsys.readouterr().out
+    assert main(["table", str(runs), "--format", "csv", "--sort", "knn_top1"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [line["loss"] for line in lines] == ["Bad", "Good"]
+    assert float(lines[0]["knn_top1"]) == 52
+    assert float(lines[0]["knn_top1_std"]) == pytest.approx(2.6458)
+    assert lines[0]["knn_top1_n"] == "3"
+    assert main(["table", str(runs), "--format", "latex"]) == 0
+    latex = capsys.readouterr().out
+    assert r"Bad & 52.00 $\pm$ 2.65 (3)" in latex
+    assert r"knn\_top1" in latex
+    assert main(["table", str(runs), "--sort", "nope"]) == 2
+
+
+def test_later_evaluations_stand_beside_the_figures_of_the_run(runs):
+    run = runs / "bad/0"
+    evaluation(run, "own", 99.0)
+    evaluation(run, "other", 10.0, dataset="cifar10", target="cifar10")
+    bad, _ = read_groups([runs])[0]
+    assert bad.test[0] == {
+        "knn_top1": 50.0,  # the run's own, not the later one
+        "linear_top1": 25.0,
+        "knn_sweep_top1": 1.0,
+        "cifar10:knn_top1": 10.0,
+        "cifar10:knn_sweep_top1": 1.0,
+    }
+
+
+def test_figures_of_other_settings_never_share_a_name(runs):
+    evaluation(runs / "bad/0", "five", 10.0, k=5, dataset="cifar10")
+    evaluation(runs / "good/0", "nine", 20.0, k=9, dataset="cifar10")
+    bad, good = read_groups([runs])[0]
+    names = [[key for key in group.test[0] if key.startswith("cifar10:knn_top1")] for group in (bad, good)]
+    assert len(names[0]) == len(names[1]) == 1
+    assert names[0] != names[1]
+    assert "cifar10:knn_sweep_top1" in bad.test[0].keys() & good.test[0].keys()
+
+
+def test_one_seed_counts_once_though_it_was_run_with_other_evaluators(runs):
+    save_run(runs / "again", loss="Bad", seed=0, knn=50.0, linear=70.0, evaluator={"rankme": {"_target_": "x.RankMe"}})
+    bad, _ = read_groups([runs])[0]
+    assert sorted(bad.runs) == [0, 1, 2]
+    assert len(bad.values("test", "knn_top1")) == 3

@@ -1,0 +1,209 @@
+"""Finished runs are evaluated again, on their own data and on other data, as a user does it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from hydra import compose, initialize_config_dir
+
+from contrastive.errors import ConfigError
+from contrastive.program.evaluate_command import main
+from contrastive.program.evaluate_runs import evaluate_runs
+from contrastive.program.evaluation_words import read_words
+from contrastive.program.experiment import run_experiment
+from contrastive.program.saved_encoder import saved_encoder, training_statistics
+from contrastive.program.settings import Settings
+from contrastive.run.evaluations import evaluation_name, read_evaluations, write_evaluation
+from tests.helpers import ONE_THREAD, ROOT, TINY, write_image_folder
+
+pytestmark = pytest.mark.slow
+WORDS = [*TINY, "epochs=1", "evaluator=[knn,linear,few_shot]", "evaluator.knn.k=7"]
+
+
+def typed(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "contrastive.evaluate", *words]
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+
+
+def settings(*words: str) -> Settings:
+    """What the words compose; Hydra is left, because an evaluation composes again."""
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        return Settings.from_config(compose("train", list(words)))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on the digits."""
+    path = tmp_path_factory.mktemp("runs") / "digits"
+    run_experiment(settings(*WORDS), path)
+    return path
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def records(run: Path) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((run / "evaluation").glob("*.json"))]
+
+
+def test_the_same_evaluators_give_the_figures_of_the_run(run):
+    before = (run / "result.json").read_bytes()
+    evaluate_runs(read_words([str(run), "evaluator=[knn,linear,few_shot]"]))
+    (record,) = records(run)
+    result = json.loads(before)
+    assert record["test"] == result["test"]
+    assert record["val"] == result["val"]
+    assert (run / "result.json").read_bytes() == before
+    assert record["settings"]["evaluator"]["knn"]["k"] == 7  # the run's setting, not the recipe's
+
+
+def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_changed(run, monkeypatch, capsys):
+    words = [str(run), "evaluator=[rankme]"]
+    table = evaluate_runs(read_words(words))
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastive.program.evaluate_runs._evaluate", None)  # a call would fail
+        assert evaluate_runs(read_words(words)) == table
+        assert "is done already; rerun=true" in capsys.readouterr().out
+    evaluate_runs(read_words([str(run), "evaluator=[knn]", "evaluator.knn.k=3"]))
+    assert len(records(run)) == 2
+    (run / "encoder.safetensors").write_bytes((run / "encoder.safetensors").read_bytes() + b"\0")
+    assert read_evaluations(run) == {}  # of other weights: never shown
+
+
+def test_another_dataset_is_shown_with_the_statistics_of_training(run, tmp_path):
+    folder = write_image_folder(tmp_path / "insects")
+    words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache"]
+    table = evaluate_runs(read_words([str(run), "evaluator=[knn,linear]", *words]))
+    assert "image_folder-insects" in table
+    (record,) = records(run)
+    assert record["is_transfer"]
+    assert record["settings"]["dataset"]["size"] == 8  # that of the run
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert (tuple(record["mean"]), tuple(record["std"])) == training_statistics(run, config)
+    assert record["mean"][0] == pytest.approx(0.305, abs=0.02)  # of the digits, not of the insects
+
+
+def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
+    folder = write_image_folder(tmp_path / "insects")
+    words = ["evaluator=[transfer,knn,linear]", f"data_root={tmp_path}"]
+    evaluate_runs(read_words([str(run), *words, f"evaluator.transfer.datasets=[digits,{folder}]"]))
+    (record,) = records(run)
+    for metric in ("linear_top1", "linear_top5"):  # the images of the run's own side
+        assert record["test"][f"transfer_digits_{metric}"] == pytest.approx(record["test"][metric], abs=3)
+    assert 0 <= record["test"]["transfer_insects_knn_top1"] <= 100
+    assert "transfer_insects_linear_top1" in record["val"]
+    with pytest.raises(ConfigError, match=r"no dataset and no image folder nowhere.*try evaluator.transfer"):
+        evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[nowhere]"]))
+
+
+def test_fine_tuning_a_finished_run_leaves_it_untouched(run):
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    words = ["evaluator=[fine_tune,adam_probe]", "evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=4"]
+    evaluate_runs(read_words([str(run), *words, "evaluator.adam_probe.epochs=2"]))
+    (record,) = records(run)
+    assert set(record["val"]) == {"fine_tune_1pct_top1", "fine_tune_10pct_top1"}
+    assert "adam_probe_top1" in record["test"]
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+
+def test_the_encoder_is_rebuilt_from_the_run(run):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    encoder = saved_encoder(run, config, torch.device("cpu"))
+    state = torch.load(run / "checkpoints/last.pt", weights_only=True)["encoder"]
+    assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
+    assert not encoder.training
+    with pytest.raises(ConfigError, match="does not fit the encoder"):
+        saved_encoder(run, {**config, "encoder": {**config["encoder"], "width": 3}}, torch.device("cpu"))
+
+
+MISTAKES = [
+    (["evaluator=[knn]"], "no run is named"),
+    (["RUN", "nowhere"], "nowhere is neither a folder nor KEY=VALUE"),
+    (["RUN", "outputs/x/seed=9"], "outputs/x/seed=9 is neither a folder"),
+    (["RUN", "epochs=3"], "epochs is no setting of an evaluation"),
+    (["RUN", "evaluator=[]"], "no evaluator is chosen"),
+    (["RUN", "evaluator=[trained_along]"], "learns from the batches of training"),
+    (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
+    (["RUN", "rerun=5"], "rerun must be true or false"),
+    (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
+    (["EMPTY"], "no finished run below"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_one_sentence(run, tmp_path, capsys, words, message):
+    (tmp_path / "empty").mkdir()
+    places = {"RUN": str(run), "EMPTY": str(tmp_path / "empty")}
+    assert main([places.get(word, word) for word in words]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert message in said
+    assert "try " in said
+    assert not (run / "evaluation").exists()
+
+
+def test_a_run_that_is_not_finished_is_refused(run):
+    (run / "result.json").unlink()
+    with pytest.raises(ConfigError, match="is not finished: try the command"):
+        read_words([str(run)])
+
+
+def test_names_tell_evaluators_dataset_and_settings_apart():
+    knn, data = {"_target_": "KNN", "k": 5, "every": 1}, {"root": "/a", "size": 8}
+    name = evaluation_name("digits", {"evaluator.knn": knn, "dataset": data})
+    assert name.startswith("knn-digits-")
+    assert name == evaluation_name("digits", {"evaluator.knn": {**knn, "every": 3}, "dataset": {**data, "root": "/b"}})
+    others = [
+        {"evaluator.knn": {**knn, "k": 6}, "dataset": data},
+        {"evaluator.knn": knn, "dataset": {**data, "size": 9}},
+    ]
+    assert len({name, *(evaluation_name("digits", nodes) for nodes in others)}) == 3
+
+
+def test_a_record_that_is_no_json_leaves_nothing_behind(run):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_evaluation(run, "bad", {"test": {"x": float("nan")}})
+    assert read_evaluations(run) == {}
+
+
+def test_the_program_prints_a_table_and_its_mistakes(run, tmp_path):
+    done = typed(str(tmp_path), "evaluator=[knn_sweep,retrieval,few_label]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    row = next(line for line in done.stdout.splitlines() if line.startswith("| run ") and "digits" in line)
+    assert "knn_sweep_top1" in done.stdout
+    assert "few_label_10pct_top1" in done.stdout
+    assert row.count("|") > 8
+    assert "dataset=cifar10" in typed("--help").stdout
+
+
+def test_a_run_without_labels_trains_and_is_judged_on_labeled_images(tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "insects")
+    (folder / "train/ant").rename(folder / "all")  # a flat folder with a folder in it
+    for path in (folder / "all").iterdir():
+        path.rename(folder / path.name)
+    for name in ("train", "test", "all"):
+        shutil.rmtree(folder / name)
+    words = [word for word in TINY if word.startswith(("encoder", "device"))] + ["encoder=resnet18_narrow"]
+    words += ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", f"dataset.cache={tmp_path}/cache"]
+    words += ["epochs=1", "batch_size=8", "augmentation=digits"]
+    path = tmp_path / "run"
+    result = run_experiment(settings(*words), path)
+    assert set(result["test"]) == {"rankme", "alignment_uniformity_uniformity"}
+    assert result["left_out"] == ["knn", "linear", "few_shot", "classifier", "bias_audit"]
+    said = capsys.readouterr().out
+    assert "18 training images of 8 px without labels" in said
+    assert said.count("are left out") == 1
+    assert f"-m contrastive.evaluate {path} dataset=digits" in said
+    assert "linear_top1" in evaluate_runs(read_words([str(path), "dataset=digits", "evaluator=[linear]"]))
+    with pytest.raises(ConfigError, match="have no labels, which linear need: try dataset=digits"):
+        evaluate_runs(read_words([str(path), "evaluator=[linear]"]))
+    with pytest.raises(ConfigError, match="SupCon needs a label for every training image"):
+        run_experiment(settings(*words, "loss=supcon"), tmp_path / "supervised")

@@ -1,0 +1,123 @@
+"""Fine-tuning and the access to images that it needs."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastive.augmentation.compose import Compose
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.fine_tune import FineTune
+from contrastive.training.features import extract_feature_sets
+from contrastive.training.trainable import EncoderWithImages
+from contrastive.types import Data, Split
+from tests.helpers import blobs, feature_sets
+
+SHORT = {"epochs": 4, "min_steps": 30, "batch_size": 16, "flip": 0.0}
+
+
+class Encoder(nn.Module):
+    """A convolution that, untrained, sees nothing: its weights are almost zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dim = 8
+        self.conv, self.norm, self.dropout = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Dropout(0.1)
+        nn.init.normal_(self.conv.weight, std=0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(self.norm(self.conv(x)).relu().mean((2, 3)))
+
+
+def stripes(n: int, seed: int) -> Split:
+    """Vertical and horizontal stripes under noise."""
+    label = torch.arange(n) % 2
+    wave = (torch.arange(8) % 4 < 2) * 80
+    pattern = torch.stack([wave.expand(8, 8), wave[:, None].expand(8, 8)])[label][:, None]
+    noise = torch.randint(0, 170, (n, 3, 8, 8), generator=torch.Generator().manual_seed(seed))
+    return Split((pattern + noise).to(torch.uint8), label)
+
+
+def normalize(x: Tensor) -> Tensor:
+    return (x / 255 if x.dtype == torch.uint8 else x) - 0.5
+
+
+def features_of(encoder: nn.Module, data: Data) -> FeatureSets:
+    sets = extract_feature_sets(encoder, data, normalize)
+    return replace(sets, encoder=EncoderWithImages(encoder, data, normalize))
+
+
+@pytest.fixture
+def data() -> Data:
+    return Data(
+        pretrain=stripes(200, 0),
+        probe_train=torch.arange(20, 200),
+        probe_val_index=torch.arange(20),
+        test=stripes(100, 1),
+        classes=("vertical", "horizontal"),
+        mean=(0.5, 0.5, 0.5),
+        std=(1.0, 1.0, 1.0),
+    )
+
+
+@pytest.fixture
+def encoder() -> nn.Module:
+    torch.manual_seed(0)
+    return Encoder()
+
+
+def same(first: Scores, second: Scores) -> bool:
+    return (first.test, first.val) == (second.test, second.val)
+
+
+def test_it_learns_leaves_the_encoder_alone_and_is_deterministic(data, encoder):
+    features = features_of(encoder, data)
+    before, state = {key: value.clone() for key, value in encoder.state_dict().items()}, torch.get_rng_state()
+    scores = FineTune(fractions=(0.02, 1.0), **SHORT)(features)
+    assert scores.test["2pct_top1"] < scores.test["100pct_top1"]
+    assert scores.test["100pct_top1"] > 90
+    assert set(scores.predictions) == {"2pct", "100pct"}
+    assert all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(123)
+    assert same(scores, FineTune(fractions=(0.02, 1.0), **SHORT)(features))
+
+
+def test_the_validation_images_choose_and_the_test_images_do_not(data, encoder):
+    def figures(**changes: Split) -> Scores:
+        return FineTune(fractions=(1.0,), **SHORT)(features_of(encoder, replace(data, **changes)))
+
+    other_test = figures(test=Split(data.test.image, 1 - data.test.label))
+    assert other_test.val == figures().val
+    assert other_test.test["100pct_top1"] < 10
+    label = data.pretrain.label.clone()
+    label[:20] = 1 - label[:20]  # lies on the validation images alone: they choose the worst weights
+    assert figures(pretrain=Split(data.pretrain.image, label)).test["100pct_top1"] < figures().test["100pct_top1"]
+
+
+def test_every_split_shows_its_own_images(data, encoder):
+    held_out = replace(data, probe_val_index=None, probe_val_split=stripes(10, 2))
+    for case in (data, held_out):
+        images = EncoderWithImages(encoder, case, normalize)
+        rows = torch.tensor([3, 1])
+        assert torch.equal(images.images("train", rows), normalize(data.pretrain.image[[23, 21]]))
+        assert torch.equal(images.images("val", rows), normalize(case.probe_val.image[rows]))
+        assert torch.equal(images.images("test", rows), normalize(data.test.image[rows]))
+        plain = images.views(rows, Compose(ops={}), torch.Generator())
+        assert torch.allclose(plain, normalize(data.pretrain.image[[23, 21]]))
+
+
+def test_features_alone_are_refused():
+    with pytest.raises(ConfigError, match="try evaluator=linear"):
+        FineTune()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2)))
+
+
+WRONG = [{"fractions": (2.0,)}, {"lr": ()}, {"lr": (0.1, 0.0)}, {"momentum": 1.0}, {"epochs": 0}, {"batch_size": 1}]
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, {"weight_decay": -1.0}], ids=str)
+def test_arguments_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigError, match=r"evaluator\.fine_tune.*try "):
+        FineTune(**wrong)
