@@ -13,19 +13,25 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
+import contrastive.program.naming  # registers the resolver that names run directories
+import contrastive.program.resolvers  # noqa: F401  registers the resolver that reads DATA_ROOT
+from contrastive.program import malloc
 from contrastive.program.command_line import CommandLine
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
+from contrastive.program.trust import check_targets
 
 command_line = CommandLine()
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
 @command_line.job
-def main(cfg: DictConfig) -> dict[str, Any]:
+def run(cfg: DictConfig) -> dict[str, Any]:
     typed = HydraConfig.get().overrides.task
     check_booleans(typed)
     settings = Settings.from_config(cfg)
+    sources = HydraConfig.get().runtime.config_sources
+    folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
+    check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
     for key in unused_overrides(cfg, typed):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
     from contrastive.program.experiment import run_experiment  # late: importing torch takes seconds, mistakes do not
@@ -33,5 +39,11 @@ def main(cfg: DictConfig) -> dict[str, Any]:
     return run_experiment(settings, Path(HydraConfig.get().runtime.output_dir))
 
 
+def main(words: list[str]) -> int:
+    """Run the program on the words of a command line; returns the exit code."""
+    return command_line.start(run, words)
+
+
 if __name__ == "__main__":
-    sys.exit(command_line.start(main))
+    malloc.reexec_with_tuned_malloc()
+    sys.exit(main(sys.argv[1:]))

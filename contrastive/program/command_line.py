@@ -9,15 +9,17 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from contrastive.errors import ConfigError
-from contrastive.program import malloc
+from contrastive.program.composition import checked_composition
 from contrastive.program.messages import user_message
 from contrastive.report.sweep import Job, sweep_table
 
@@ -61,15 +63,17 @@ class CommandLine:
 
         return wrapped
 
-    def start(self, main: Callable[[], Any]) -> int:
-        """Run the program and return its exit code."""
-        malloc.reexec_with_tuned_malloc()
-        sys.argv[1:] = flags_first(sys.argv[1:])
+    def start(self, main: Callable[[], Any], words: list[str]) -> int:
+        """Run the program on the words of a command line and return its exit code."""
+        self._jobs.clear()
         os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
         try:
-            main()
+            with command_line_of(checked_flags(words)), checked_composition():
+                main()
             sys.stdout.flush()
             return 0
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0
         except KeyboardInterrupt:
             print(
                 "\ninterrupted: the same command again (without rerun=true) continues after the last whole epoch",
@@ -77,7 +81,7 @@ class CommandLine:
             )
             return 130
         except Exception as error:
-            return 1 if self._jobs else _report(error)
+            return 1 if any(job.failure for job in self._jobs) else _report(error)
         finally:
             if any(job.result or job.failure for job in self._jobs):
                 print(sweep_table(self._jobs))
@@ -102,6 +106,37 @@ class CommandLine:
             known = next(iter(metrics), "linear_top1")
             raise ConfigError(f"this run has no validation metric {cfg.search_metric}: try search_metric={known}")
         return float(metrics[cfg.search_metric])
+
+
+@contextmanager
+def command_line_of(words: list[str]) -> Iterator[None]:
+    """Give Hydra these words to read, which it takes from sys.argv."""
+    before = sys.argv
+    sys.argv = [before[0], *words]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def checked_flags(words: list[str]) -> list[str]:
+    """The words in the order that Hydra's parser understands.
+
+    Raises:
+        ConfigError: a flag that does not exist, lacks its value, or unpickles a file.
+    """
+    words = flags_first(words)
+    if any("pkg://" in word for word in words):
+        raise ConfigError("pkg:// would import a package: try --config-dir with a folder")
+    parser = get_args_parser()
+    setattr(parser, "error", _refuse_flag)  # noqa: B010  argparse prints its usage and exits
+    if parser.parse_args(words).experimental_rerun is not None:
+        raise ConfigError("--experimental-rerun would load a pickle, which can run anything: try typing the settings")
+    return words
+
+
+def _refuse_flag(message: str) -> NoReturn:
+    raise ConfigError(f"{message}: try python train.py --help")
 
 
 def flags_first(words: list[str]) -> list[str]:
