@@ -6,10 +6,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from contrastive.dataset._decode import DecodedImages
-from contrastive.dataset._folder_cache import SUFFIXES, ImageFile, list_images, load_images
+from contrastive.dataset._folder_cache import SUFFIXES, ImageFile, list_images, load_images, warn_left_out
 from contrastive.dataset._splits import first_per_class, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
@@ -114,7 +113,7 @@ def _load(folder: Path, *, classes: tuple[str, ...], size: int, cache: Path) -> 
         )
     decoded = load_images(folder, files, classes=classes, size=size, cache=cache)
     for i, fault in decoded.faults.items():
-        tqdm.write(f"warning: {folder / files[i].path} cannot be read and is left out: {fault}")
+        warn_left_out(folder / files[i].path, fault)
     if len(decoded.image) == 0:
         raise ConfigError(f"none of the {len(files)} images in {folder} can be read: replace them")
     return decoded, [file for i, file in enumerate(files) if i not in decoded.faults]

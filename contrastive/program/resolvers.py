@@ -19,7 +19,9 @@ def read_variable(name: str, default: str | None = None) -> str | None:
         ConfigError: another variable than DATA_ROOT.
     """
     if name not in READABLE:
-        raise ConfigError(f"${{oc.env:{name}}} is refused, a configuration reads {', '.join(READABLE)} only: try KEY=VALUE")
+        raise ConfigError(
+            f"${{oc.env:{name}}} is refused, a configuration reads {', '.join(READABLE)} only: try KEY=VALUE"
+        )
     return os.environ.get(name, default)
 
 
