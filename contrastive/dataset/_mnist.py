@@ -39,7 +39,7 @@ def check_files(root: Path) -> None:
             with path.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != expected:
                     raise ConfigError(
-                        f"{path.resolve()} is damaged, its checksum is wrong: remove it and put the published file there"
+                        f"{path.resolve()} is damaged, its checksum is wrong: remove it and put the published one there"
                     )
     legacy = root / "MNIST/processed/training.pt"  # torchvision would read it in place of the files above
     if legacy.exists():

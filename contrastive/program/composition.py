@@ -1,7 +1,7 @@
 """Check what Hydra reads and composes before it acts on it.
 
-Between composing a configuration and the first line of our own code Hydra starts callbacks, sets up logging and builds a
-launcher and a sweeper, each from classes that the configuration names. It has no hook in between, so its loader is
+Between composing a configuration and the first line of our own code Hydra starts callbacks, sets up logging and builds
+a launcher and a sweeper, each from classes that the configuration names. It has no hook in between, so its loader is
 replaced by one that checks.
 """
 

@@ -1,18 +1,17 @@
 """A configuration is data, not a program: what a `_target_` may name, decided before anything is imported.
 
-Allowed are the components of this package, classes of torch.nn and torch.optim, models of torchvision, and modules that
-the user trusts: their file lies in the current folder or in the folder of --config-dir, or `trust=[my_loss]` names them.
-Two checks belong together. `check_targets` reads names and imports nothing. `load_target` imports a name that passed and
-refuses what is only passing through: `contrastive.dataset.cifar.torch.load` begins well and ends in another library.
+Allowed are the components of this package, classes of torch.nn and torch.optim, models of torchvision, and modules
+that the user trusts: their file lies in the current folder or in that of --config-dir, or `trust=[my_loss]` names them.
+Two checks belong together. `check_targets` reads names and imports nothing. `load_target` imports a name that passed
+and refuses what is only passing through: `contrastive.dataset.cifar.torch.load` begins well and ends elsewhere.
 """
 
 import importlib.util
 import inspect
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from hydra.utils import get_object
 
 from contrastive.errors import ConfigError
 
@@ -87,8 +86,8 @@ def _lies_in(module: str, folders: list[Path], *, key: str, target: str) -> bool
         spec = None
     if spec is None:
         raise ConfigError(
-            f"{key}={target} names a module that does not exist here: try PYTHONPATH=. python train.py, with {module}.py "
-            "in this folder"
+            f"{key}={target} names a module that Python does not find: "
+            f"try PYTHONPATH=. python train.py with {module}.py in this folder"
         )
     if spec.submodule_search_locations is not None:
         files = [Path(folder) for folder in spec.submodule_search_locations]
@@ -113,17 +112,32 @@ def load_target(target: str) -> Any:
         ConfigError: it does not exist, cannot be imported, or is defined elsewhere than where its name says.
     """
     try:
-        thing = get_object(target)
+        thing = _locate(target)
     except Exception as error:  # whatever code raises at import
-        cause = error.__cause__ or error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ConfigError(
-            f"_target_={target} cannot be imported ({type(cause).__name__}: {' '.join(str(cause).split())}): "
-            "try python train.py --help for the components there are"
+            f"_target_={target} cannot be imported ({reason}): try python train.py --help for the components there are"
         ) from error
     home = getattr(thing, "__module__", None)
     is_callable = inspect.isclass(thing) or inspect.isroutine(thing)
     if not is_callable or not isinstance(home, str) or not _belongs(target, home, is_class=inspect.isclass(thing)):
         raise ConfigError(f"_target_={target} is no component, but comes from {home}: try python train.py --help")
+    return thing
+
+
+def _locate(target: str) -> Any:
+    """The object of a dotted name, found as Hydra finds it: an attribute, else a submodule."""
+    first, *rest = target.split(".")
+    thing: Any = import_module(first)
+    path = first
+    for part in rest:
+        path = f"{path}.{part}"
+        try:
+            thing = getattr(thing, part)
+        except AttributeError:
+            if not inspect.ismodule(thing):
+                raise
+            thing = import_module(path)
     return thing
 
 

@@ -19,9 +19,7 @@ def check_yaml(path: Path) -> None:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
         reason = getattr(error, "problem", None) or "it cannot be read"
-        raise ConfigError(
-            f"{path}{place} is not YAML ({reason}): try python -m yaml or an editor that checks"
-        ) from None
+        raise ConfigError(f"{path}{place} is not YAML ({reason}): compare it with configs/loss/nt_xent.yaml") from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply: try fewer levels") from None
     if root is None:
