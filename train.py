@@ -17,13 +17,14 @@ import contrastive.program.naming  # registers the resolver that names run direc
 import contrastive.program.resolvers  # noqa: F401  registers the resolver that reads DATA_ROOT
 from contrastive.program import malloc
 from contrastive.program.command_line import CommandLine
+from contrastive.program.configs import CONFIGS
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
 from contrastive.program.trust import check_targets
 
 command_line = CommandLine()
 
 
-@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 @command_line.job
 def run(cfg: DictConfig) -> dict[str, Any]:
     typed = HydraConfig.get().overrides.task
