@@ -21,6 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.errors import ConfigError
+from contrastive.program.configs import CONFIGS
 from contrastive.program.yaml_files import check_yaml
 
 PLUGINS = re.compile(r"hydra_plugins\.\w+\.\w+\.\w+|hydra\._internal\.core_plugins\.\w+\.\w+|optuna\.samplers\.\w+")
@@ -28,15 +29,16 @@ LOGGING = (
     "logging.StreamHandler", "logging.FileHandler", "logging.NullHandler", "logging.Formatter",
     "logging.handlers.RotatingFileHandler", "colorlog.ColoredFormatter",
 )  # fmt: skip
-STREAMS = ("ext://sys.stdout", "ext://sys.stderr")
+IMPORTS = re.compile(r"\w+://")  # ext://module is imported by logging.config
+HARMLESS = re.compile(r"ext://sys\.std(out|err)|\$\{hydra\.runtime\.output_dir\}/[^:]*")
 
 
 class CheckedRepository(ConfigRepository):
-    """Hydra's access to YAML files, which looks at a file before OmegaConf writes its aliases out."""
+    """Hydra's access to YAML files, which looks at a user's file before OmegaConf writes its aliases out."""
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         source = self._find_object_source(config_path=config_path, object_type=ObjectType.CONFIG)
-        if source is not None and source.scheme() == "file":
+        if source is not None and source.scheme() == "file" and Path(source.path) != CONFIGS:
             check_yaml(Path(source.path) / source._normalize_file_name(config_path))
         return super().load_config(config_path)
 
@@ -75,6 +77,8 @@ def checked_composition() -> Iterator[None]:
 def check_hydra(cfg: DictConfig) -> None:
     """Check the node that configures Hydra itself: only its own plugins and Python's logging are started from it.
 
+    Interpolations are looked at as they are written: the run's name, one of them, composes configurations in turn.
+
     Raises:
         ConfigError: anything else would be.
     """
@@ -82,47 +86,41 @@ def check_hydra(cfg: DictConfig) -> None:
     if node["job"]["env_set"]:
         name = next(iter(node["job"]["env_set"]))
         raise ConfigError(f"hydra.job.env_set may not set variables: try {name}=... python train.py")
-    for key in ("callbacks", "launcher", "sweeper"):
-        _check_plugins(_resolved(cfg, key), f"hydra.{key}")
+    if node["callbacks"]:
+        raise ConfigError("hydra.callbacks would run code of its own: try an evaluator, see CONTRIBUTING.md")
+    for key in ("launcher", "sweeper"):
+        _check_plugin(node[key], f"hydra.{key}")
     for key in ("hydra_logging", "job_logging"):
-        _check_logging(_resolved(cfg, key), f"hydra.{key}")
-    for key in ("run.dir", "sweep.dir"):
-        if OmegaConf.select(cfg.hydra, key, throw_on_resolution_failure=False) == "":
-            raise ConfigError(f"hydra.{key} is empty and would be this folder: try hydra.{key}=outputs/mine")
+        _check_logging(node[key], f"hydra.{key}")
+    for key in ("run", "sweep"):
+        if not node[key]["dir"]:
+            raise ConfigError(f"hydra.{key}.dir is empty and would be this folder: try hydra.{key}.dir=outputs/mine")
 
 
-def _resolved(cfg: DictConfig, key: str) -> Any:
-    """One part of Hydra's node; what names the current job cannot be resolved yet and names no class."""
-    text = OmegaConf.select(cfg.hydra, key)
-    try:
-        return OmegaConf.to_container(text, resolve=True) if OmegaConf.is_config(text) else text
-    except Exception:  # of the many kinds of resolvers
-        return OmegaConf.to_container(text, resolve=False)
-
-
-def _check_plugins(node: Any, key: str) -> None:
+def _check_plugin(node: Any, key: str) -> None:
+    """A launcher or a sweeper: classes of Hydra's plugins, and interpolations into Hydra's own node."""
+    if key.endswith("._target_") and not PLUGINS.fullmatch(str(node)):
+        raise ConfigError(f"{key}={node} is no plugin of Hydra: try it without")
+    if key.endswith(".custom_search_space") and node is not None:
+        raise ConfigError(f"{key}={node} would run code of its own: try hydra.sweeper.params")
+    if isinstance(node, str) and re.search(r"\$\{(?!hydra[.:])", node):
+        raise ConfigError(f"{key}={node} refers to what is not Hydra's: try the value itself")
     for name, value in _items(node):
-        path = f"{key}.{name}"
-        if name == "_target_" and not (isinstance(value, str) and PLUGINS.fullmatch(value)):
-            raise ConfigError(f"{path}={value} is no plugin of Hydra: try it without")
-        if name == "custom_search_space" and value is not None:
-            raise ConfigError(f"{path}={value} would run code of its own: try hydra.sweeper.params")
-        if isinstance(value, str) and name == "_target_":
-            continue
-        _check_plugins(value, path)
+        _check_plugin(value, f"{key}.{name}")
 
 
 def _check_logging(node: Any, key: str) -> None:
+    """A configuration of Python's logging: its own handlers, and strings that import nothing."""
+    if key.endswith((".()", ".class")) and node not in LOGGING:
+        raise ConfigError(f"{key}={node} is no handler of Python's logging: try one of {', '.join(LOGGING[:3])}")
+    if isinstance(node, str) and (IMPORTS.search(node) or "${" in node) and not HARMLESS.fullmatch(node):
+        raise ConfigError(f"{key}={node} could import a module: try ext://sys.stdout")
     for name, value in _items(node):
-        path = f"{key}.{name}"
-        if name in ("()", "class") and value not in LOGGING:
-            raise ConfigError(f"{path}={value} is no handler of Python's logging: try one of {', '.join(LOGGING[:3])}")
-        if isinstance(value, str) and re.search(r"ext://|cfg://", value) and value not in STREAMS:
-            raise ConfigError(f"{path}={value} would import a module: try {STREAMS[0]}")
-        _check_logging(value, path)
+        _check_logging(value, f"{key}.{name}")
 
 
 def _items(node: Any) -> list[tuple[Any, Any]]:
+    """The children of a node with their keys or places."""
     if isinstance(node, dict):
         return list(node.items())
     return list(enumerate(node)) if isinstance(node, list) else []
