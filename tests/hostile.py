@@ -18,7 +18,7 @@ from contrastive.program.settings import Settings
 from tests.helpers import ROOT
 
 SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu"]
-DRY = [*SMALL, "evaluator=[knn]", "dry_run=true"]
+DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming a run composes twice more
 
 
 def call(words: list[str], folder: Path) -> tuple[int, str]:

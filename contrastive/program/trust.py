@@ -38,23 +38,20 @@ def check_targets(settings: dict[str, Any], *, trust: Iterable[str], folders: It
         if not is_absent and not (isinstance(node, dict) and "_target_" in node):
             raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
     homes = [folder.resolve() for folder in folders]
-    for key, value in _leaves(settings):
+    for key, value in _values(settings):
         if key.endswith("._target_"):
             _check_name(value, key=key, trust=trust, folders=homes)
         elif isinstance(value, str) and "${" in value:  # building a component would resolve it, after the checks
             raise ConfigError(f"{key}={value} holds an interpolation that was escaped: try it without the backslash")
 
 
-def _leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of every value that is no container."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from _leaves(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(node, list | tuple):
-        for i, value in enumerate(node):
-            yield from _leaves(value, f"{key}.{i}")
-    else:
-        yield key, node
+def _values(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything below a node, containers among them."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list | tuple) else ()
+    for name, value in items:
+        path = f"{key}.{name}" if key else str(name)
+        yield path, value
+        yield from _values(value, path)
 
 
 def _check_name(target: Any, *, key: str, trust: Iterable[str], folders: list[Path]) -> None:
