@@ -3,7 +3,9 @@
 import contextlib
 import io
 import os
+import struct
 import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,17 +53,18 @@ def check(words: list[str], folder: Path) -> int:
 
 # ---- overrides
 
+ODD_VALUES = [
+    "", "null", "true", "no", "-1", "0", "1", "2", "3", "1e9", "1e-9", "nan", "inf", "-inf", "2.5", "abc", "[]", "[1]",
+    "[a,b]", "[0.5,2.0]", "{}", "{a:1}", "1e400", "0x10", "1_000", "${seed}", "${nothing}", "${oc.env:HOME}", ".5", "()",
+    "\\${seed}", "'a b'", '"ü"', "a,b", "range(3)", "glob(*)", "???", "[[1,2],[3]]", "{_target_:os.getcwd}", "-0", "1.",
+    "{_target_:contrastive.head.mlp.MLP}", "torch.optim.SGD", "99999999999999999999999",
+]  # fmt: skip
 VALUES = st.one_of(
-    st.sampled_from(
-        ["", "null", "true", "no", "-1", "0", "1", "2", "3", "1e9", "1e-9", "nan", "inf", "-inf", "2.5", "abc", "[]",
-         "[1]", "[a,b]", "[0.5,2.0]", "{}", "{a:1}", "1e400", "0x10", "1_000", "${seed}", "${nothing}", "${oc.env:HOME}",
-         "\\${seed}", "'a b'", '"ü"', "a,b", "range(3)", "glob(*)", "???", "[[1,2],[3]]", "{_target_:os.getcwd}",
-         "{_target_:contrastive.head.mlp.MLP}", "torch.optim.SGD", "99999999999999999999999", "-0", "1.", ".5", "()"]
-    ),
+    st.sampled_from(ODD_VALUES),
     st.integers(-5, 300).map(str),
     st.floats(allow_nan=True, width=16).map(str),
     st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=6),
-)  # fmt: skip
+)
 
 
 def leaves(node: Any, prefix: str = "") -> Iterator[str]:
@@ -98,7 +101,7 @@ def overrides(draw: st.DrawFn, keys: list[str]) -> list[str]:
     for _ in range(draw(st.integers(1, 2))):
         prefix = draw(st.sampled_from(["", "", "", "+", "++", "~"]))
         words.append(f"{prefix}{draw(st.sampled_from(keys))}={draw(VALUES)}")
-    if draw(st.integers(0, 9)) == 0:
+    if draw(st.integers(0, 9)) == 0:  # as the last word
         words.append(
             draw(st.sampled_from(["-x", "--cfg", "--info", "-c=job", "--config-dir", "--", "=", "a", "-", "+"]))
         )
@@ -113,22 +116,49 @@ def keys_of(settings: Settings) -> list[str]:
 
 # ---- YAML files
 
+TARGETS = ["os.system", "builtins.eval", "contrastive.head.mlp.MLP", "torch.nn.ReLU", "contrastive.loss.nt_xent.NTXent"]
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-3, 100), st.floats(width=16), st.text(max_size=5),
-    st.sampled_from(["os.system", "builtins.eval", "contrastive.head.mlp.MLP", "${temperature}", "${x}", "torch.nn.ReLU"]),
+    st.none(), st.booleans(), st.integers(-3, 100), st.floats(width=16), st.text(max_size=5), st.sampled_from(TARGETS),
+    st.sampled_from(["${temperature}", "${x}", "???"]),
 )  # fmt: skip
-NAMES = st.sampled_from(
-    ["_target_", "_args_", "_partial_", "_recursive_", "temperature", "defaults", "hydra", "a", "loss"]
+NAMES = [
+    "_target_",
+    "_args_",
+    "_partial_",
+    "_recursive_",
+    "temperature",
+    "defaults",
+    "hydra",
+    "a",
+    "loss",
+    "width",
+    "size",
+]
+NODES = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.recursive(
+        SCALARS,
+        lambda child: st.lists(child, max_size=3) | st.dictionaries(st.sampled_from(NAMES), child, max_size=3),
+        max_leaves=6,
+    ),
+    max_size=5,
 )
-NODES = st.recursive(
-    SCALARS, lambda child: st.lists(child, max_size=3) | st.dictionaries(NAMES, child, max_size=4), max_leaves=8
-)
+SOUND_NODES = st.builds(lambda target, node: {**node, "_target_": target}, st.sampled_from(TARGETS[2:]), NODES)
 RAW_YAML = st.sampled_from(
-    ["", "\t", "a: [", "a: &x [*x]", "a: &x {b: *x}", "- 1", "5", "null", "a: b: c", "%", "\x00", "!!python/object:os.x {}",
-     "!!python/object/apply:os.system [touch EVIL]", "a: 1\na: 2", "_target_: ", "_target_: 5", "? [a]\n: 1", "---\n---\n",
-     "# @package hydra.callbacks.x\n_target_: os.getcwd", "# @package _global_\nhydra: {callbacks: {x: {_target_: os.x}}}",
-     "defaults: [nothing]", "defaults: 5", "defaults: [my_loss]", "1: 2", "a: !!binary x", "a: 2001-01-01", "{" * 2000]
+    [
+        "", "\t", "a: [", "a: &x [*x]", "a: &x {b: *x}", "- 1", "5", "null", "a: b: c", "%", "\x00", "_target_: 5",
+        "!!python/object:os.x {}", "!!python/object/apply:os.system [touch EVIL]", "a: 1\na: 2", "_target_: ",
+        "? [a]\n: 1", "---\n---\n", "# @package hydra.callbacks.x\n_target_: os.getcwd", "defaults: [nothing]",
+        "# @package _global_\nhydra: {callbacks: {x: {_target_: os.x}}}", "defaults: 5", "defaults: [my_loss]",
+        "1: 2", "a: !!binary x", "a: 2001-01-01", "{" * 2000, "defaults: [odd]", "# @package a.b\nc: 1",
+    ]
 )  # fmt: skip
+
+
+def choose(group: str) -> list[str]:
+    """The small configuration with the user's option of a group; other settings of that group left out."""
+    small = [word for word in DRY if not word.startswith((f"{group}=", f"{group}."))]
+    return [*small, "--config-dir", "mine", f"{group}=[odd]" if group == "evaluator" else f"{group}=odd"]
 
 
 # ---- images and folders
@@ -139,9 +169,8 @@ MODES = {"RGB": 3, "RGBA": 4, "L": 0, "CMYK": 4}
 @st.composite
 def image_bytes(draw: st.DrawFn) -> bytes:
     """An encoded image: sound, truncated, flipped, empty, animated, of another mode or depth, or no image."""
-    kind = draw(
-        st.sampled_from(["sound", "sound", "sound", "cut", "flip", "empty", "noise", "deep", "float", "moving", "bomb"])
-    )
+    kinds = ["sound", "sound", "sound", "cut", "flip", "empty", "noise", "deep", "float", "moving", "bomb"]
+    kind = draw(st.sampled_from(kinds))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     size, stream = tuple(draw(st.lists(st.integers(1, 12), min_size=2, max_size=2))), io.BytesIO()
     if kind in ("empty", "noise"):
@@ -171,9 +200,6 @@ def image_bytes(draw: st.DrawFn) -> bytes:
 
 def png_header(width: int, height: int) -> bytes:
     """A PNG that claims to be large and holds no pixels."""
-    import struct
-    import zlib
-
     head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     data = b"IDAT" + zlib.compress(b"")
     chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in (head, data)]

@@ -140,14 +140,20 @@ def _refuse_flag(message: str) -> NoReturn:
 
 
 def flags_first(words: list[str]) -> list[str]:
-    """The command line with its flags before its overrides: Hydra's parser takes overrides in one piece only."""
+    """The command line with its flags before its overrides: Hydra's parser takes overrides in one piece only.
+
+    Raises:
+        ConfigError: a flag at the end lacks its value.
+    """
     flags: list[str] = []
     overrides: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
         (flags if word.startswith("-") else overrides).append(word)
-        if word in FLAGS_WITH_A_VALUE and rest:
+        if word in FLAGS_WITH_A_VALUE:
+            if not rest:
+                raise ConfigError(f"{word} needs a value after it: try python train.py --help")
             flags.append(rest.pop(0))
     return [*flags, *overrides]
 

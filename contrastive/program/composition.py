@@ -38,9 +38,15 @@ class CheckedRepository(ConfigRepository):
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         source = self._find_object_source(config_path=config_path, object_type=ObjectType.CONFIG)
-        if source is not None and source.scheme() == "file" and Path(source.path) != CONFIGS:
-            check_yaml(Path(source.path) / source._normalize_file_name(config_path))
-        return super().load_config(config_path)
+        if source is None or source.scheme() != "file" or Path(source.path) == CONFIGS:
+            return super().load_config(config_path)
+        path = Path(source.path) / source._normalize_file_name(config_path)
+        check_yaml(path)
+        try:
+            return super().load_config(config_path)
+        except Exception as error:  # of YAML's constructors, OmegaConf and Hydra
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{path} cannot be used ({reason}): compare it with configs/loss/nt_xent.yaml") from error
 
 
 class CheckedLoader(ConfigLoaderImpl):
