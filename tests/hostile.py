@@ -55,8 +55,8 @@ def check(words: list[str], folder: Path) -> int:
 
 ODD_VALUES = [
     "", "null", "true", "no", "-1", "0", "1", "2", "3", "1e9", "1e-9", "nan", "inf", "-inf", "2.5", "abc", "[]", "[1]",
-    "[a,b]", "[0.5,2.0]", "{}", "{a:1}", "1e400", "0x10", "1_000", "${seed}", "${nothing}", "${oc.env:HOME}", ".5", "()",
-    "\\${seed}", "'a b'", '"ü"', "a,b", "range(3)", "glob(*)", "???", "[[1,2],[3]]", "{_target_:os.getcwd}", "-0", "1.",
+    "[a,b]", "[0.5,2.0]", "{}", "{a:1}", "1e400", "0x10", "1_000", "${seed}", "${nothing}", "${oc.env:HOME}", ".5",
+    "\\${seed}", "'a b'", '"ü"', "a,b", "range(3)", "glob(*)", "???", "[[1,2],[3]]", "{_target_:os.getcwd}", "-0", "()",
     "{_target_:contrastive.head.mlp.MLP}", "torch.optim.SGD", "99999999999999999999999",
 ]  # fmt: skip
 VALUES = st.one_of(
@@ -99,7 +99,7 @@ def overrides(draw: st.DrawFn, keys: list[str]) -> list[str]:
     """A few settings of the defaults with odd values, and words that are no settings."""
     words = draw(choices()) if draw(st.booleans()) else []
     for _ in range(draw(st.integers(1, 2))):
-        prefix = draw(st.sampled_from(["", "", "", "+", "++", "~"]))
+        prefix = draw(st.sampled_from(["", "", "", "", "", "", "+", "++", "~"]))
         words.append(f"{prefix}{draw(st.sampled_from(keys))}={draw(VALUES)}")
     if draw(st.integers(0, 9)) == 0:  # as the last word
         words.append(

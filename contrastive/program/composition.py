@@ -24,6 +24,7 @@ from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS
 from contrastive.program.yaml_files import check_yaml
 
+LOADER = "ConfigLoaderImpl"  # the name under which hydra.main finds it
 PLUGINS = re.compile(r"hydra_plugins\.\w+\.\w+\.\w+|hydra\._internal\.core_plugins\.\w+\.\w+|optuna\.samplers\.\w+")
 LOGGING = (
     "logging.StreamHandler", "logging.FileHandler", "logging.NullHandler", "logging.Formatter",
@@ -64,7 +65,11 @@ class CheckedLoader(ConfigLoaderImpl):
         from_shell: bool = True,
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
-        cfg = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+        try:
+            cfg = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+        except (TypeError, AttributeError, LookupError, AssertionError, RecursionError) as error:  # for odd values
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise ConfigError(f"these words make no configuration ({reason}): try python train.py --help") from error
         check_hydra(cfg)
         return cfg
 
@@ -72,12 +77,11 @@ class CheckedLoader(ConfigLoaderImpl):
 @contextmanager
 def checked_composition() -> Iterator[None]:
     """While this holds, Hydra composes with `CheckedLoader`."""
-    original = hydra_module.ConfigLoaderImpl
-    hydra_module.ConfigLoaderImpl = CheckedLoader  # type: ignore[misc]
+    setattr(hydra_module, LOADER, CheckedLoader)
     try:
         yield
     finally:
-        hydra_module.ConfigLoaderImpl = original  # type: ignore[misc]
+        setattr(hydra_module, LOADER, ConfigLoaderImpl)
 
 
 def check_hydra(cfg: DictConfig) -> None:

@@ -90,6 +90,10 @@ def _unknown_key(text: str) -> str | None:
     unknown = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", text)
     if unknown is None:
         return None
+    if "An item is already at" in text:
+        return f"there is a setting {unknown[1]} already: try it without the +"
+    if "The value of" in text:
+        return f"{unknown[1]} has another value and is not left out: try ~{unknown[1]} without a value"
     if "accumul" in unknown[1]:
         return (
             "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
