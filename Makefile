@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin/python
 TABLE  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint bench reproduce-table tensorboard clean
+.PHONY: help setup demo doctor test quick torture lint bench reproduce-table tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,11 +25,17 @@ $(VENV)/.done: pyproject.toml
 demo: $(VENV)/.done  ## pretrain and evaluate on the bundled digits: 20 to 40 seconds on two cores
 	$(RUN) train.py loss=debiased_pos tau_plus=0.1
 
+doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, ten steps: one page
+	$(RUN) -m contrastive.doctor
+
 test: $(VENV)/.done lint  ## lint, types and every test
 	$(RUN) -m pytest
 
 quick: $(VENV)/.done  ## the tests that start no process: under a minute
 	$(RUN) -m pytest -m "not slow"
+
+torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: about two hours
+	HOSTILE_CASES=10000 OMP_NUM_THREADS=1 $(RUN) -m pytest tests/test_hostile_input.py
 
 lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff check .

@@ -13,18 +13,31 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
+import contrastive.program.naming  # registers the resolver that names run directories
+import contrastive.program.resolvers  # noqa: F401  registers the resolver that reads DATA_ROOT
+from contrastive.program import malloc
 from contrastive.program.command_line import CommandLine
+from contrastive.program.configs import CONFIGS
 from contrastive.program.job import run_job
 
 command_line = CommandLine()
 
 
-@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 @command_line.job
-def main(cfg: DictConfig) -> dict[str, Any]:
-    return run_job(cfg, HydraConfig.get().overrides.task, Path(HydraConfig.get().runtime.output_dir))
+def run(cfg: DictConfig) -> dict[str, Any]:
+    hydra_config = HydraConfig.get()
+    sources = hydra_config.runtime.config_sources
+    folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
+    path = Path(hydra_config.runtime.output_dir)
+    return run_job(cfg, hydra_config.overrides.task, path, folders=folders)
+
+
+def main(words: list[str]) -> int:
+    """Run the program on the words of a command line; returns the exit code."""
+    return command_line.start(run, words)
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.start(main))
+    malloc.reexec_with_tuned_malloc()
+    sys.exit(main(sys.argv[1:]))

@@ -20,11 +20,7 @@ ORDER = [
     {"training"},
     {"report"},
     {"program"},
-    {
-        "testing",
-        "export",
-        "evaluate",
-    },  # what load_encoder reads, in the formats of others; python -m contrastive.evaluate
+    {"testing", "export", "evaluate", "doctor"},  # programs of their own, over everything else
 ]
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -72,7 +68,22 @@ def test_only_the_program_imports_hydra():
 
 
 @pytest.mark.parametrize(
-    "name", ["command_line", "settings", "naming", "messages", "evaluation_words", "evaluate_command"]
+    "name",
+    [
+        "command_line",
+        "settings",
+        "naming",
+        "messages",
+        "trust",
+        "composition",
+        "resolvers",
+        "yaml_files",
+        "evaluation_words",
+        "evaluate_command",
+        "job",
+        "flags",
+        "sweep_jobs",
+    ],
 )
 def test_settings_are_checked_without_importing_torch(name):
     """train.py imports these modules before it has checked the settings."""

@@ -77,5 +77,6 @@ def test_types_by_hand(value, hint, expected):
     assert fits(value, hint) is expected
 
 
-def test_a_class_that_cannot_be_imported_is_left_to_the_builder():
-    check_types({"_target_": "no.such.Class", "size": "abc"}, "encoder")
+def test_a_class_that_cannot_be_imported_is_named():
+    with pytest.raises(ConfigError, match=r"_target_=no\.such\.Class cannot be imported \(ModuleNotFoundError"):
+        check_types({"_target_": "no.such.Class", "size": "abc"}, "encoder")

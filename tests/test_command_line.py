@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.program.command_line import flags_first
+from contrastive.program.flags import flags_first
 from tests.helpers import (
     ONE_THREAD,
     ROOT,

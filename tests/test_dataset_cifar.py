@@ -1,6 +1,9 @@
 """CIFAR-10 and CIFAR-100 in their genuine formats."""
 
+import io
+import os
 import pickle
+import tarfile
 from urllib.error import URLError
 
 import numpy as np
@@ -57,3 +60,39 @@ def test_a_failed_download_says_which_file_goes_where(tmp_path, monkeypatch):
     monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", blocked)
     with pytest.raises(ConfigError, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
         cifar10(root=str(tmp_path))
+
+
+class Trap:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
+    def blocked(*_: object, **__: object) -> None:
+        raise URLError("no network")
+
+    evil, root = tmp_path / "EVIL", tmp_path / "data"
+    trap = pickle.dumps(Trap(str(evil)))
+    monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", blocked)
+    for load, base, names in (
+        (cifar10, "cifar-10-batches-py", [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta"]),
+        (cifar100, "cifar-100-python", ["train", "test", "meta"]),
+    ):
+        (root / base).mkdir(parents=True)
+        for name in names:
+            (root / base / name).write_bytes(trap)
+        archive = root / f"{base.removesuffix('-batches-py').removesuffix('-python')}-python.tar.gz"
+        with tarfile.open(archive, "w:gz") as tar:
+            member = tarfile.TarInfo("../../EVIL")
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"evil"))
+        with pytest.raises(ConfigError, match="is damaged or incomplete, a checksum is wrong"):
+            load(root=str(root))
+    assert not evil.exists()
+    pickle.loads(trap)  # it would have
+    assert evil.exists()

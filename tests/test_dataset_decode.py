@@ -1,11 +1,15 @@
 """Decoding of single images, and the file they are mapped from."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from contrastive.atomic import locked
 from contrastive.dataset._decode import decode, decode_to_memmap
+from tests.hostile import png_header
 
 
 def save(array: np.ndarray, path, **options):
@@ -90,3 +94,25 @@ def test_an_interrupted_decoding_starts_again(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             decode_to_memmap([path], 4, cache_path)
     assert (decode_to_memmap([path], 4, cache_path).image == 7).all()
+
+
+def test_an_image_that_would_not_fit_in_memory_is_refused_by_its_header(tmp_path):
+    for width, height in ((60_000_000, 1), (1, 60_000_000), (50_000, 50_000), (2**31 - 1, 2**31 - 1)):
+        path = tmp_path / "bomb.png"
+        path.write_bytes(png_header(width, height))
+        fault = decode(path, 32)
+        assert "fit in memory" in fault or "exceeds limit" in fault, fault
+    path.write_bytes(png_header(64, 64))  # its size is fine, its pixels are missing
+    assert isinstance(decode(path, 32), str)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "0.png")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for name in ("image_folder-0.part", "image_folder-1.part", ".image_folder-2.json.17.part", ".new.json.18.part"):
+        (cache / name).write_bytes(b"left")
+    os.utime(cache / ".image_folder-2.json.17.part", (0, 0))
+    with locked(cache / "image_folder-1.lock"):  # another process is writing that one
+        decode_to_memmap([path], 4, cache / "pixels.images")
+    assert sorted(item.name for item in cache.glob("*.part")) == [".new.json.18.part", "image_folder-1.part"]

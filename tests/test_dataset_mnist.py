@@ -6,6 +6,7 @@ import pytest
 
 from contrastive.dataset.biased_mnist import biased_mnist
 from contrastive.dataset.mnist import mnist
+from contrastive.errors import ConfigError
 from tests.helpers import REAL
 
 
@@ -21,3 +22,21 @@ def test_real_mnist_and_biased_mnist(tmp_path):
     assert (data.pretrain.label != data.pretrain.bias).sum() == 606
     assert (data.test.label == data.test.bias).sum() == 996
     assert len(mnist(root=str(tmp_path), hold_out=True).pretrain) == 54001  # a tenth of each class, rounded
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x00\x08\x01\x00\x00\x00\x02\x05\x0b", b"no digits"])
+def test_damaged_files_are_called_damaged(tmp_path, content):
+    path = tmp_path / "MNIST/raw/train-labels-idx1-ubyte"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="train-labels-idx1-ubyte is damaged, its checksum is wrong: remove it"):
+        mnist(root=str(tmp_path))
+
+
+def test_a_tensor_file_in_place_of_mnist_is_not_read(tmp_path):
+    for name in ("training.pt", "test.pt"):
+        path = tmp_path / "MNIST/processed" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"anything")
+    with pytest.raises(ConfigError, match=r"training\.pt has no published checksum: remove"):
+        mnist(root=str(tmp_path))

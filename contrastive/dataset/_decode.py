@@ -1,8 +1,10 @@
 """Decode images once into a file that is mapped into memory: it may exceed memory, and processes share it."""
 
+import fcntl
 import hashlib
 import json
 import os
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,8 @@ from contrastive.atomic import locked, write_text
 from contrastive.dataset._splits import ChannelStats, channel_stats
 
 Pixels = npt.NDArray[np.uint8]
+DAY = 86_400  # seconds
+MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
 
 
 class DecodedImages(NamedTuple):
@@ -40,6 +44,7 @@ def decode_to_memmap(paths: list[Path], size: int, cache_path: Path) -> DecodedI
     """
     record_path = cache_path.with_suffix(".json")
     with locked(cache_path.with_suffix(".lock")):
+        remove_leftovers(cache_path.parent)
         if not (cache_path.exists() and record_path.exists()):
             faults = _decode_all(paths, size, cache_path)
             record = {"faults": faults, **_pixel_facts(_map(cache_path, len(paths) - len(faults), size))}
@@ -49,6 +54,21 @@ def decode_to_memmap(paths: list[Path], size: int, cache_path: Path) -> DecodedI
     image = _map(cache_path, len(paths) - len(faults), size)
     mean, std = record["mean"], record["std"]
     return DecodedImages(image, faults, stats=(tuple(mean), tuple(std)), digest=record["sha256"])
+
+
+def remove_leftovers(cache: Path) -> None:
+    """Remove what killed processes left unfinished: pixels whose lock nobody holds, small files of the day before."""
+    for part in cache.glob("*.part"):
+        if part.name.startswith("."):
+            if time.time() - part.stat().st_mtime > DAY:
+                part.unlink(missing_ok=True)
+            continue
+        with part.with_suffix(".lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # being written
+                continue
+            part.unlink(missing_ok=True)
 
 
 def _map(cache_path: Path, n: int, size: int) -> Tensor:
@@ -76,7 +96,8 @@ def _decode_all(paths: list[Path], size: int, cache_path: Path) -> dict[int, str
         array[place] = pixels
         return None
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # `_refusal` names them
+    with quiet, ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(decode_into, range(len(paths)))
         results = tqdm(results, total=len(paths), desc="decoding", unit="image", mininterval=1)
         faults = {i: fault for i, fault in enumerate(results) if fault is not None}
@@ -97,12 +118,23 @@ def decode(path: Path, size: int) -> Pixels | str:
     """
     try:
         with Image.open(path) as opened:
-            if opened.mode in ("I", "F"):
-                return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
-            picture = to_rgb(opened)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return str(error) or type(error).__name__
-    return np.asarray(resize_and_crop(picture, size)).transpose(2, 0, 1)
+            if fault := _refusal(opened, size):
+                return fault
+            picture = resize_and_crop(to_rgb(opened), size)
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__
+    return np.asarray(picture).transpose(2, 0, 1)
+
+
+def _refusal(opened: Image.Image, size: int) -> str | None:
+    """Why an image shall not be decoded, from its header alone."""
+    if opened.mode in ("I", "F"):
+        return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
+    width, height = opened.size
+    resized = size * size * max(width, height) // max(1, min(width, height))
+    if max(width * height, resized) > MAX_PIXELS:
+        return f"{width} x {height} pixels are more than would fit in memory"
+    return None
 
 
 def to_rgb(opened: Image.Image) -> Image.Image:

@@ -1,4 +1,9 @@
-"""Datasets that torchvision can download, and the error message when a download fails."""
+"""Datasets that torchvision can download, and the error message when a download fails.
+
+torchvision compares the md5 of every CIFAR and STL-10 file, and of every archive, before it reads it; the pickles of
+CIFAR are therefore opened only if they are the published ones. Of MNIST it checks the archives alone; `_mnist.py` does
+the rest.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -7,21 +12,30 @@ from urllib.error import URLError
 from contrastive.errors import ConfigError
 
 
-def fetch(dataset: Any, file: str, root: str, **selection: Any) -> Any:
+def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) -> Any:
     """`dataset(root, download=True, **selection)` of a torchvision class.
 
     Args:
         file: to put into root by hand when the download fails.
+        folder: below root, where the unpacked files lie.
         selection: the constructor's arguments that select a split.
 
     Raises:
-        ConfigError: the data is missing and cannot be downloaded.
+        ConfigError: the data is missing or damaged, and cannot be downloaded.
     """
+    place = Path(root) / folder
+    was_there = place.is_dir() and any(place.iterdir())
     try:
         return dataset(root, download=True, **selection)
-    except (URLError, OSError, RuntimeError) as error:
-        reason = getattr(error, "reason", error)
+    except (URLError, OSError, RuntimeError, ValueError, EOFError) as error:
+        reason, name = getattr(error, "reason", error), dataset.__name__
+        if was_there:
+            raise ConfigError(
+                f"{name} in {place.resolve()} is damaged or incomplete, a checksum is wrong, and it cannot be "
+                f"downloaded again ({reason}): remove that folder, put {file} into {Path(root).resolve()} and type the "
+                "same again, or run without it: python train.py dataset=digits"
+            ) from error
         raise ConfigError(
-            f"{dataset.__name__} cannot be downloaded ({reason}): put {file} into {Path(root).resolve()} and "
+            f"{name} cannot be downloaded ({reason}): put {file} into {Path(root).resolve()} and "
             "type the same again, or run without it: python train.py dataset=digits"
         ) from error

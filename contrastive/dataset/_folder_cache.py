@@ -8,6 +8,7 @@ named by that content hash: files that were only touched or moved are hashed aga
 import hashlib
 import json
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +39,8 @@ def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
 def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[str, ...] = ()) -> list[ImageFile]:
     """Every image file below folder/name, sorted by path.
 
+    Pipes, devices and links that lead nowhere are named in a warning and left out.
+
     Args:
         label: of all of them. skip: names of folders in `folder` that are left out.
     """
@@ -49,9 +52,22 @@ def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[st
         paths += [os.path.join(top, file) for file in names]
     paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
     for path in sorted(paths, key=lambda path: path.split(os.sep)):
-        stat = os.stat(path)
-        files.append(ImageFile(path[start:], label, size=stat.st_size, mtime_ns=stat.st_mtime_ns))
+        try:
+            info = os.stat(path)
+        except OSError as error:
+            warn_left_out(path, error.strerror or "no such file")
+            continue
+        if not stat.S_ISREG(info.st_mode):
+            warn_left_out(path, "it is no regular file")
+            continue
+        files.append(ImageFile(path[start:], label, size=info.st_size, mtime_ns=info.st_mtime_ns))
     return files
+
+
+def warn_left_out(path: str | Path, reason: str) -> None:
+    """Say that an image is left out; bytes of its name that are no text are shown as \\xff."""
+    name = os.fsencode(path).decode(errors="backslashreplace")
+    tqdm.write(f"warning: {name} cannot be read and is left out: {reason}")
 
 
 def load_images(
@@ -83,8 +99,11 @@ def hash_contents(folder: Path, files: list[ImageFile], settings: str) -> str:
     digest = hashlib.sha256(settings.encode())
 
     def hash_file(file: ImageFile) -> bytes:
-        with (folder / file.path).open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").digest()
+        try:
+            with (folder / file.path).open("rb") as opened:
+                return hashlib.file_digest(opened, "sha256").digest()
+        except OSError:  # decoding it will fail for the same reason, and name it
+            return b"unreadable"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         contents = tqdm(pool.map(hash_file, files), total=len(files), desc="hashing", unit="file", mininterval=1)

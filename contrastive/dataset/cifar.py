@@ -52,7 +52,8 @@ def cifar100(*, root: str = "data", size: int = 32, per_class: int | None = None
 def _load(dataset: type[datasets.CIFAR10], archive: str, root: str, size: int) -> tuple[Split, Split, tuple[str, ...]]:
     if not 4 <= size <= 32:
         raise ConfigError(f"dataset.size is a side in pixels from 4 to 32, got {size}: try dataset.size=16")
-    parts = [fetch(dataset, archive, root, train=train) for train in (True, False)]
+    folder = dataset.base_folder
+    parts = [fetch(dataset, archive, root, folder=folder, train=train) for train in (True, False)]
     train, test = (
         Split(_resize(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), size), torch.tensor(part.targets))
         for part in parts

@@ -4,11 +4,10 @@ import hashlib
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from contrastive.dataset._decode import DecodedImages
 from contrastive.dataset._folder_bias import bias_labels
-from contrastive.dataset._folder_cache import ImageFile, load_images
+from contrastive.dataset._folder_cache import ImageFile, load_images, warn_left_out
 from contrastive.dataset._folder_layout import Part, find_images
 from contrastive.dataset._splits import first_per_class, name_splits, name_unlabeled
 from contrastive.errors import ConfigError
@@ -98,7 +97,7 @@ def _load(part: Part, *, classes: tuple[str, ...], size: int, cache: Path) -> tu
     folder, files = part
     decoded = load_images(folder, files, classes=classes, size=size, cache=cache)
     for i, fault in decoded.faults.items():
-        tqdm.write(f"warning: {folder / files[i].path} cannot be read and is left out: {fault}")
+        warn_left_out(folder / files[i].path, fault)
     if len(decoded.image) == 0:
         raise ConfigError(f"none of the {len(files)} images in {folder} can be read: replace them")
     return decoded, [file for i, file in enumerate(files) if i not in decoded.faults]

@@ -38,7 +38,7 @@ def stl10(*, root: str = "data", size: int = 32, stats: str = "stl10", hold_out:
     check_choice("dataset.stats", stats, STATS)
     splits = []
     for name in ("train+unlabeled", "test"):
-        raw = fetch(STL10, "stl10_binary.tar.gz", root, split=name)
+        raw = fetch(STL10, "stl10_binary.tar.gz", root, folder=STL10.base_folder, split=name)
         splits.append(Split(_resize(torch.from_numpy(raw.data), size), torch.from_numpy(raw.labels).long()))
     train, test = splits
     return name_splits(train, test, classes=tuple(raw.classes), hold_out=hold_out, stats=STATS[stats])

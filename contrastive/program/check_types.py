@@ -9,15 +9,12 @@ import types
 from collections.abc import Sequence
 from typing import Any, Union, get_args, get_origin
 
-from hydra.utils import get_object
 from torch import Tensor
 
 from contrastive.errors import ConfigError
 from contrastive.program.settings import Settings
+from contrastive.program.trust import COMPONENTS, load_target
 
-COMPONENTS = (
-    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
-)  # fmt: skip
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 UNIONS = (Union, types.UnionType)
 LISTS = (tuple, list, Sequence)
@@ -48,7 +45,7 @@ def check_types(node: Any, key: str) -> None:
     parameters = _parameters(node["_target_"]) if "_target_" in node else {}
     for name, value in node.items():
         parameter = parameters.get(name)
-        if parameter is None or isinstance(value, dict) or value is parameter.default:
+        if parameter is None or value is parameter.default or (isinstance(value, dict) and "_target_" in value):
             continue
         if not fits(value, parameter.annotation):
             expected = " or ".join(dict.fromkeys(_describe(parameter.annotation)))
@@ -58,10 +55,11 @@ def check_types(node: Any, key: str) -> None:
 
 
 def _parameters(target: str) -> dict[str, inspect.Parameter]:
-    """The constructor's parameters; none where the class cannot be imported, which building it explains better."""
+    """The constructor's parameters; none where its signature cannot be read."""
+    constructor = load_target(target)
     try:
-        return dict(inspect.signature(get_object(target), eval_str=True).parameters)
-    except Exception:  # whatever foreign code raises at import, or names in its annotations
+        return dict(inspect.signature(constructor, eval_str=True).parameters)
+    except Exception:  # a builtin, or whatever names in foreign annotations raise
         return {}
 
 
@@ -71,6 +69,8 @@ def fits(value: Any, hint: Any) -> bool:
         return any(fits(value, option) for option in get_args(hint))
     if hint is None or hint is type(None):
         return value is None
+    if isinstance(value, dict):
+        return get_origin(hint) not in LISTS and hint not in KINDS
     if hint is float:
         return type(value) in (int, float)
     if hint is str:
@@ -111,4 +111,6 @@ def _typed(value: Any) -> str:
     """A value as it is typed on the command line."""
     if isinstance(value, tuple | list):
         return f"[{','.join(map(_typed, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name}:{_typed(item)}" for name, item in value.items()) + "}"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -17,24 +17,13 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from contrastive.errors import ConfigError
-from contrastive.program import malloc
+from contrastive.program.composition import checked_composition
+from contrastive.program.flags import checked_flags, command_line_of
 from contrastive.program.messages import user_message
 from contrastive.program.sweep_jobs import choose_launcher, is_sweep, read_jobs, record_job, sweep_records
 from contrastive.report.sweep import sweep_table
 
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
-FLAGS_WITH_A_VALUE = (
-    "--config-dir",
-    "-cd",
-    "--config-path",
-    "-cp",
-    "--config-name",
-    "-cn",
-    "--package",
-    "-p",
-    "--cfg",
-    "-c",
-)
 
 
 class CommandLine:
@@ -60,17 +49,15 @@ class CommandLine:
 
         return wrapped
 
-    def start(self, main: Callable[[], Any]) -> int:
-        """Run the program and return its exit code."""
-        malloc.reexec_with_tuned_malloc()
-        sys.argv[1:] = flags_first(sys.argv[1:])
+    def start(self, main: Callable[[], Any], words: list[str]) -> int:
+        """Run the program on the words of a command line and return its exit code."""
         os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
-        if not is_sweep(sys.argv[1:]):
-            return _exit_code(main)
-        sys.argv[1:], variables = choose_launcher(sys.argv[1:], os.environ)
+        if not is_sweep(words):
+            return _exit_code(main, words)
+        words, variables = choose_launcher(words, os.environ)
         os.environ.update(variables)
         with sweep_records() as records:
-            code = _exit_code(main, records)
+            code = _exit_code(main, words, records)
             jobs = [job for job in read_jobs(records) if job.result or job.failure]
         if jobs:
             print(sweep_table(jobs), flush=True)
@@ -92,12 +79,15 @@ class CommandLine:
             _remove_if_empty()
 
 
-def _exit_code(main: Callable[[], Any], records: Path | None = None) -> int:
+def _exit_code(main: Callable[[], Any], words: list[str], records: Path | None = None) -> int:
     """Run the program; a failed job of a sweep has said so already."""
     try:
-        main()
+        with command_line_of(checked_flags(words)), checked_composition():
+            main()
         sys.stdout.flush()
         return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
         print(
             "\ninterrupted: the same command again (without rerun=true) continues after the last whole epoch",
@@ -105,7 +95,8 @@ def _exit_code(main: Callable[[], Any], records: Path | None = None) -> int:
         )
         return 130
     except Exception as error:
-        return 1 if records and read_jobs(records) else _report(error)
+        failed = records is not None and any(job.failure for job in read_jobs(records))
+        return 1 if failed else _report(error)
 
 
 def _search_value(result: dict[str, Any], metric: str) -> float | None:
@@ -125,19 +116,6 @@ def _search_value(result: dict[str, Any], metric: str) -> float | None:
         known = next(iter(result["val"]))
         raise ConfigError(f"this run has no validation metric {metric}: try search_metric={known}")
     return float(result["val"][metric])
-
-
-def flags_first(words: list[str]) -> list[str]:
-    """The command line with its flags before its overrides: Hydra's parser takes overrides in one piece only."""
-    flags: list[str] = []
-    overrides: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        (flags if word.startswith("-") else overrides).append(word)
-        if word in FLAGS_WITH_A_VALUE and rest:
-            flags.append(rest.pop(0))
-    return [*flags, *overrides]
 
 
 def _report(error: Exception) -> int:

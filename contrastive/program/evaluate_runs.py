@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
@@ -14,6 +15,7 @@ from contrastive.program.evaluation_words import Request
 from contrastive.program.feature_sets import feature_sets
 from contrastive.program.saved_encoder import saved_encoder, training_statistics
 from contrastive.program.summary import as_typed
+from contrastive.program.trust import check_targets
 from contrastive.report.sweep import format_grid
 from contrastive.run.environment import environment_record
 from contrastive.run.evaluations import evaluation_name, read_evaluation, write_evaluation
@@ -25,6 +27,9 @@ def evaluate_runs(requests: list[Request]) -> str:
 
     What is done already is read, unless `rerun` is set. All settings are checked before anything is evaluated.
     """
+    for request in requests:
+        for config in (request.config, request.settings.to_dict()):
+            check_targets(config, trust=request.settings.trust, folders=[Path.cwd()])
     evaluators = [_evaluators(request) for request in requests]
     rows: list[tuple[Request, dict[str, float]]] = []
     for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):

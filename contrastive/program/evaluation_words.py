@@ -17,7 +17,7 @@ from contrastive.program.configs import CONFIGS, options
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
 
 USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
-SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "hydra")
+SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "trust", "hydra")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 

@@ -7,13 +7,15 @@ from typing import Any
 from omegaconf import DictConfig
 
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
+from contrastive.program.trust import check_targets
 
 
-def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path) -> dict[str, Any]:
+def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: Sequence[Path] = ()) -> dict[str, Any]:
     """Check the settings, then start, resume or show the run in `path`.
 
     Args:
         cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
+        folders: of modules that the configuration may name, besides the current one.
 
     Returns:
         The content of result.json; nothing from a dry run.
@@ -23,6 +25,7 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path) -> dict[str, 
     """
     check_booleans(list(overrides))
     settings = Settings.from_config(cfg)
+    check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
     for key in unused_overrides(cfg, list(overrides)):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
     from contrastive.program.experiment import run_experiment  # late: importing torch takes seconds, mistakes do not

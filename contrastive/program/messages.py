@@ -1,5 +1,6 @@
-"""Translate errors of Hydra and OmegaConf into one sentence that ends in what to type."""
+"""Translate errors of Hydra, OmegaConf and the file system into one sentence that ends in what to type."""
 
+import errno
 import re
 
 from hydra.errors import HydraException, InstantiationException
@@ -10,6 +11,11 @@ from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS, options
 
 SEE_ALL = "try python train.py --cfg job"
+PATH_ERRORS = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP,
+    errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EILSEQ, errno.EINVAL,
+)  # fmt: skip
+REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
 
 
 def user_message(error: BaseException) -> str | None:
@@ -21,7 +27,10 @@ def user_message(error: BaseException) -> str | None:
     if isinstance(error, ValueError) and "Config group override must be" in str(error):
         return "a group needs one of its options, not null: try python train.py --help"
     if isinstance(error, InstantiationException):
-        return _instantiation(chain[-1])
+        return _instantiation(str(error), chain[-1])
+    if isinstance(error, OSError) and error.errno in PATH_ERRORS and error.filename:
+        path = " ".join(str(error.filename).encode(errors="backslashreplace").decode().split())
+        return f"{path} cannot be used ({error.strerror}): try hydra.run.dir=PATH if a run shall not be written there"
     if not isinstance(error, HydraException | OmegaConfBaseException):
         return None
     text = "\n".join(str(link) for link in chain)
@@ -43,12 +52,15 @@ def _causes(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _instantiation(root: BaseException) -> str | None:
-    """A missing or unknown argument, or a class that cannot be imported; None for a bug inside a constructor."""
+def _instantiation(text: str, root: BaseException) -> str | None:
+    """An argument that a constructor does not have or refuses; None for a bug inside a class of the user's own."""
     wrong_arguments = isinstance(root, TypeError) and re.search(r"unexpected keyword|missing \d+ req", str(root))
-    if not wrong_arguments and not isinstance(root, ImportError):
-        return None
-    return f"{' '.join(str(root).split())}: {SEE_ALL}"
+    if wrong_arguments or isinstance(root, ImportError):
+        return f"{' '.join(str(root).split())}: {SEE_ALL}"
+    target = re.search(r"target '((?:contrastive|torch|torchvision)\.[\w.]+)'", text)
+    if target and isinstance(root, REFUSALS):
+        return f"{target[1]} refuses these settings ({' '.join(str(root).split())}): {SEE_ALL}"
+    return None
 
 
 def _wrong_type(text: str) -> str | None:
@@ -78,6 +90,10 @@ def _unknown_key(text: str) -> str | None:
     unknown = re.search(r"Could not (?:override|append|delete)[^']*'([^']+)'", text)
     if unknown is None:
         return None
+    if "An item is already at" in text:
+        return f"there is a setting {unknown[1]} already: try it without the +"
+    if "The value of" in text:
+        return f"{unknown[1]} has another value and is not left out: try ~{unknown[1]} without a value"
     if "accumul" in unknown[1]:
         return (
             "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "

@@ -53,7 +53,10 @@ def _defaults(config_name: str, words: tuple[str, ...]) -> tuple[dict[str, str],
 def _leaves(cfg: DictConfig) -> dict[str, Any]:
     """The settings that are part of a run's identity, interpolations as written, by dotted key."""
     plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False))
-    plain["evaluator"] = {name: node for name, node in plain["evaluator"].items() if "_target_" in node}
+    evaluators = plain["evaluator"] if isinstance(plain["evaluator"], dict) else {}  # what else it is, `Settings` says
+    plain["evaluator"] = {
+        name: node for name, node in evaluators.items() if isinstance(node, dict) and "_target_" in node
+    }
     return {
         key: value
         for key, value in flatten({key: node for key, node in plain.items() if key != "hydra"}).items()

@@ -15,6 +15,7 @@ from contrastive.program.configs import CONFIGS
 from contrastive.program.job import run_job
 from contrastive.program.messages import user_message
 from contrastive.program.saved_encoder import saved_encoder
+from contrastive.program.trust import check_targets
 
 
 class Result:
@@ -65,6 +66,7 @@ class Result:
     def encoder(self) -> torch.nn.Module:
         """The trained encoder in eval mode, on the CPU; it takes normalized images."""
         config = yaml.safe_load((self.path / "config.yaml").read_text())
+        check_targets(config, trust=(), folders=[Path.cwd()])
         return saved_encoder(self.path, config, torch.device("cpu"))
 
 

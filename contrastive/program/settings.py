@@ -58,6 +58,7 @@ class Settings:
     search_metric: str
     dry_run: bool
     quiet: bool
+    trust: Any  # a module or a list of them; a list once checked
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
@@ -76,6 +77,9 @@ class Settings:
         check_threads(self.threads)
         self._fraction("noise_frac", example=0.3)
         self._fraction("blur_frac", example=0.3)
+        self.trust = self.trust if isinstance(self.trust, list) else [self.trust]
+        if not all(isinstance(module, str) and module.isidentifier() for module in self.trust):
+            raise ConfigError(f"trust must be names of modules, got {self.trust}: try trust=[my_loss]")
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)
         if self.grad_cache_chunk == 1:
@@ -121,6 +125,9 @@ class Settings:
                 f"the YAML of {plain['evaluator']['_target_']} does not say its name: "
                 "try '# @package evaluator.NAME' as its first line"
             )
+        for name, node in plain["evaluator"].items():
+            if node is not None and not isinstance(node, dict):
+                raise ConfigError(f"evaluator.{name} must be a YAML with a _target_, got {node}: try evaluator=[knn]")
         chosen = {name: node for name, node in plain["evaluator"].items() if "_target_" in (node or {})}
         unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
         encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
@@ -153,7 +160,7 @@ def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:
     for key in sorted(typed):
         group, _, rest = key.partition(".")
         name = rest.partition(".")[0]
-        if group == "evaluator" and name and "_target_" not in (cfg.evaluator[name] or {}):
+        if group == "evaluator" and name and "_target_" not in (cfg.evaluator.get(name) or {}):
             unused.append(key)
     return unused
 

@@ -1,0 +1,136 @@
+"""Check what Hydra reads and composes before it acts on it.
+
+Between composing a configuration and the first line of our own code Hydra starts callbacks, sets up logging and builds
+a launcher and a sweeper, each from classes that the configuration names. It has no hook in between, so its loader is
+replaced by one that checks.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from hydra._internal import hydra as hydra_module
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigResult
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.errors import ConfigError
+from contrastive.program.configs import CONFIGS
+from contrastive.program.yaml_files import check_yaml
+
+LOADER = "ConfigLoaderImpl"  # the name under which hydra.main finds it
+PLUGINS = re.compile(r"hydra_plugins\.\w+\.\w+\.\w+|hydra\._internal\.core_plugins\.\w+\.\w+|optuna\.samplers\.\w+")
+LOGGING = (
+    "logging.StreamHandler", "logging.FileHandler", "logging.NullHandler", "logging.Formatter",
+    "logging.handlers.RotatingFileHandler", "colorlog.ColoredFormatter",
+)  # fmt: skip
+IMPORTS = re.compile(r"\w+://")  # ext://module is imported by logging.config
+HARMLESS = re.compile(r"ext://sys\.std(out|err)|\$\{hydra\.runtime\.output_dir\}/[^:]*")
+
+
+class CheckedRepository(ConfigRepository):
+    """Hydra's access to YAML files, which looks at a user's file before OmegaConf writes its aliases out."""
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        source = self._find_object_source(config_path=config_path, object_type=ObjectType.CONFIG)
+        if source is None or source.scheme() != "file" or Path(source.path) == CONFIGS:
+            return super().load_config(config_path)
+        path = Path(source.path) / source._normalize_file_name(config_path)
+        check_yaml(path)
+        try:
+            return super().load_config(config_path)
+        except Exception as error:  # of YAML's constructors, OmegaConf and Hydra
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{path} cannot be used ({reason}): compare it with configs/loss/nt_xent.yaml") from error
+
+
+class CheckedLoader(ConfigLoaderImpl):
+    """Hydra's composition, followed by `check_hydra`."""
+
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
+        self.repository = CheckedRepository(config_search_path)
+
+    def load_configuration(
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
+    ) -> DictConfig:
+        try:
+            cfg = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
+        except (TypeError, AttributeError, LookupError, AssertionError, RecursionError) as error:  # for odd values
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise ConfigError(f"these words make no configuration ({reason}): try python train.py --help") from error
+        check_hydra(cfg)
+        return cfg
+
+
+@contextmanager
+def checked_composition() -> Iterator[None]:
+    """While this holds, Hydra composes with `CheckedLoader`."""
+    setattr(hydra_module, LOADER, CheckedLoader)
+    try:
+        yield
+    finally:
+        setattr(hydra_module, LOADER, ConfigLoaderImpl)
+
+
+def check_hydra(cfg: DictConfig) -> None:
+    """Check the node that configures Hydra itself: only its own plugins and Python's logging are started from it.
+
+    Interpolations are looked at as they are written: the run's name, one of them, composes configurations in turn.
+
+    Raises:
+        ConfigError: anything else would be.
+    """
+    node = cast(dict[str, Any], OmegaConf.to_container(cfg.hydra, resolve=False))
+    if node["job"]["env_set"]:
+        name = next(iter(node["job"]["env_set"]))
+        raise ConfigError(f"hydra.job.env_set may not set variables: try {name}=... python train.py")
+    if node["callbacks"]:
+        raise ConfigError("hydra.callbacks would run code of its own: try an evaluator, see CONTRIBUTING.md")
+    for key in ("launcher", "sweeper"):
+        _check_plugin(node[key], f"hydra.{key}")
+    for key in ("hydra_logging", "job_logging"):
+        _check_logging(node[key], f"hydra.{key}")
+    for key in ("run", "sweep"):
+        if not node[key]["dir"]:
+            raise ConfigError(f"hydra.{key}.dir is empty and would be this folder: try hydra.{key}.dir=outputs/mine")
+
+
+def _check_plugin(node: Any, key: str) -> None:
+    """A launcher or a sweeper: classes of Hydra's plugins, and interpolations into Hydra's own node."""
+    if key.endswith("._target_") and not PLUGINS.fullmatch(str(node)):
+        raise ConfigError(f"{key}={node} is no plugin of Hydra: try it without")
+    if key.endswith(".custom_search_space") and node is not None:
+        raise ConfigError(f"{key}={node} would run code of its own: try hydra.sweeper.params")
+    if isinstance(node, str) and re.search(r"\$\{(?!hydra[.:])", node):
+        raise ConfigError(f"{key}={node} refers to what is not Hydra's: try the value itself")
+    for name, value in _items(node):
+        _check_plugin(value, f"{key}.{name}")
+
+
+def _check_logging(node: Any, key: str) -> None:
+    """A configuration of Python's logging: its own handlers, and strings that import nothing."""
+    if key.endswith((".()", ".class")) and node not in LOGGING:
+        raise ConfigError(f"{key}={node} is no handler of Python's logging: try one of {', '.join(LOGGING[:3])}")
+    if isinstance(node, str) and (IMPORTS.search(node) or "${" in node) and not HARMLESS.fullmatch(node):
+        raise ConfigError(f"{key}={node} could import a module: try ext://sys.stdout")
+    for name, value in _items(node):
+        _check_logging(value, f"{key}.{name}")
+
+
+def _items(node: Any) -> list[tuple[Any, Any]]:
+    """The children of a node with their keys or places."""
+    if isinstance(node, dict):
+        return list(node.items())
+    return list(enumerate(node)) if isinstance(node, list) else []

@@ -1,0 +1,73 @@
+"""make doctor: a line for each check, a sentence for each fault, and the exit code says whether there was one."""
+
+import os
+import subprocess
+import sys
+from collections import namedtuple
+
+import pytest
+
+from contrastive.program import doctor
+from contrastive.program.doctor import Finding
+from tests.helpers import ONE_THREAD, ROOT
+
+
+def test_a_fault_is_a_sentence_and_exit_code_1(capsys):
+    assert doctor.examine({"disk": lambda: Finding("9 GiB free")}) == 0
+    assert "ready" in capsys.readouterr().out
+
+    def breaks() -> Finding:
+        raise OSError("no such\ndevice")
+
+    assert doctor.examine({"disk": lambda: Finding("1 MiB free", "too little: try PATH"), "device": breaks}) == 1
+    said = capsys.readouterr().out
+    assert "too little: try PATH" in said
+    assert "OSError: no such device: try make setup" in said
+    assert "2 of 2 checks found a fault" in said
+
+
+def test_a_busy_machine_is_a_fault_unless_one_thread_is_used(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (2.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert doctor.load().fault.endswith("try OMP_NUM_THREADS=1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert doctor.load().fault is None
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.0, 0.0))
+    assert doctor.load().fault is None
+
+
+def test_a_full_disk_is_a_fault(monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(2**40, 2**40, 2**20))
+    assert "2 GiB" in doctor.disk().fault
+
+
+def test_damaged_data_is_a_fault_and_missing_data_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_ROOT", str(tmp_path))
+    assert doctor.data() == Finding(f"{tmp_path}: digits (bundled)")
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    (tmp_path / "cifar-10-batches-py/data_batch_1").write_bytes(b"half")
+    assert "data_batch_1 is missing or damaged" in doctor.data().fault
+    raw = tmp_path / "MNIST/raw"
+    raw.mkdir(parents=True)
+    (raw / "t10k-labels-idx1-ubyte").write_bytes(b"half")
+    assert "t10k-labels-idx1-ubyte is damaged" in doctor.data().fault
+
+
+def test_an_old_python_and_a_missing_package_are_faults(monkeypatch):
+    assert doctor.environment().fault is None
+    monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package-at-all",))
+    assert "no-such-package-at-all is not installed: try make setup" in doctor.environment().fault
+
+
+@pytest.mark.slow
+def test_the_page_of_this_machine(tmp_path):
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT), "DATA_ROOT": str(tmp_path)}
+    words = [sys.executable, "-m", "contrastive.doctor"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in (*doctor.CHECKS, "10 steps of 128 digits", "ready"):
+        assert name in done.stdout
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,81 @@
+"""Errors become one sentence that ends in what to type, through the whole program in this process."""
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.hostile import DRY, SMALL, call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nothing"], "unrecognized arguments: --nothing: try"),
+        (["epochs=1", "--config-dir"], "--config-dir needs a value after it: try"),
+        (["--config-path=pkg://this"], "pkg:// would import a package"),
+        (["hydra.searchpath=[pkg://this]"], "pkg:// would import a package"),
+        (["hydra.run.dir="], "hydra.run.dir is empty and would be this folder"),
+        (["hydra.run.dir=/proc/nothing/x"], "/proc/nothing cannot be used"),
+        (["hydra.run.dir=/etc/passwd/x"], "/etc/passwd/x cannot be used (Not a directory)"),
+        ([f"hydra.run.dir={'a' * 300}"], "cannot be used (File name too long)"),
+        (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
+        (["+unknown=1"], "there is no setting unknown"),
+        (["+seed=1"], "there is a setting seed already: try it without the +"),
+        (["~seed=7"], "seed has another value and is not left out"),
+        (["regularizer=[[1,2],[3]]"], "these words make no configuration"),
+        (["+evaluator.unknown=1"], "evaluator.unknown must be a YAML with a _target_"),
+        (["loss.temperature={a:1}"], "loss.temperature must be a number, got {a:1}"),
+        (["data_root=${oc.env:HOME}"], "${oc.env:HOME} is refused"),
+        (["+hydra.job.env_set.LD_PRELOAD=x.so"], "hydra.job.env_set may not set variables"),
+        (["trust=[a.b]"], "trust must be names of modules"),
+        (["loss._target_=contrastive.loss.nt_xent.Nothing"], "cannot be imported"),
+        (["encoder=nothing"], "there is no encoder=nothing, known are"),
+        (["dataset.size=null"], "dataset.size must be a whole number, got null"),
+        (["schedule=step", "schedule.milestones=5"], "schedule.milestones must be a list of numbers, got 5"),
+        (["evaluator=[few_shot]", "evaluator.few_shot.shots=2.5"], "shots must be"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, words, said):
+    code, err = call([*DRY, *words], tmp_path)
+    assert code == 2, err
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("content", ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing"])
+def test_a_users_yaml_that_is_broken_is_one_sentence(tmp_path, content):
+    path = tmp_path / "mine/loss/odd.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    code, err = call([*DRY, "--config-dir", "mine", "loss=odd"], tmp_path)
+    assert code == 2, err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
+    """Pipes, devices, folders, links that lead nowhere or to themselves, names that are no text: named and left out."""
+    rng = np.random.default_rng(0)
+    for part in ("train", "test"):
+        for name in ("an ant", "a,bee ü"):
+            folder = tmp_path / "images" / part / name
+            folder.mkdir(parents=True)
+            for i in range(4):
+                Image.fromarray(rng.integers(0, 255, (9, 9, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    folder = tmp_path / "images/train/an ant"
+    os.mkfifo(folder / "pipe.png")
+    (folder / "folder.png").mkdir()
+    (folder / "dangling.png").symlink_to("/no/such/file")
+    (folder / "loop.png").symlink_to("loop.png")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.png")).write_bytes(b"no image")
+    assert stat.S_ISFIFO((folder / "pipe.png").stat().st_mode)
+    words = [*SMALL, "dataset=image_folder", "dataset.root=images", "dataset.cache=cache", "batch_size=4"]
+    code, err = call([*words, "evaluator=[knn]", "hydra.run.dir=run"], tmp_path)
+    assert code == 0, err
+    assert (tmp_path / "run/result.json").exists()

@@ -1,0 +1,173 @@
+"""A configuration is data, not a program: what is refused, and that nothing was imported or run before it was."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contrastive.errors import ConfigError
+from contrastive.program.trust import check_targets, load_target
+from tests.helpers import ONE_THREAD, ROOT, program
+
+HOSTILE = [
+    "os.system", "builtins.eval", "builtins.open", "builtins.exec", "torch.load", "torch.hub.load", "subprocess.Popen",
+    "pathlib.Path.write_text", "importlib.import_module", "hydra.utils.get_object", "hydra.utils.instantiate",
+    "functools.partial", "joblib.load", "pickle.loads", "numpy.load", "runpy.run_path", "ctypes.CDLL",
+    "torch.utils.cpp_extension.load", "torch.ops.load_library", "contrastive.atomic.write_text",
+    "contrastive.run.directory.torch.load", "contrastive.program.command_line.os.system", "contrastive.loss.__import__",
+    "_posixsubprocess.fork_exec", "open", "", "os..system", "os.system()", "torch", "torchvision.datasets.CIFAR10",
+    "contrastive._x.y", "optuna.load_study", "timm.create_model", "yaml.unsafe_load",
+]  # fmt: skip
+
+
+def settings(**nodes: object) -> dict[str, object]:
+    """A configuration whose components are sound unless given."""
+    groups = ("dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule")
+    sound = {group: {"_target_": "contrastive.loss.nt_xent.NTXent"} for group in groups}
+    return {**sound, "evaluator": {}, "seed": 0, **nodes}
+
+
+def refuse(node: object, folder: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check_targets(settings(loss=node), trust=[], folders=[folder])
+    assert "try " in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("target", HOSTILE)
+def test_hostile_targets_are_refused_by_name_wherever_they_are_nested(target, tmp_path):
+    evil = {"_target_": target, "command": "touch EVIL"}
+    for node in (
+        evil,
+        {"_target_": "torch.nn.ReLU", "a": {"b": [[evil]]}},
+        {"_target_": "torch.nn.ReLU", "_args_": [evil], "_partial_": True},
+        {"a": 1, "_target_": "contrastive.loss.nt_xent.NTXent", "more": {**evil, "_partial_": True}},
+    ):
+        assert target in refuse(node, tmp_path)
+
+
+@pytest.mark.parametrize("target", [None, 5, ["os.system"], {"_target_": "os.system"}, True])
+def test_a_target_that_is_no_name_is_refused(target, tmp_path):
+    refuse({"_target_": target}, tmp_path)
+
+
+def test_an_escaped_interpolation_would_be_resolved_after_the_check(tmp_path):
+    assert "escaped" in refuse({"_target_": "torch.nn.ReLU", "x": "${oc.decode:os.system}"}, tmp_path)
+    assert "dotted name" in refuse({"_target_": "${evil}"}, tmp_path)
+
+
+@pytest.mark.parametrize("group", ["loss", "encoder", "dataset", "schedule"])
+@pytest.mark.parametrize("node", [{}, None, [], "x", {"temperature": 0.5}])
+def test_a_component_without_a_target_is_named(group, node):
+    with pytest.raises(ConfigError, match=f"the YAML of {group} has no _target_"):
+        check_targets(settings(**{group: node}), trust=[], folders=[])
+    check_targets(settings(regularizer=None), trust=[], folders=[])
+
+
+def test_a_users_module_is_trusted_by_its_place_or_by_its_name(tmp_path, monkeypatch):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder, module in ((here, "my_loss_of_here"), (elsewhere, "my_loss_of_elsewhere")):
+        folder.mkdir()
+        (folder / f"{module}.py").write_text("raise SystemExit('imported')")
+        monkeypatch.syspath_prepend(folder)
+    installed = here / ".venv/lib/site-packages"
+    installed.mkdir(parents=True)
+    (installed / "a_library_of_here.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(installed)
+    check_targets(settings(loss={"_target_": "my_loss_of_here.Loss"}), trust=[], folders=[here])
+    assert "trust=[my_loss_of_elsewhere]" in refuse({"_target_": "my_loss_of_elsewhere.Loss"}, here)
+    assert "trust=[a_library_of_here]" in refuse({"_target_": "a_library_of_here.load"}, here)
+    assert "does not find" in refuse({"_target_": "my_loss_of_nowhere.Loss"}, here)
+    for folders, trust in (([here, elsewhere], []), ([here], ["my_loss_of_elsewhere"])):
+        check_targets(settings(loss={"_target_": "my_loss_of_elsewhere.Loss"}), trust=trust, folders=folders)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["contrastive.dataset.cifar.torch.load", "contrastive.loss.base.torch.hub.load", "torch.nn.functional.relu",
+     "contrastive.dataset.image_folder.Path", "contrastive.dataset.cifar.fetch", "torch.nn.modules.module.torch.load",
+     "torchvision.models.resnet.load_state_dict_from_url", "torchvision.models._api.inspect.sys", "torch.optim.os.x",
+     "contrastive.dataset.image_folder.re.compile", "contrastive.loss.nt_xent.Nothing", "torch.nn.modules",
+     "contrastive.encoder.resnet.ResNet.load_state_dict", "contrastive.ConfigError", "contrastive.make"],
+)  # fmt: skip
+def test_a_name_that_begins_well_and_ends_elsewhere_is_refused(target):
+    with pytest.raises(ConfigError, match="try "):
+        load_target(target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["contrastive.NTXent", "contrastive.dataset.image_folder.image_folder", "torch.nn.ReLU", "torch.optim.SGD",
+     "torchvision.models.resnet18", "torch.nn.modules.activation.ReLU"],
+)  # fmt: skip
+def test_components_are_let_in(target):
+    check_targets(settings(loss={"_target_": target}), trust=[], folders=[])
+    assert callable(load_target(target))
+
+
+def test_a_trusted_module_is_no_way_to_another(tmp_path, monkeypatch):
+    (tmp_path / "my_open_door.py").write_text("import os\nfrom os import system\nclass Loss: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_target("my_open_door.Loss").__name__ == "Loss"
+    for target in ("my_open_door.system", "my_open_door.os.system", "my_open_door.os"):
+        with pytest.raises(ConfigError, match="no component"):
+            load_target(target)
+
+
+def test_the_check_imports_neither_torch_nor_what_it_refuses(tmp_path):
+    (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
+    code = (
+        "import sys\nfrom contrastive.program.trust import COMPONENTS, check_targets\n"
+        "node = {'_target_': 'a_trap.Loss'}\n"
+        "try:\n    check_targets({g: node for g in COMPONENTS}, trust=[], folders=[])\n"
+        "except Exception as error:\n    print(type(error).__name__, 'torch' in sys.modules, 'a_trap' in sys.modules)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout.split() == ["ConfigError", "False", "False"], done.stderr
+    assert not (tmp_path / "EVIL").exists()
+
+
+@pytest.mark.slow
+def test_the_program_runs_nothing_of_a_hostile_configuration(tmp_path):
+    """Every way in that a configuration offers, through the real program: one sentence each, and no file written."""
+    nt_xent, evil = "_target_: contrastive.loss.nt_xent.NTXent\n", "os.system, command: touch EVIL}"
+    handlers = "version: 1\nroot: {handlers: [x]}\nhandlers: {x: {%s: " + evil + "}"
+    files = {
+        "loss/a": "_target_: os.system\ncommand: touch EVIL",
+        "loss/b": nt_xent + "temperature: {_target_: builtins.open, file: EVIL, mode: w}",
+        "loss/c": nt_xent + "_args_: [{_target_: pathlib.Path.write_text, _args_: [EVIL]}]",
+        "loss/d": "# @package _global_\nhydra: {callbacks: {x: {_target_: "
+        + evil
+        + "}}\nloss: {_target_: torch.nn.ReLU}",
+        "loss/e": "# @package hydra.job_logging\n" + handlers % "()",
+        "loss/f": "# @package hydra.hydra_logging\n" + handlers % "class",
+        "loss/g": "# @package hydra.sweeper\n_target_: os.system",
+        "loss/h": "_target_: ${data_root}\ncommand: touch EVIL",
+        "loss/i": nt_xent + "temperature: ${oc.env:SECRET}",
+        "loss/j": "!!python/object/apply:os.system [touch EVIL]",
+    }
+    for name, text in files.items():
+        path = tmp_path / "mine" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name in files:
+        word = name.replace("/", "=")
+        done = program(
+            "--config-dir", "mine", word, "data_root=os.system", "dry_run=true", cwd=tmp_path,
+            env={**ONE_THREAD, "SECRET": "s3cret"},
+        )  # fmt: skip
+        assert done.returncode == 2, (word, done.stderr)
+        assert len(done.stderr.strip().splitlines()) == 1, (word, done.stderr)
+        assert "s3cret" not in done.stderr + done.stdout
+        assert not (tmp_path / "EVIL").exists(), word
+
+
+@pytest.mark.slow
+def test_a_pickled_configuration_is_refused(tmp_path):
+    done = program("--experimental-rerun", "config.pickle", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "pickle" in done.stderr
