@@ -47,7 +47,8 @@ class LNL(SampleLoss):
     with BatchNorm and ReLU that double the channels each, a global average and a linear map.
 
     Args:
-        weight: of the entropy, at least 0 (0.01 in the paper, 1 in Hong & Yang 2021).
+        weight: of the entropy, at least 0: 0.01 in the paper; Hong & Yang 2021 take 1, with which the encoder hides the
+            bias from the adversary instead of losing it (docs/results/README.md, biased digits).
         kernel_size: of the adversary's convolutions, odd.
 
     Shapes: map (B, V, C, H, W), bias (B,) → scalar.
@@ -61,10 +62,10 @@ class LNL(SampleLoss):
     is_adversarial = True
     exempt_from = {"scale": "the adversary reads plain maps"}
 
-    def __init__(self, *, weight: float = 1.0, kernel_size: int = 7) -> None:
+    def __init__(self, *, weight: float = 0.01, kernel_size: int = 7) -> None:
         super().__init__()
         if not weight >= 0:
-            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
+            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=0.01")
         if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 != 1:
             raise ConfigError(f"regularizer.kernel_size must be odd, got {kernel_size}: try regularizer.kernel_size=7")
         self.weight, self.kernel_size = weight, kernel_size
