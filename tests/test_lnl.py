@@ -87,7 +87,7 @@ def test_the_adversary_of_the_papers_network_has_its_layers():
 
 
 def test_what_lnl_refuses(composed):
-    with pytest.raises(ConfigError, match=r"try regularizer\.weight=1.0"):
+    with pytest.raises(ConfigError, match=r"try regularizer\.weight=0.01"):
         make("regularizer/lnl", weight=-1.0)
     with pytest.raises(ConfigError, match=r"try regularizer\.kernel_size=7"):
         make("regularizer/lnl", kernel_size=4)
