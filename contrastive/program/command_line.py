@@ -1,12 +1,13 @@
 """Command line of train.py: error messages, exit codes, the table at the end of a sweep.
 
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a configuration error,
-130 Ctrl-C.
+130 Ctrl-C, 143 SIGTERM.
 """
 
 import contextlib
 import functools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -70,12 +71,12 @@ class CommandLine:
             main()
             sys.stdout.flush()
             return 0
-        except KeyboardInterrupt:
-            print(
-                "\ninterrupted: the same command again (without rerun=true) continues after the last whole epoch",
-                file=sys.stderr,
-            )
-            return 130
+        except KeyboardInterrupt as error:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # Ctrl-C again ends at once
+            signum = error.args[0] if error.args else signal.SIGINT  # see distributed.signals.Stop
+            cause = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
+            print(f"\n{cause}: the same command again (without rerun=true) goes on from here", file=sys.stderr)
+            return 128 + int(signum)
         except Exception as error:
             return 1 if self._jobs else _report(error)
         finally:

@@ -1,23 +1,24 @@
 """One run, from its settings to its result."""
 
-import json
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
+from contrastive.distributed.signals import Stop, stop_signals
 from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
 from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.curves import grouped, log_scores
 from contrastive.program.dry_run import estimate
 from contrastive.program.progress import progress_bar
+from contrastive.program.saving import Saver, Start, resume
 from contrastive.program.settings import Settings
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
+from contrastive.run.result import read_result
 from contrastive.seeding import generator
 from contrastive.training.augmented import AugmentFeatures
 from contrastive.training.features import extract_feature_sets
@@ -32,7 +33,7 @@ def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
     """
     if settings.devices > 1 and not is_launched():
         launch(settings.devices, run_experiment, settings, path)
-        return {} if settings.dry_run else json.loads((path / "result.json").read_text())
+        return read_result(path) or {}
     init(settings.device)
     experiment = build(settings)
     if settings.dry_run:
@@ -60,46 +61,57 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     """Train from the last checkpoint, or from the start, to the last epoch; evaluate; write the result.
 
     Several processes do the same in step; only the main one writes.
+
+    Raises:
+        Stop: a signal asked this process to end; a checkpoint was saved first.
     """
-    step, loader, evaluators = experiment.step, experiment.loader, experiment.evaluators
-    observers = prepare_observers(experiment, settings)
-    since, per_epoch = time.perf_counter(), len(loader)
-    start = resume(experiment, run, observers) if run.state else begin(experiment, run)
-    with progress_bar(start.epoch * per_epoch, settings.epochs * per_epoch) as bar:
+    with stop_signals() as signals:
+        observers = prepare_observers(experiment, settings)
+        start = resume(experiment, run, observers) if run.state else begin(experiment, run)
+        saver = Saver(
+            experiment, run, observers, start=start, minutes=settings.checkpoint_every_minutes, signals=signals
+        )
+        train(experiment, settings, run, saver)
+        scores = evaluate(experiment.evaluators, features(experiment, with_classifier=True))
+        log_scores(run, scores, step=settings.epochs * len(experiment.loader), epoch=settings.epochs)
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        result = {
+            "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained,
+            "audit": scores.audit, "protocol": scores.protocol,
+            "time": {"seconds": saver.seconds, "finished": finished},
+        }  # fmt: skip
+        run.finish(result, experiment.step.encoder)
+        return result
+
+
+def train(experiment: Experiment, settings: Settings, run: RunDirectory, saver: Saver) -> None:
+    """The epochs: train, evaluate if due, save."""
+    start, per_epoch = saver.start, len(experiment.loader)
+    with progress_bar(start.epoch * per_epoch + start.batch, settings.epochs * per_epoch) as bar:
         for epoch in range(start.epoch, settings.epochs):
-            train_epoch(
-                step, loader, run, epoch=epoch, epochs=settings.epochs, schedule=experiment.schedule,
-                log_every=settings.log_every, bar=bar, observers=observers.values(),
-            )  # fmt: skip
-            done = epoch + 1
-            due = {name: evaluator for name, evaluator in evaluators.items() if is_due(evaluator.every, done)}
-            if due and done < settings.epochs:
-                run.log(done * per_epoch, done, grouped("test", evaluate(due, features(experiment)).test))
-            if is_due(settings.checkpoint_every, done) or done == settings.epochs:
-                seconds = start.seconds + time.perf_counter() - since
-                run.save({
-                    "step": done * per_epoch, "epoch": done, "untrained": start.untrained, "seconds": seconds,
-                    "observers": {name: observer.state() for name, observer in observers.items()}, **step.state(),
-                })  # fmt: skip
-
-    scores = evaluate(evaluators, features(experiment, with_classifier=True))
-    log_scores(run, scores, step=settings.epochs * per_epoch, epoch=settings.epochs)
-    seconds = start.seconds + time.perf_counter() - since
-    finished = datetime.now(UTC).isoformat(timespec="seconds")
-    result = {
-        "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained, "audit": scores.audit,
-        "protocol": scores.protocol, "time": {"seconds": seconds, "finished": finished},
-    }  # fmt: skip
-    run.finish(result, step.encoder)
-    return result
+            is_first = epoch == start.epoch
+            with saver.signals.held():
+                train_epoch(
+                    experiment.step, experiment.loader, run, epoch=epoch, epochs=settings.epochs,
+                    schedule=experiment.schedule, log_every=settings.log_every, bar=bar,
+                    observers=saver.observers.values(), start=start.batch if is_first else 0,
+                    state=start.process if is_first else None, after_step=saver.after_step(epoch),
+                )  # fmt: skip
+            try:
+                saver.signals.check()
+                log_curves(experiment, run, done=epoch + 1, epochs=settings.epochs)
+            except Stop:
+                saver.save(epoch, per_epoch)
+                raise
+            if is_due(settings.checkpoint_every, epoch + 1) or epoch + 1 == settings.epochs:
+                saver.save(epoch + 1)
 
 
-class Start(NamedTuple):
-    """Where training starts: the epoch, the scores before training, and the seconds spent so far."""
-
-    epoch: int
-    untrained: dict[str, float]
-    seconds: float
+def log_curves(experiment: Experiment, run: RunDirectory, *, done: int, epochs: int) -> None:
+    """Evaluate what is due after so many epochs; the last one is evaluated when training is over."""
+    due = {name: evaluator for name, evaluator in experiment.evaluators.items() if is_due(evaluator.every, done)}
+    if due and done < epochs:
+        run.log(done * len(experiment.loader), done, grouped("test", evaluate(due, features(experiment)).test))
 
 
 def begin(experiment: Experiment, run: RunDirectory) -> Start:
@@ -108,17 +120,7 @@ def begin(experiment: Experiment, run: RunDirectory) -> Start:
     untrained = evaluate(cheap, features(experiment)).test
     run.log(0, 0, grouped("test", untrained))
     run.log_image(0, "views", first_views(experiment))
-    return Start(epoch=0, untrained=untrained, seconds=0.0)
-
-
-def resume(experiment: Experiment, run: RunDirectory, observers: dict[str, StepObserver]) -> Start:
-    """Restore the last checkpoint."""
-    assert run.state is not None
-    experiment.step.load(run.state)
-    for name, observer in observers.items():
-        observer.load(run.state["observers"][name])
-    print(f"resuming after epoch {run.state['epoch']}")
-    return Start(epoch=run.state["epoch"], untrained=run.state["untrained"], seconds=run.state["seconds"])
+    return Start(epoch=0, batch=0, untrained=untrained, seconds=0.0)
 
 
 def prepare_observers(experiment: Experiment, settings: Settings) -> dict[str, StepObserver]:

@@ -1,11 +1,10 @@
-"""Run directory: configuration, environment, metrics, checkpoint and result of one run.
+"""Run directory: configuration, environment, metrics, checkpoints and result of one run.
 
-    config.yaml  environment.json  metrics.jsonl  tb/  checkpoints/last.pt  encoder.safetensors  result.json
+    config.yaml  environment.json  metrics.jsonl  tb/  checkpoints/  encoder.safetensors  result.json  failure.json
 
 `result.json` is written last and means done. Every file is replaced atomically: a killed run leaves whole files.
 """
 
-import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,17 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from contrastive.atomic import atomic, write_text
+from contrastive.atomic import write_text
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.run.identity import differences
+from contrastive.run.checkpoint import (
+    Unusable,
+    has_checkpoint,
+    last_checkpoint,
+    load_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
+from contrastive.run.claim import check_claim, clear, made_by, record, recorded_threads
+from contrastive.run.lock import lock
 from contrastive.run.logs import Logs
-
-EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # recorded of every interrupted session
+from contrastive.run.result import encoder_file, read_encoder, read_result, result_file, write_encoder, write_result
 
 
 class RunDirectory:
@@ -42,9 +47,11 @@ class RunDirectory:
         result: dict[str, Any] | None,
         state: dict[str, Any] | None,
         stale: list[str],
+        made_by: dict[str, str],
         logs: Logs | None,
     ) -> None:
-        self.path, self.result, self.state, self.stale, self._logs = path, result, state, stale, logs
+        self.path, self.result, self.state, self.stale = path, result, state, stale
+        self._made_by, self._logs = made_by, logs
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         """One line of metrics.jsonl and one point on every curve."""
@@ -64,18 +71,20 @@ class RunDirectory:
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
         if self._logs is not None:
-            n_lines = self._logs.flush()
-            with atomic(_checkpoint(self.path)) as part:
-                torch.save({**state, "lines": n_lines}, part)
+            save_checkpoint(self.path, {**state, "logs": self._logs.flush()}, made_by=self._made_by)
+
+    def fail(self, report: dict[str, Any]) -> None:
+        """Write failure.json, which says where and how training broke down."""
+        if self._logs is not None:
+            write_text(self.path / "failure.json", json.dumps(report, indent=1))
 
     def finish(self, result: dict[str, Any], encoder: nn.Module) -> None:
         """Write the encoder's weights and, last, the result: the run is done."""
         self.result = result
         if self._logs is not None:
-            weights = {key: value.detach().cpu().contiguous() for key, value in encoder.state_dict().items()}
-            with atomic(self.path / "encoder.safetensors") as part:
-                save_file(weights, part)
-            write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
+            self._logs.flush()
+            write_encoder(self.path, encoder.state_dict())
+            write_result(self.path, result)
 
 
 @contextmanager
@@ -83,6 +92,8 @@ def open_run(
     path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool, writable: bool = True
 ) -> Iterator[RunDirectory]:
     """Open the run directory `path`, made if needed, and close its logs at the end.
+
+    While it is open, torch uses as many threads as the run was started with.
 
     Args:
         config: the resolved configuration, plain containers.
@@ -92,73 +103,70 @@ def open_run(
 
     Raises:
         ConfigError: in every process, when another process has the directory open, another configuration ran here, or
-            an interrupted run was made by other code or on other data.
+            an interrupted run was made by other code or on other data, or its files are damaged.
     """
     with ExitStack() as stack:
-        stale: list[str] = []
+        hashes, stale = made_by(config, environment), []
         with main_process_first():
             if writable:
-                stack.enter_context(_lock(path))
-                stale = _claim(path, config=config, environment=environment, rerun=rerun)
-            result = json.loads(_result(path).read_text()) if _result(path).exists() else None
-            state = None
-            if result is None and _checkpoint(path).exists():
-                state = torch.load(_checkpoint(path), map_location="cpu", weights_only=True)
+                stack.enter_context(lock(path))
+                stale = _prepare(path, config=config, environment=environment, rerun=rerun, hashes=hashes)
+            result = read_result(path)
+            state = load_checkpoint(path, made_by=hashes) if result is None and has_checkpoint(path) else None
+            if writable and result is None:
+                record(path, config=config, environment=environment)
+        if result is None and (path / "environment.json").exists():
+            stack.enter_context(_threads(recorded_threads(path)))
         logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
-        yield RunDirectory(path, result=result, state=state, stale=stale, logs=logs)
+        yield RunDirectory(path, result=result, state=state, stale=stale, made_by=hashes, logs=logs)
 
 
-def _checkpoint(path: Path) -> Path:
-    return path / "checkpoints" / "last.pt"
+def _prepare(
+    path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool, hashes: dict[str, str]
+) -> list[str]:
+    """Refuse a directory that cannot be used; remove leftovers and mend what can be. Returns `stale`."""
+    for part in path.rglob(".*.part"):  # of a process that was killed while it wrote
+        part.unlink()
+    if rerun:
+        clear(path)
+    stale = check_claim(path, config=config, environment=environment)
+    if result_file(path).exists():
+        if read_result(path) is None:
+            _drop_damaged_result(path, stale)
+        elif read_encoder(path) is None:
+            _rebuild_encoder(path, hashes)
+    (path / "failure.json").unlink(missing_ok=True)
+    return stale
 
 
-def _result(path: Path) -> Path:
-    return path / "result.json"
+def _drop_damaged_result(path: Path, stale: list[str]) -> None:
+    """Remove a result.json that is damaged where the checkpoint can give the result again."""
+    if stale or not has_checkpoint(path):
+        raise ConfigError(f"{result_file(path)} is damaged: try rerun=true to start the run over")
+    print("warning: result.json is damaged: it is computed again from the checkpoint")
+    result_file(path).unlink()
+
+
+def _rebuild_encoder(path: Path, hashes: dict[str, str]) -> None:
+    """Write encoder.safetensors of a finished run again; a warning where the checkpoint cannot be used either."""
+    said = f"warning: {encoder_file(path).name} is missing or damaged"
+    try:
+        weights = read_checkpoint(last_checkpoint(path), made_by=hashes)["encoder"]
+    except Unusable as error:
+        print(f"{said} and last.pt {error}: rerun=true trains it again")
+        return
+    write_encoder(path, weights)
+    print(f"{said}: it is written again from the checkpoint")
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Keep every other process out of the directory."""
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(f"another process is running in {path}: wait for it, or try hydra.run.dir=PATH") from None
+def _threads(n: int) -> Iterator[None]:
+    """Let torch use n threads: another number would change the last bits."""
+    before = torch.get_num_threads()
+    if n != before:
+        print(f"threads: {n} as at the start of this run, not {before}, so that it goes on exactly")
+        torch.set_num_threads(n)
+    try:
         yield
-
-
-def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> list[str]:
-    """Refuse a directory that holds another run, else record this one; returns `stale` of a finished run."""
-    earlier: list[dict[str, Any]] = []
-    if rerun:
-        _clear(path)
-    elif (path / "config.yaml").exists():
-        changed = differences(yaml.safe_load((path / "config.yaml").read_text()), config)
-        if changed:
-            raise ConfigError(
-                f"{path} holds a run with another configuration ({'; '.join(changed)}): "
-                "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
-            )
-        recorded = json.loads((path / "environment.json").read_text())
-        stale = [key for key in ("code", "data") if recorded[key] != environment[key]]
-        if _result(path).exists():
-            return stale
-        if stale and _checkpoint(path).exists():
-            raise ConfigError(
-                f"{path} was interrupted under other {' and '.join(stale)} and cannot be continued exactly: "
-                "try rerun=true to start it over"
-            )
-        earlier = [*recorded.pop("earlier", []), {key: recorded[key] for key in EARLIER_KEYS}]
-    # config.yaml last: where it exists, environment.json does too
-    write_text(path / "environment.json", json.dumps({**environment, "earlier": earlier}, indent=1))
-    write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
-    return []
-
-
-def _clear(path: Path) -> None:
-    """Remove result, checkpoint, metrics, weights and TensorBoard events."""
-    for file in (_result(path), _checkpoint(path), path / "metrics.jsonl", path / "encoder.safetensors"):
-        file.unlink(missing_ok=True)
-    for events in (path / "tb").glob("events.*"):
-        events.unlink()
+    finally:
+        torch.set_num_threads(before)
