@@ -13,6 +13,7 @@ from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.curves import grouped, log_scores
 from contrastive.program.dry_run import estimate
+from contrastive.program.memory import explained_memory
 from contrastive.program.progress import progress_bar
 from contrastive.program.saving import Saver, Start, resume
 from contrastive.program.settings import Settings
@@ -52,7 +53,8 @@ def run_experiment(settings: Settings, path: Path) -> dict[str, Any]:
             print(summary.already_done(run))
             return run.result
         print(summary.heading(experiment, settings, run))
-        result = train_and_evaluate(experiment, settings, run)
+        with explained_memory(experiment, settings):
+            result = train_and_evaluate(experiment, settings, run)
         print(summary.finished(run, result))
         return result
 

@@ -108,7 +108,7 @@ def _feed(digest: Any, node: Any) -> None:
         digest.update(node.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     elif isinstance(node, dict):
         digest.update(f"dict{len(node)}".encode())
-        for key, value in node.items():
+        for key, value in sorted(node.items(), key=lambda item: repr(item[0])):  # a file may order them otherwise
             digest.update(repr(key).encode())
             _feed(digest, value)
     elif isinstance(node, list | tuple):
