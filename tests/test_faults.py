@@ -92,7 +92,7 @@ def test_a_run_killed_in(moment, whole, tmp_path):
 def test_kills_at_random_moments_between_batches_too(whole, tmp_path):
     rng, n_kills = random.Random(0), 0
     for _ in range(5):
-        moment = functools.partial(kill_after, rng.uniform(0.3, 2.0))
+        moment = functools.partial(kill_after, rng.uniform(0.3, 1.0))
         n_kills += run(tmp_path, "checkpoint_every_minutes=0", fault=moment) == -signal.SIGPROF
     assert n_kills > 0
     assert run(tmp_path) == 0

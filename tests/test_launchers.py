@@ -53,8 +53,12 @@ def test_a_submitit_job_that_times_out_is_queued_again_and_goes_on(tmp_path):
     words = ["-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", "evaluator=[]"]
     sweep = subprocess.Popen(
         [sys.executable, str(ROOT / "train.py"), *words],
-        cwd=tmp_path, env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**ONE_THREAD, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     first = job_of(tmp_path, sweep)
     while not list(tmp_path.rglob("last.pt")):
         time.sleep(0.05)

@@ -18,7 +18,8 @@ from contrastive.program.settings import Settings
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by
 from contrastive.run.environment import environment_record
-from contrastive.run.result import read_encoder, read_result
+from contrastive.run.exported import read_encoder
+from contrastive.run.result import read_result
 
 USAGE = "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0"
 TOLERANCE = 0.01  # relative, on another device or with another torch

@@ -10,9 +10,10 @@ import yaml
 from contrastive.atomic import write_text
 from contrastive.errors import ConfigError
 from contrastive.run.checkpoint import has_checkpoint, last_checkpoint, previous_checkpoint
+from contrastive.run.exported import encoder_file
 from contrastive.run.identity import differences, identity
 from contrastive.run.logs import event_files
-from contrastive.run.result import encoder_file, result_file
+from contrastive.run.result import result_file
 
 # recorded of every interrupted session
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")

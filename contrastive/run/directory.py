@@ -26,9 +26,10 @@ from contrastive.run.checkpoint import (
     save_checkpoint,
 )
 from contrastive.run.claim import check_claim, clear, made_by, record, recorded_threads
+from contrastive.run.exported import encoder_file, read_encoder, write_encoder
 from contrastive.run.lock import lock
 from contrastive.run.logs import Logs
-from contrastive.run.result import encoder_file, read_encoder, read_result, result_file, write_encoder, write_result
+from contrastive.run.result import read_result, result_file, write_result
 
 
 class RunDirectory:
