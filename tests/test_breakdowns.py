@@ -1,5 +1,6 @@
 """Breakdowns of training and of the machine: NaN, a full disk, no memory, a dead process, bad paths."""
 
+import errno
 import functools
 import json
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from contrastive.run.logs import Logs
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, saved_weights, wait_for, without_time
@@ -53,26 +55,26 @@ def test_nan_stops_the_run_and_never_reaches_a_checkpoint(tmp_path, minutes):
     assert torch.load(tmp_path / "run/checkpoints/last.pt", weights_only=True)["step"] == 5
 
 
-def limit_file_size(size: int) -> None:
-    """Let no file grow beyond `size` bytes: writing fails as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+def no_space() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("size", [1, 300, 100_000])
-def test_a_file_that_cannot_be_written_is_one_sentence(whole, tmp_path, size):  # noqa: F811
-    assert run(tmp_path, fault=functools.partial(limit_file_size, size)) == 2
+@pytest.mark.parametrize(("owner", "name", "n"), [(Logs, "add", 3), (Path, "write_text", 0), (Path, "replace", 4)])
+def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):  # noqa: F811
+    assert run(tmp_path, fault=functools.partial(at_call, owner, name, n, no_space)) == 2
     said = (tmp_path / "said.txt").read_text()
-    assert "Traceback" not in said, said
+    assert "no space left on device: free some space" in said
+    assert "Traceback" not in said
     assert run(tmp_path) == 0
     assert logged_lines(tmp_path / "run") == logged_lines(whole)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
-def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_space(whole, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("size", ["12k", "400k", "1m"])  # full at the first curves, the first and the second checkpoint
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_space(whole, tmp_path, size):  # noqa: F811
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode != 0:
         pytest.skip("this container may not mount")
     try:
@@ -94,14 +96,14 @@ def test_bad_paths_are_one_sentence(tmp_path):
         ("file", "every part is a folder"),
         ("file/run", "every part is a folder"),
         ("x" * 300, "shorter"),
-        ("/proc/run", "hydra.run.dir=PATH"),
+        ("/sys/run", "hydra.run.dir=PATH"),
     ):
         assert said in refusal(tmp_path, f"hydra.run.dir={path}")
 
 
 def test_too_little_memory_is_one_sentence_with_the_knobs(tmp_path):
-    fault = functools.partial(at_call, TrainStep, "__call__", 2, functools.partial(limit_to_now_and, 2**26))
-    words = ["encoder.width=64", "batch_size=1024", f"hydra.run.dir={tmp_path}/run"]
+    fault = functools.partial(at_call, TrainStep, "__call__", 1, functools.partial(limit_to_now_and, 2**24))
+    words = ["encoder.width=32", "batch_size=512", f"hydra.run.dir={tmp_path}/run"]
     assert run(tmp_path, *words, fault=fault) == 2
     said = (tmp_path / "said.txt").read_text()
     assert "too little memory" in said

@@ -150,11 +150,18 @@ def test_noise_and_observers_go_on_inside_an_epoch(tmp_path):
     assert_same(tmp_path / "killed/run", tmp_path / "whole/run")
 
 
-@pytest.fixture
-def interrupted(whole, tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> Path:
     """A run with both checkpoints, killed in its last evaluation."""
-    assert run(tmp_path, fault=MOMENTS["the last evaluation"]) == -signal.SIGKILL
-    return tmp_path / "run"
+    folder = tmp_path_factory.mktemp("killed")
+    assert run(folder, fault=MOMENTS["the last evaluation"]) == -signal.SIGKILL
+    return folder / "run"
+
+
+@pytest.fixture
+def interrupted(killed, tmp_path) -> Path:
+    """A copy of `killed`."""
+    return shutil.copytree(killed, tmp_path / "run")
 
 
 def flip(path: Path) -> None:

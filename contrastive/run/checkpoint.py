@@ -46,8 +46,8 @@ def save_checkpoint(run: Path, state: dict[str, Any], *, made_by: dict[str, str]
         state: plain containers and tensors. made_by: the hashes of `MADE_BY`.
     """
     content = {**state, "made_by": made_by}
-    with atomic(last_checkpoint(run), keep=previous_checkpoint(run)) as part:
-        torch.save({**content, "sha256": content_hash(content)}, part)
+    with atomic(last_checkpoint(run), keep=previous_checkpoint(run)) as part, part.open("wb") as file:
+        torch.save({**content, "sha256": content_hash(content)}, file)  # given a path, it hides why writing fails
 
 
 def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
