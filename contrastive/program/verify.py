@@ -85,13 +85,12 @@ def verify(path: Path) -> Iterator[Check]:
 
 def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes: dict[str, str]) -> Iterator[Check]:
     """Load the exported encoder and, for classifiers and observers, the checkpoint; check both."""
-    observers = prepare_observers(experiment, settings)
+    observers, state = prepare_observers(experiment, settings), None
     try:
         state = read_checkpoint(last_checkpoint(path), made_by=hashes)
     except Unusable as error:
-        state = None
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
-    else:
+    if state is not None:
         yield Check("checkpoint", True, "content and origin as recorded")
         experiment.step.load(state)
         for name, observer in observers.items():

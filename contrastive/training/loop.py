@@ -83,17 +83,22 @@ def train_epoch(
         bar.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
             check()
-            lr = step.optimizer.param_groups[0]["lr"]
-            metrics = window.close() | {"train/lr": lr, **diagnose(step.objective, output)}
+            lr = {"train/lr": step.optimizer.param_groups[0]["lr"]}
+            metrics = window.close() | lr | diagnose(step.objective, output)
             run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), metrics)
-            bar.set_postfix(
-                epoch=epoch + 1,
-                loss=f"{metrics['train/loss']:.3f}",
-                lr=f"{lr:.1e}",
-                views_per_s=f"{metrics['time/views_per_s']:,.0f}",
-            )
+            show(bar, epoch, metrics)
         if i + 1 < len(loader):
             after_step(i + 1, current)
+
+
+def show(bar: tqdm, epoch: int, metrics: dict[str, float]) -> None:
+    """The newest log line, beside the progress bar."""
+    bar.set_postfix(
+        epoch=epoch + 1,
+        loss=f"{metrics['train/loss']:.3f}",
+        lr=f"{metrics['train/lr']:.1e}",
+        views_per_s=f"{metrics['time/views_per_s']:,.0f}",
+    )
 
 
 def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:
