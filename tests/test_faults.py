@@ -280,10 +280,10 @@ def test_the_second_of_two_processes_names_the_first(tmp_path):
 
 
 def test_a_killed_sweep_ends_with_every_row_once(tmp_path):
-    words = [*WORDS[:-1], "-m", "seed=0,1", "loss=nt_xent,debiased_neg"]
+    words = [*WORDS[:-1], "-m", "seed=0,1", "loss=nt_xent,debiased_neg", "search_metric=knn_top1"]
     one = tmp_path / "one"
     one.mkdir()
-    moment = functools.partial(at_call, TrainStep, "__call__", 13, kill_me)  # in the second of four jobs
+    moment = functools.partial(at_call, TrainStep, "__call__", 16, kill_me)  # second epoch of the second job
     assert Program(*words, cwd=one, fault=moment).wait() == -signal.SIGKILL
     again = Program(*words, cwd=one)
     assert again.wait() == 0

@@ -50,7 +50,8 @@ def test_a_submitit_job_of_two_processes(tmp_path):
 @pytest.mark.slow
 def test_a_submitit_job_that_times_out_is_queued_again_and_goes_on(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    words = ["-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", "evaluator=[]"]
+    linear = ["evaluator=[linear]", "evaluator.linear.max_iter=5"]
+    words = ["-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", *linear]
     sweep = subprocess.Popen(
         [sys.executable, str(ROOT / "train.py"), *words],
         cwd=tmp_path,
