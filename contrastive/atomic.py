@@ -8,10 +8,13 @@ from pathlib import Path
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path, *, keep: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write to; on leaving, make it durable and rename it over `path`.
 
     After an exception, or when the process is killed, `path` is as it was before.
+
+    Args:
+        keep: where the replaced file goes. A kill between both renames leaves it there, and no `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -20,6 +23,8 @@ def atomic(path: Path) -> Iterator[Path]:
         with part.open("rb") as file:
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())  # some libraries create files that only their owner can read
+        if keep is not None and path.exists():
+            path.replace(keep)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ ORDER = [
     {"training"},
     {"report"},
     {"program"},
-    {"testing", "export", "evaluate", "doctor"},  # programs of their own, over everything else
+    {"testing", "export", "evaluate", "doctor", "verify"},  # programs of their own, over everything else
 ]
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -58,7 +58,7 @@ def test_imports_go_one_way(path):
 
 def test_no_other_module_stands_beside_the_folders():
     loose = {path.stem for path in PACKAGE.glob("*.py")}
-    assert loose == {"__init__", "types", "errors", "seeding", "atomic", "evaluate"}
+    assert loose == {"__init__", "types", "errors", "seeding", "atomic", "verify", "evaluate"}
 
 
 def test_only_the_program_imports_hydra():

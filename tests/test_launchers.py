@@ -1,8 +1,13 @@
 """Sweeps beyond one process, each with the engine it is delegated to."""
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from hydra.errors import MissingConfigException
@@ -10,6 +15,7 @@ from hydra.errors import MissingConfigException
 from contrastive.program.messages import user_message
 from tests.helpers import ONE_THREAD, ROOT, TINY, program
 
+BARE = [word for word in TINY if not word.startswith("evaluator")]
 QUICK = [*TINY, "epochs=1", "log_every=100"]
 
 
@@ -39,6 +45,46 @@ def test_a_submitit_job_of_two_processes(tmp_path):
     done = program("-m", "hydra/launcher=submitit_local", "devices=2", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("outputs/digits/nt_xent/*/seed=0/result.json"))) == 1
+
+
+@pytest.mark.slow
+def test_a_submitit_job_that_times_out_is_queued_again_and_goes_on(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    linear = ["evaluator=[linear]", "evaluator.linear.max_iter=5"]
+    words = ["-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", *linear]
+    sweep = subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), *words],
+        cwd=tmp_path,
+        env={**ONE_THREAD, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    first = job_of(tmp_path, sweep)
+    while not list(tmp_path.rglob("last.pt")):
+        time.sleep(0.05)
+        assert sweep.poll() is None, sweep.communicate()
+    run = next(tmp_path.rglob("last.pt")).parents[1]
+    os.kill(first, signal.SIGUSR2)  # what submitit sends before the time is up
+    _, said = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, said
+    assert json.loads((run / "result.json").read_text())["status"] == "done"
+    assert len(json.loads((run / "environment.json").read_text())["earlier"]) == 1
+    log = "".join(path.read_text() for path in tmp_path.rglob("*_log.out"))
+    assert "Requeued job" in log
+    assert "resuming after epoch" in log
+
+
+def job_of(folder, sweep) -> int:
+    """The process that runs submitit's only job."""
+    while sweep.poll() is None:
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (path / "cmdline").read_text().split("\0")
+                if "submitit.core._submit" in words and any(str(folder) in word for word in words):
+                    return int(path.name)
+        time.sleep(0.1)
+    raise AssertionError(sweep.communicate())
 
 
 @pytest.mark.slow

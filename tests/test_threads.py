@@ -52,7 +52,8 @@ def test_what_is_typed_recorded_or_in_the_environment_comes_first(machine, monke
     assert "began with 3" in choose_threads(5, 3, limit=8)[1]
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert choose_threads("auto", None, limit=2) == (2, "OMP_NUM_THREADS")
-    assert choose_threads(4, 2, limit=2) == (2, "OMP_NUM_THREADS")
+    assert choose_threads("auto", 1, limit=2) == (1, "as before the interruption")  # so that it goes on exactly
+    assert choose_threads(4, None, limit=2) == (4, "")
 
 
 def test_busy_cores_are_counted_between_two_readings():

@@ -6,22 +6,28 @@ torchrun's `elastic_launch` starts as fast, but prints pages of log and tracebac
 import logging
 import os
 import signal
-import socket
 import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torch.multiprocessing.spawn import ProcessExitedException, start_processes
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.multiprocessing.spawn import ProcessContext, ProcessExitedException, ProcessRaisedException, start_processes
 from tqdm import tqdm
 
 from contrastive.distributed.process import shutdown
+from contrastive.distributed.signals import Stop, stop_signals
 from contrastive.errors import ConfigError
+
+HOST = "127.0.0.1"
+GRACE = 20.0  # seconds that the others get to end by themselves once one process has ended; then they are killed
 
 
 def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
     """Run task(*arguments) in n processes of this machine.
+
+    A signal that would end this process is passed on to all: they save a checkpoint and end.
 
     Args:
         n: number of processes.
@@ -29,41 +35,55 @@ def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
 
     Raises:
         ConfigError: if the task raises it in any process.
+        Stop: this process was told to end.
         ProcessRaisedException: any other failure, with its traceback.
     """
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # it warns of every terminated worker
+    store = TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # the kernel picks a port nobody else has
     with tempfile.NamedTemporaryFile("r") as error_file:
-        worker_arguments = (n, _free_port(), error_file.name, task, arguments)
-        try:
-            start_processes(_worker, worker_arguments, nprocs=n, daemon=True, start_method="spawn")
-        except ProcessExitedException:
-            if message := error_file.read():
-                raise ConfigError(message) from None
-            raise
+        worker_arguments = (n, store.port, error_file.name, task, arguments)
+        context = start_processes(_worker, worker_arguments, nprocs=n, daemon=True, start_method="spawn", join=False)
+        with stop_signals(on_stop=lambda: _terminate(context)) as signals, signals.held():
+            try:
+                while not context.join(grace_period=GRACE):
+                    pass
+            except (ProcessExitedException, ProcessRaisedException) as error:
+                message = error_file.read()
+                if signals.pending is None:
+                    raise (ConfigError(message) if message else error) from None
+            if signals.pending is not None:
+                raise Stop(signals.pending)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _terminate(context: ProcessContext) -> None:
+    """Ask every process to save and end."""
+    for process in context.processes:
+        if process.is_alive():
+            process.terminate()
 
 
 def _worker(
     rank: int, n: int, port: int, error_path: str, task: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
     tqdm.set_lock(threading.RLock())  # the default lock is a semaphore, which a killed process leaks
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the parent reports the interruption
+    parent = os.getppid()
+    # A terminal sends Ctrl-C to all, and the parent passes it on as SIGTERM; the kernel sends it when the parent dies.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130) if os.getppid() != parent else None)
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
         WORLD_SIZE=str(n),
         LOCAL_WORLD_SIZE=str(n),
-        MASTER_ADDR="127.0.0.1",
+        MASTER_ADDR=HOST,
         MASTER_PORT=str(port),
+        TORCHELASTIC_USE_AGENT_STORE="True",  # the parent serves the store: rank 0 is a client, too
+        TORCHELASTIC_RESTART_COUNT="0",
     )
     try:
         task(*arguments)
     except ConfigError as error:
         Path(error_path).write_text(str(error))
         os._exit(2)  # one failing rank stops all
+    except Stop as stop:
+        os._exit(128 + stop.signum)
     shutdown()

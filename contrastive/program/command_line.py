@@ -1,12 +1,13 @@
 """Command line of train.py: error messages, exit codes, the table at the end of a sweep.
 
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a configuration error,
-130 Ctrl-C.
+130 Ctrl-C, 143 SIGTERM.
 """
 
 import contextlib
 import functools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -88,12 +89,12 @@ def _exit_code(main: Callable[[], Any], words: list[str], records: Path | None =
         return 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except KeyboardInterrupt:
-        print(
-            "\ninterrupted: the same command again (without rerun=true) continues after the last whole epoch",
-            file=sys.stderr,
-        )
-        return 130
+    except KeyboardInterrupt as error:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # Ctrl-C again ends at once
+        signum = error.args[0] if error.args else signal.SIGINT  # see distributed.signals.Stop
+        cause = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
+        print(f"\n{cause}: the same command again (without rerun=true) goes on from here", file=sys.stderr)
+        return 128 + int(signum)
     except Exception as error:
         failed = records is not None and any(job.failure for job in read_jobs(records))
         return 1 if failed else _report(error)

@@ -1,34 +1,32 @@
 """One run, from its settings to its result."""
 
-import json
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
-
-from torch import nn
+from typing import Any, cast
 
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
+from contrastive.distributed.signals import Stop, stop_signals
 from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
 from contrastive.program import summary
 from contrastive.program.build import Experiment, build
 from contrastive.program.curves import grouped, log_features, log_scores
 from contrastive.program.dry_run import estimate
-from contrastive.program.encoder_output import feature
 from contrastive.program.feature_sets import feature_sets
+from contrastive.program.memory import explained_memory
 from contrastive.program.progress import Progress, silenced
+from contrastive.program.saving import Saver, Start, encoder_record, resume, write_weights
 from contrastive.program.settings import Settings
 from contrastive.program.threads import set_threads
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
+from contrastive.run.result import read_result
 from contrastive.seeding import generator
 from contrastive.training.loop import train_epoch
 from contrastive.training.picture import view_grid
 from contrastive.weights.file import weights_hash
-from contrastive.weights.metadata import save_run_weights
 
 
 def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -42,7 +40,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     """
     if settings.devices > 1 and not is_launched():
         launch(settings.devices, run_experiment, settings, path, overrides)
-        return {} if settings.dry_run else json.loads((path / "result.json").read_text())
+        return read_result(path) or {}
     init(settings.device)
     threads = set_threads(settings.threads, path, rerun=settings.rerun)
     experiment = build(settings)
@@ -60,9 +58,12 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     )
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
+            if run.state is not None:  # the files of weights are damaged
+                experiment.step.load(run.state)
+                run.rewrite(partial(write_weights, experiment, run.result))
             print(summary.already_done(run))
             return run.result
-        with silenced(settings.quiet):
+        with silenced(settings.quiet), explained_memory(experiment, settings):
             print(summary.heading(experiment, settings, run, threads=threads))
             result = train_and_evaluate(experiment, settings, run)
         print(summary.finished(run, result))
@@ -73,85 +74,79 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     """Train from the last checkpoint, or from the start, to the last epoch; evaluate; write the result.
 
     Several processes do the same in step; only the main one writes.
+
+    Raises:
+        Stop: a signal asked this process to end; a checkpoint was saved first.
     """
-    step, loader, evaluators = experiment.step, experiment.loader, experiment.evaluators
-    observers = prepare_observers(experiment, settings)
-    since, per_epoch = time.perf_counter(), len(loader)
-    if run.state:
-        start = resume(experiment, run, observers)
-    else:
-        start = begin(experiment, run) if settings.epochs else Start(epoch=0, untrained={}, seconds=0.0)
-    done_before = start.epoch * per_epoch
-    with Progress(start=done_before, epochs=settings.epochs, per_epoch=per_epoch, quiet=settings.quiet) as progress:
+    with stop_signals() as signals:
+        observers = prepare_observers(experiment, settings)
+        start = resume(experiment, run, observers) if run.state else begin(experiment, settings, run)
+        saver = Saver(
+            experiment, run, observers, start=start, minutes=settings.checkpoint_every_minutes, signals=signals
+        )
+        train(experiment, settings, run, saver)
+        sets = features(experiment, with_classifier=settings.epochs > 0)
+        scores = evaluate(experiment.evaluators, sets)
+        last = settings.epochs * len(experiment.loader)
+        log_scores(run, scores, step=last, epoch=settings.epochs)
+        log_features(run, sets.test, experiment.data, step=last)
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        result = {
+            "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained,
+            "audit": scores.audit, "protocol": scores.protocol,
+            "encoder": encoder_record(experiment.step.encoder, settings),
+            "time": {"seconds": saver.seconds, "finished": finished},
+            **({"left_out": experiment.left_out} if experiment.left_out else {}),
+        }  # fmt: skip
+        run.finish(result, partial(write_weights, experiment, result))
+        return result
+
+
+def train(experiment: Experiment, settings: Settings, run: RunDirectory, saver: Saver) -> None:
+    """The epochs: train, evaluate if due, save."""
+    start, per_epoch = saver.start, len(experiment.loader)
+    before = start.epoch * per_epoch + start.batch
+    with Progress(start=before, epochs=settings.epochs, per_epoch=per_epoch, quiet=settings.quiet) as progress:
         progress.show(grouped("test", start.untrained))
         for epoch in range(start.epoch, settings.epochs):
-            train_epoch(
-                step, loader, run, epoch=epoch, epochs=settings.epochs, schedule=experiment.schedule,
-                log_every=settings.log_every, progress=progress, observers=observers.values(),
-            )  # fmt: skip
-            done = epoch + 1
-            due = {name: evaluator for name, evaluator in evaluators.items() if is_due(evaluator.every, done)}
-            if due and done < settings.epochs:
-                scores = grouped("test", evaluate(due, features(experiment)).test)
-                run.log(done * per_epoch, done, scores)
-                progress.show(scores)
-            if is_due(settings.checkpoint_every, done) or done == settings.epochs:
-                seconds = start.seconds + time.perf_counter() - since
-                run.save({
-                    "step": done * per_epoch, "epoch": done, "untrained": start.untrained, "seconds": seconds,
-                    "observers": {name: observer.state() for name, observer in observers.items()}, **step.state(),
-                })  # fmt: skip
-            progress.end_epoch(done)
-
-    sets = features(experiment, with_classifier=settings.epochs > 0)
-    final = evaluate(evaluators, sets)
-    log_scores(run, final, step=settings.epochs * per_epoch, epoch=settings.epochs)
-    log_features(run, sets.test, experiment.data, step=settings.epochs * per_epoch)
-    seconds = start.seconds + time.perf_counter() - since
-    finished = datetime.now(UTC).isoformat(timespec="seconds")
-    result = {
-        "status": "done", "test": final.test, "val": final.val, "untrained": start.untrained, "audit": final.audit,
-        "protocol": final.protocol, "encoder": encoder_record(step.encoder, settings),
-        "time": {"seconds": seconds, "finished": finished},
-        **({"left_out": experiment.left_out} if experiment.left_out else {}),
-    }  # fmt: skip
-    run.finish(
-        result, partial(save_run_weights, result=result, data=experiment.data, encoder=step.encoder, head=step.head)
-    )
-    return result
+            is_first = epoch == start.epoch
+            with saver.signals.held():
+                train_epoch(
+                    experiment.step, experiment.loader, run, epoch=epoch, epochs=settings.epochs,
+                    schedule=experiment.schedule, log_every=settings.log_every, progress=progress,
+                    observers=saver.observers.values(), start=start.batch if is_first else 0,
+                    state=start.process if is_first else None, after_step=saver.after_step(epoch),
+                )  # fmt: skip
+            try:
+                saver.signals.check()
+                progress.show(log_curves(experiment, run, done=epoch + 1, epochs=settings.epochs))
+            except Stop:
+                saver.save(epoch, per_epoch)
+                raise
+            if is_due(settings.checkpoint_every, epoch + 1) or epoch + 1 == settings.epochs:
+                saver.save(epoch + 1)
+            progress.end_epoch(epoch + 1)
 
 
-def encoder_record(encoder: nn.Module, settings: Settings) -> dict[str, Any]:
-    """What was evaluated: the values taken as features, the file it started from, the epochs it was trained for."""
-    weights = settings.encoder.get("weights")
-    return {"features": feature(encoder), "weights": weights, "epochs": settings.epochs}
+def log_curves(experiment: Experiment, run: RunDirectory, *, done: int, epochs: int) -> dict[str, float]:
+    """Evaluate and log what is due after so many epochs; the last one is evaluated when training is over."""
+    due = {name: evaluator for name, evaluator in experiment.evaluators.items() if is_due(evaluator.every, done)}
+    if not due or done == epochs:
+        return {}
+    scores = grouped("test", evaluate(due, features(experiment)).test)
+    run.log(done * len(experiment.loader), done, scores)
+    return scores
 
 
-class Start(NamedTuple):
-    """Where training starts: the epoch, the scores before training, and the seconds spent so far."""
-
-    epoch: int
-    untrained: dict[str, float]
-    seconds: float
-
-
-def begin(experiment: Experiment, run: RunDirectory) -> Start:
-    """Evaluate the untrained encoder and show views of the first batch."""
+def begin(experiment: Experiment, settings: Settings, run: RunDirectory) -> Start:
+    """Evaluate the untrained encoder and show views of the first batch; nothing where no training follows."""
+    if settings.epochs == 0:
+        return Start(epoch=0, batch=0, untrained={}, seconds=0.0)
     cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
     untrained = evaluate(cheap, features(experiment)).test
     run.log(0, 0, grouped("test", untrained))
     run.log_image(0, "views", first_views(experiment))
-    return Start(epoch=0, untrained=untrained, seconds=0.0)
-
-
-def resume(experiment: Experiment, run: RunDirectory, observers: dict[str, StepObserver]) -> Start:
-    """Restore the last checkpoint."""
-    assert run.state is not None
-    experiment.step.load(run.state)
-    for name, observer in observers.items():
-        observer.load(run.state["observers"][name])
-    print(f"resuming after epoch {run.state['epoch']}")
-    return Start(epoch=run.state["epoch"], untrained=run.state["untrained"], seconds=run.state["seconds"])
+    return Start(epoch=0, batch=0, untrained=untrained, seconds=0.0)
 
 
 def prepare_observers(experiment: Experiment, settings: Settings) -> dict[str, StepObserver]:

@@ -9,6 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS, options
+from contrastive.program.system_errors import system_error
 
 SEE_ALL = "try python train.py --cfg job"
 PATH_ERRORS = (
@@ -24,6 +25,8 @@ def user_message(error: BaseException) -> str | None:
     for link in chain:
         if isinstance(link, ConfigError):
             return str(link)
+    if message := system_error(chain):
+        return message
     if isinstance(error, ValueError) and "Config group override must be" in str(error):
         return "a group needs one of its options, not null: try python train.py --help"
     if isinstance(error, InstantiationException):

@@ -54,6 +54,7 @@ class Settings:
 
     log_every: int
     checkpoint_every: int
+    checkpoint_every_minutes: float
     rerun: bool
     search_metric: str
     dry_run: bool
@@ -67,6 +68,7 @@ class Settings:
         self._at_least("n_views", 1, example=2)
         self._at_least("log_every", 1, example=100)
         self._at_least("checkpoint_every", 1, example=1)
+        self._at_least("checkpoint_every_minutes", 0, example=15)
         self._at_least("seed", 0, example=0)
         self._at_least("devices", 1, example=2)
         self._at_least("grad_cache_chunk", 0, example=128)

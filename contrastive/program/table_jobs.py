@@ -94,7 +94,7 @@ def _run(job: TableJob, program: Sequence[str], environment: dict[str, str]) -> 
     A process that an earlier, killed command left behind is waited for: it may be finishing this very run.
     """
     job.path.mkdir(parents=True, exist_ok=True)
-    with (job.path / ".lock").open("w") as file:
+    with (job.path / ".lock").open("a") as file:  # whose process wrote its id into it
         fcntl.flock(file, fcntl.LOCK_EX)
     command = [sys.executable, *program, *job.words, f"hydra.run.dir='{job.path}'"]
     with job.log.open("w") as log:

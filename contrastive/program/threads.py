@@ -13,6 +13,8 @@ from pathlib import Path
 import torch
 
 from contrastive.distributed.process import broadcast_from_main, world_size
+from contrastive.run.checkpoint import has_checkpoint
+from contrastive.run.result import result_file
 
 VARIABLE = "OMP_NUM_THREADS"
 SAMPLE = 0.3  # seconds for which the load is watched
@@ -21,8 +23,8 @@ SAMPLE = 0.3  # seconds for which the load is watched
 def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     """Set the number of torch's threads for the run in `path`, and say how it was chosen.
 
-    An explicit OMP_NUM_THREADS wins, then a typed number, then the number that an interrupted run was started with,
-    then the number of free cores.
+    A typed number wins, then the number that an interrupted run was started with, then OMP_NUM_THREADS, then the
+    number of free cores.
 
     Args:
         setting: `auto` or a number of threads for each process. rerun: the run starts over, whatever it had.
@@ -43,12 +45,12 @@ def choose_threads(setting: int | str, recorded: int | None, *, limit: int) -> t
         recorded: of the interrupted run that is resumed; other numbers of threads round differently.
         limit: the most that `auto` takes.
     """
-    if os.environ.get(VARIABLE):
-        n, reason = limit, VARIABLE
-    elif setting != "auto":
+    if setting != "auto":
         n, reason = int(setting), ""
     elif recorded is not None:
         return recorded, "as before the interruption"
+    elif os.environ.get(VARIABLE):
+        n, reason = limit, VARIABLE
     elif limit == 1:
         return 1, ""
     else:
@@ -62,9 +64,12 @@ def choose_threads(setting: int | str, recorded: int | None, *, limit: int) -> t
 
 def recorded_threads(path: Path) -> int | None:
     """The number of threads of the interrupted run in `path`; None if there is nothing to resume."""
-    if (path / "result.json").exists() or not (path / "checkpoints/last.pt").exists():
+    if result_file(path).exists() or not has_checkpoint(path):
         return None
-    return int(json.loads((path / "environment.json").read_text())["threads"])
+    try:
+        return int(json.loads((path / "environment.json").read_text())["threads"])
+    except (OSError, ValueError, KeyError, TypeError):  # damaged: opening the run says so
+        return None
 
 
 @lru_cache

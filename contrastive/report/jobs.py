@@ -9,6 +9,7 @@ import yaml
 
 from contrastive.report.sweep import Job
 from contrastive.run.identity import identity
+from contrastive.run.result import read_result
 
 MAP_KEYS = {"seed", "dataset.data_seed", "data"}
 
@@ -26,6 +27,9 @@ def find_jobs(folders: list[Path]) -> tuple[list[Job], list[str]]:
     runs: dict[str, tuple[Path, dict[str, Any]]] = {}
     repeated = []
     for path in sorted({path.parent for folder in folders for path in folder.rglob("result.json")}):
+        if read_result(path) is None:
+            repeated.append(f"{path} holds a damaged result.json and is not counted")
+            continue
         data = json.loads((path / "environment.json").read_text())["data"]
         config = {**identity(yaml.safe_load((path / "config.yaml").read_text())), "data": data[:8]}
         first, _ = runs.setdefault(json.dumps(config, sort_keys=True), (path, config))
@@ -35,11 +39,7 @@ def find_jobs(folders: list[Path]) -> tuple[list[Job], list[str]]:
     keys = sorted({key for config in configs for key in config})
     shown = [key for key in keys if len({str(config[key]) for config in configs if key in config}) > 1]
     jobs = [
-        Job(
-            [as_word(key, config[key]) for key in shown if key in config],
-            path,
-            json.loads((path / "result.json").read_text()),
-        )
+        Job([as_word(key, config[key]) for key in shown if key in config], path, read_result(path))
         for (path, _), config in zip(runs.values(), configs, strict=True)
     ]
     return jobs, repeated

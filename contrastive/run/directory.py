@@ -1,31 +1,28 @@
-"""Run directory: configuration, environment, metrics, checkpoint and result of one run.
+"""Run directory: configuration, environment, metrics, checkpoints and result of one run.
 
-    config.yaml  environment.json  metrics.jsonl  events.*  projector/  checkpoints/last.pt
-    encoder.safetensors  head.safetensors
-    result.json
+    config.yaml  environment.json  metrics.jsonl  events.*  projector/  checkpoints/  encoder.safetensors
+    head.safetensors  result.json  failure.json
 
 `result.json` is written last and means done. Every file is replaced atomically: a killed run leaves whole files.
 """
 
-import fcntl
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-import yaml
 from torch import Tensor
 
-from contrastive.atomic import atomic, write_text
+from contrastive.atomic import write_text
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.run.identity import differences
+from contrastive.run.checkpoint import has_checkpoint, load_checkpoint, save_checkpoint
+from contrastive.run.claim import check_claim, clear, made_by, record
+from contrastive.run.lock import lock
 from contrastive.run.logs import Logs
-from contrastive.weights.metadata import ENCODER, HEAD
-
-EARLIER_KEYS = ("command", "device", "precision", "torch", "commit")  # recorded of every interrupted session
+from contrastive.run.result import read_result, result_file, write_result
+from contrastive.weights.metadata import ENCODER, HEAD, read_whole
 
 
 class RunDirectory:
@@ -33,7 +30,8 @@ class RunDirectory:
 
     Attributes:
         result: the content of result.json when the run is done, else None.
-        state: the last checkpoint of an interrupted run, its tensors on the CPU, else None.
+        state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing or
+            damaged, its tensors on the CPU; else None.
         stale: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other weights
             than there are now.
     """
@@ -45,9 +43,12 @@ class RunDirectory:
         result: dict[str, Any] | None,
         state: dict[str, Any] | None,
         stale: list[str],
+        made_by: dict[str, str],
         logs: Logs | None,
+        writable: bool,
     ) -> None:
-        self.path, self.result, self.state, self.stale, self._logs = path, result, state, stale, logs
+        self.path, self.result, self.state, self.stale = path, result, state, stale
+        self._made_by, self._logs, self._writable = made_by, logs, writable
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         """One line of metrics.jsonl and one point on every curve."""
@@ -72,9 +73,12 @@ class RunDirectory:
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
         if self._logs is not None:
-            n_lines = self._logs.flush()
-            with atomic(_checkpoint(self.path)) as part:
-                torch.save({**state, "lines": n_lines}, part)
+            save_checkpoint(self.path, {**state, "logs": self._logs.flush()}, made_by=self._made_by)
+
+    def fail(self, report: dict[str, Any]) -> None:
+        """Write failure.json, which says where and how training broke down."""
+        if self._logs is not None:
+            write_text(self.path / "failure.json", json.dumps(report, indent=1))
 
     def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
         """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
@@ -82,7 +86,14 @@ class RunDirectory:
         if self._logs is not None:
             write_weights(self.path)
             self._logs.tensorboard.add_hparams()
-            write_text(self.path / "result.json", json.dumps(result, indent=1, allow_nan=False))
+            self._logs.flush()
+            write_result(self.path, result)
+
+    def rewrite(self, write_weights: Callable[[Path], None]) -> None:
+        """Write the weights of a finished run again, by `write_weights(path)`."""
+        if self._writable:
+            write_weights(self.path)
+            print("warning: files of weights were missing or damaged: they are written again from the checkpoint")
 
 
 @contextmanager
@@ -93,77 +104,63 @@ def open_run(
 
     Args:
         config: the resolved configuration, plain containers.
-        environment: record of what produces the run; its `code`, `data` and `weights` hashes must agree for a resume.
+        environment: record of what produces the run; its `code` and `data` hashes must agree for a resume.
         rerun: delete the results of an earlier run in this directory and start over.
         writable: whether this process writes; of several processes only the main one does.
 
     Raises:
         ConfigError: in every process, when another process has the directory open, another configuration ran here, or
-            an interrupted run was made by other code or on other data.
+            an interrupted run was made by other code or on other data, or its files are damaged.
     """
     with ExitStack() as stack:
-        stale: list[str] = []
+        hashes, stale = made_by(config, environment), []
         with main_process_first():
             if writable:
-                stack.enter_context(_lock(path))
-                stale = _claim(path, config=config, environment=environment, rerun=rerun)
-            result = json.loads(_result(path).read_text()) if _result(path).exists() else None
+                stack.enter_context(lock(path))
+                stale = _prepare(path, config=config, environment=environment, rerun=rerun)
+            result = read_result(path)
             state = None
-            if result is None and _checkpoint(path).exists():
-                state = torch.load(_checkpoint(path), map_location="cpu", weights_only=True)
+            if result is None and has_checkpoint(path):
+                state = load_checkpoint(path, made_by=hashes)
+            elif result is not None and not has_whole_weights(path):
+                state = _state_for_weights(path, hashes)
+            if writable and result is None:
+                record(path, config=config, environment=environment)
         logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
-        yield RunDirectory(path, result=result, state=state, stale=stale, logs=logs)
+        yield RunDirectory(path, result=result, state=state, stale=stale, made_by=hashes, logs=logs, writable=writable)
 
 
-def _checkpoint(path: Path) -> Path:
-    return path / "checkpoints" / "last.pt"
-
-
-def _result(path: Path) -> Path:
-    return path / "result.json"
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Keep every other process out of the directory."""
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(f"another process is running in {path}: wait for it, or try hydra.run.dir=PATH") from None
-        yield
-
-
-def _claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> list[str]:
-    """Refuse a directory that holds another run, else record this one; returns `stale` of a finished run."""
-    earlier: list[dict[str, Any]] = []
+def _prepare(path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> list[str]:
+    """Refuse a directory that cannot be used; remove leftovers and mend what can be. Returns `stale`."""
+    for part in path.rglob(".*.part"):  # of a process that was killed while it wrote
+        part.unlink()
     if rerun:
-        _clear(path)
-    elif (path / "config.yaml").exists():
-        changed = differences(yaml.safe_load((path / "config.yaml").read_text()), config)
-        if changed:
-            raise ConfigError(
-                f"{path} holds a run with another configuration ({'; '.join(changed)}): "
-                "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
-            )
-        recorded = json.loads((path / "environment.json").read_text())
-        stale = [key for key in ("code", "data", "weights") if recorded.get(key) != environment.get(key)]
-        if _result(path).exists():
-            return stale
-        if stale and _checkpoint(path).exists():
-            raise ConfigError(
-                f"{path} was interrupted under other {' and '.join(stale)} and cannot be continued exactly: "
-                "try rerun=true to start it over"
-            )
-        earlier = [*recorded.pop("earlier", []), {key: recorded[key] for key in EARLIER_KEYS}]
-    # config.yaml last: where it exists, environment.json does too
-    write_text(path / "environment.json", json.dumps({**environment, "earlier": earlier}, indent=1))
-    write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
-    return []
+        clear(path)
+    stale = check_claim(path, config=config, environment=environment)
+    if result_file(path).exists() and read_result(path) is None:
+        _drop_damaged_result(path, stale)
+    (path / "failure.json").unlink(missing_ok=True)
+    return stale
 
 
-def _clear(path: Path) -> None:
-    """Remove result, checkpoint, metrics and weights; `Logs` removes what TensorBoard shows."""
-    for file in (_result(path), _checkpoint(path), path / "metrics.jsonl", path / ENCODER, path / HEAD):
-        file.unlink(missing_ok=True)
+def _drop_damaged_result(path: Path, stale: list[str]) -> None:
+    """Remove a result.json that is damaged where the checkpoint can give the result again."""
+    if stale or not has_checkpoint(path):
+        raise ConfigError(f"{result_file(path)} is damaged: try rerun=true to start the run over")
+    print("warning: result.json is damaged: it is computed again from the checkpoint")
+    result_file(path).unlink()
+
+
+def has_whole_weights(path: Path) -> bool:
+    """Whether the files of weights of a finished run are there, with the content that they were written with."""
+    return all(read_whole(path / name) is not None for name in (ENCODER, HEAD))
+
+
+def _state_for_weights(path: Path, hashes: dict[str, str]) -> dict[str, Any] | None:
+    """The checkpoint of a finished run, to write its weights again; a warning where it cannot be used."""
+    try:
+        return load_checkpoint(path, made_by=hashes)
+    except ConfigError as error:
+        reason = str(error).rpartition(": try")[0]
+        print(f"warning: files of weights are missing or damaged, {reason}: rerun=true trains it again")
+        return None

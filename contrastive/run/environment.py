@@ -1,6 +1,5 @@
 """Environment record of a run: command, code, data, versions, device."""
 
-import hashlib
 import importlib.metadata
 import platform
 import shlex
@@ -12,8 +11,8 @@ from typing import Any
 
 import torch
 
-PACKAGE = Path(__file__).resolve().parents[1]
-ROOT = PACKAGE.parent
+from contrastive.distributed.process import world_size
+from contrastive.run.code import ROOT, code_hash, targets
 
 
 def environment_record(
@@ -28,7 +27,7 @@ def environment_record(
     """The content of environment.json.
 
     Args:
-        config: the resolved configuration; code that its `_target_`s name is hashed too.
+        config: the resolved configuration; code that its `_target_`s name, and what it imports, is hashed too.
         overrides: the settings that were typed, as KEY=VALUE.
         facts: recorded by the dataset, such as its name.
     """
@@ -44,7 +43,8 @@ def environment_record(
         "python": platform.python_version(),
         "torch": torch.__version__,
         "device": device_name(device),
-        "threads": torch.get_num_threads(),
+        "threads": torch.get_num_threads(),  # of each process
+        "processes": world_size(),
         "precision": precision,
         "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
     }
@@ -55,27 +55,6 @@ def typed_command(overrides: Sequence[str]) -> str:
     if Path(sys.argv[0]).name == "train.py":
         return " ".join(["train.py", *sys.argv[1:]])
     return shlex.join(["train.py", *overrides])
-
-
-def code_hash(targets: set[str]) -> str:
-    """sha256 over train.py, every Python file of the package and the files of `targets`, dotted names of other code."""
-    digest = hashlib.sha256()
-    for path in (ROOT / "train.py", *sorted(PACKAGE.rglob("*.py"))):
-        if path.exists():  # an installed package has no train.py beside it
-            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    for target in sorted(targets):
-        module = sys.modules.get(target.rpartition(".")[0])
-        if not target.startswith(("contrastive.", "torch.")) and module is not None and module.__file__:
-            digest.update(target.encode() + b"\0" + Path(module.__file__).read_bytes())
-    return digest.hexdigest()
-
-
-def targets(node: Any) -> set[str]:
-    """Every `_target_` of a configuration."""
-    if isinstance(node, dict):
-        names = {node["_target_"]} if "_target_" in node else set()
-        return names.union(*(targets(value) for value in node.values()))
-    return set().union(*(targets(value) for value in node)) if isinstance(node, list) else set()
 
 
 def device_name(device: torch.device) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 # Settings that change neither the weights nor the result: a run may be resumed with other values of them.
 NON_IDENTITY_KEYS = (
-    "device", "data_root", "rerun", "checkpoint_every", "log_every", "dataset.root", "dataset.cache", "devices",
-    "resident", "compile", "dry_run", "search_metric", "threads", "quiet", "trust",
+    "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
+    "dataset.cache", "devices", "resident", "compile", "dry_run", "search_metric", "threads", "quiet", "trust",
 )  # fmt: skip
 _CURVE = re.compile(r"evaluator\.\w+\.every")  # how often a curve gets a point
 

@@ -6,6 +6,7 @@ trains.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -65,16 +66,24 @@ class Loader:
         """Images that go through the network in a step, of all processes together; each main image has n_views."""
         return self.batch_size * n_views + self.uniform_batch_size
 
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of epoch `number` (from 0), on the device."""
-        batches = self._batches(number)
+    def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
+        """The batches of epoch `number` from batch `start` on (both from 0), on the device."""
+        batches = self._batches(number, start)
         return self._prefetched(batches) if self.streaming else batches
 
-    def _batches(self, number: int) -> Iterator[Batch]:
+    def indices(self, number: int, batch: int) -> Tensor:
+        """(B,) int64, the images of one main batch of an epoch, of all processes together."""
+        return next(islice(self._main_indices(number), batch, None))
+
+    def _batches(self, number: int, start: int) -> Iterator[Batch]:
         """The batches of an epoch, on the split's device."""
         rng = generator("cpu", self.seed, "noise", number)  # on the CPU: the same noise on every device
         rows = self.shard.of(self.batch_size)
-        for uniform, index in zip(self._uniform_indices(number), self._main_indices(number), strict=False):
+        pairs = zip(self._uniform_indices(number), self._main_indices(number), strict=False)
+        for i, (uniform, index) in enumerate(pairs):
+            if i < start:
+                self.noise.skip(self.batch_size, rng)
+                continue
             batch = self.split[index[rows]]
             source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
             yield Batch(batch.image, batch.label, bias=batch.bias, view1_source=source, uniform=self._plain(uniform))

@@ -1,23 +1,21 @@
 """One epoch of training, and what it logs."""
 
-import math
-import time
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
-from contrastive.distributed.process import all_reduce_sum, gather, rank, world_size
-from contrastive.errors import ConfigError
+from contrastive.distributed.process import gather, rank
 from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import derive, generator
 from contrastive.training.diagnostics import diagnose
+from contrastive.training.failure import stop_at_bad_step
 from contrastive.training.loader import Loader
-from contrastive.training.step import TrainStep
+from contrastive.training.step import StepOutput, TrainStep
+from contrastive.training.window import Window, first_bad_step
 
-ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
+AfterStep = Callable[[int, Callable[[], dict[str, Any]]], None]
 
 
 class Progress(Protocol):
@@ -41,16 +39,22 @@ def train_epoch(
     log_every: int,
     progress: Progress,
     observers: Collection[StepObserver] = (),
+    start: int = 0,
+    state: dict[str, Any] | None = None,
+    after_step: AfterStep = lambda batch, state: None,
 ) -> None:
     """Train for one pass over the data.
 
     Every random draw depends on (seed, purpose, epoch) alone, so that an epoch is the same whether or not it follows
-    an interruption.
+    an interruption. Inside an epoch, the generators' states are part of the checkpoint.
 
     Args:
         schedule: (epoch, epochs) → factor on every group's `initial_lr`.
         log_every: batches between log lines; the last batch always logs.
         observers: read-outs that learn from the features of each batch.
+        start, state: the batch to go on with, and what this process had then; see `after_step`.
+        after_step: called as (batches done, function that returns this process's state) after each batch but the
+            last, where it may save a checkpoint.
 
     Raises:
         ConfigError: loss or gradient are no longer finite. The last checkpoint stays.
@@ -59,50 +63,56 @@ def train_epoch(
     rng = generator(loader.device, loader.seed, "augmentation", epoch)
     step.encoder.train()
     step.head.train()
-    window = _Window(loader, step.n_views)
-    for i, batch in enumerate(loader.epoch(epoch)):
+    window = Window(loader.views_per_step(step.n_views), loader.device)
+    if state is not None:
+        restore(state, rng, window, key=(loader.seed, "augmentation", epoch, start))
+
+    def current() -> dict[str, Any]:
+        """The state of this process after the newest step, which is checked first."""
+        check()
+        return process_state(rng, window)
+
+    def check() -> None:
+        values = window.values()
+        bad = first_bad_step(values, allow_infinite_gradient=step.scaler.is_enabled())
+        if bad is not None:
+            at = i + 1 - len(values) + bad
+            stop_at_bad_step(run, loader, epoch=epoch, batch=at, values=values[: bad + 1], output=output)
+
+    for i, batch in enumerate(loader.epoch(epoch, start=start), start):
         factor = schedule(epoch + i / len(loader), epochs)
         for group in step.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
-        output = step(batch, rng)
+        output: StepOutput = step(batch, rng)
         window.add(output.loss, output.grad_norm)
         for observer in observers:
             observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
         progress.update()
         if (i + 1) % log_every == 0 or i + 1 == len(loader):
-            metrics = window.close()
-            _check_finite(metrics, epoch=epoch, allow_infinite_gradient=step.scaler.is_enabled())
-            lr = step.optimizer.param_groups[0]["lr"]
-            metrics |= {"train/lr": lr, **diagnose(step.objective, output)}
+            check()
+            lr = {"train/lr": step.optimizer.param_groups[0]["lr"]}
+            metrics = window.close() | lr | diagnose(step.objective, output)
             run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), metrics)
             progress.show(metrics)
+        if i + 1 < len(loader):
+            after_step(i + 1, current)
 
 
-class _Window:
-    """Means over the steps since the last log line, kept on the device until they are read."""
-
-    def __init__(self, loader: Loader, n_views: int) -> None:
-        self.views_per_step, self.device = loader.views_per_step(n_views), loader.device
-        self._reset()
-
-    def _reset(self) -> None:
-        self.total, self.n, self.since = torch.zeros(2, device=self.device), 0, time.perf_counter()
-
-    def add(self, loss: Tensor, grad_norm: Tensor) -> None:
-        self.total, self.n = self.total + torch.stack([loss, grad_norm]), self.n + 1
-
-    def close(self) -> dict[str, float]:
-        """The means over steps and processes; starts the next window."""
-        loss, grad_norm = (all_reduce_sum(self.total) / (self.n * world_size())).tolist()
-        views_per_s = self.n * self.views_per_step / (time.perf_counter() - self.since)
-        self._reset()
-        return {"train/loss": loss, "train/grad_norm": grad_norm, "time/views_per_s": views_per_s}
+def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:
+    """What each process has of its own inside an epoch: random states and the window of the log."""
+    state = {"device": rng.device.type, "augmentation": rng.get_state(), "layers": torch.get_rng_state()}
+    if rng.device.type == "cuda":
+        state["cuda_layers"] = torch.cuda.get_rng_state(rng.device)
+    return {**state, "window": window.state()}
 
 
-def _check_finite(metrics: dict[str, float], *, epoch: int, allow_infinite_gradient: bool) -> None:
-    """Under fp16 an infinite gradient only means that the scaler skipped the step."""
-    loss, grad_norm = metrics["train/loss"], metrics["train/grad_norm"]
-    if not math.isfinite(loss):
-        raise ConfigError(f"the loss became {loss} in epoch {epoch + 1}: {ADVICE}")
-    if not (math.isfinite(grad_norm) or allow_infinite_gradient):
-        raise ConfigError(f"the gradient became {grad_norm} in epoch {epoch + 1}: {ADVICE}")
+def restore(state: dict[str, Any], rng: torch.Generator, window: Window, *, key: tuple[object, ...]) -> None:
+    """Restore `process_state`. Another kind of device cannot go on with the draws: it starts new ones from `key`."""
+    window.load(state["window"])
+    torch.set_rng_state(state["layers"])
+    if state["device"] != rng.device.type:
+        rng.manual_seed(derive(*key))
+        return
+    rng.set_state(state["augmentation"])
+    if "cuda_layers" in state:
+        torch.cuda.set_rng_state(state["cuda_layers"], rng.device)

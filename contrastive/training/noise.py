@@ -33,14 +33,27 @@ class ViewNoise:
     def __call__(self, batch: Split, n: int, shard: Shard, generator: torch.Generator) -> Tensor:
         """Source images of view 1 for this process's part of a batch of n images; drawn for the whole batch."""
         image, device, rows = batch.image, batch.image.device, shard.of(n)
-        if self.noise_frac > 0:
-            hit = (torch.rand(n, generator=generator) < self.noise_frac)[rows].to(device)
-            draws = torch.randint(len(self.split), (n, TRIES), generator=generator)[rows].to(device)
+        noise, draws, blur = self._draw(n, generator)
+        if noise is not None and draws is not None:
+            hit, draws = noise[rows].to(device), draws[rows].to(device)
             other_class = self.split.label[draws] != batch.label[:, None]
             pick = draws.gather(1, other_class.to(torch.uint8).argmax(1, keepdim=True)).squeeze(1)
             hit = hit & other_class.any(1)
             image = torch.where(hit[:, None, None, None], self.split.image[pick], image)
-        if self.blur_frac > 0:
-            hit = (torch.rand(n, generator=generator) < self.blur_frac)[rows].to(device)
-            image = torch.where(hit[:, None, None, None], blur_uint8(image), image)
+        if blur is not None:
+            image = torch.where(blur[rows].to(device)[:, None, None, None], blur_uint8(image), image)
         return image
+
+    def skip(self, n: int, generator: torch.Generator) -> None:
+        """Move the generator on as a batch of n images does."""
+        self._draw(n, generator)
+
+    def _draw(self, n: int, generator: torch.Generator) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """For n images: which show another one, (n, TRIES) candidates for it, and which are blurred."""
+        noise, draws, blur = None, None, None
+        if self.noise_frac > 0:
+            noise = torch.rand(n, generator=generator) < self.noise_frac
+            draws = torch.randint(len(self.split), (n, TRIES), generator=generator)
+        if self.blur_frac > 0:
+            blur = torch.rand(n, generator=generator) < self.blur_frac
+        return noise, draws, blur

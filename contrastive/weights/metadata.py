@@ -8,11 +8,12 @@ from typing import Any
 import yaml
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from contrastive.atomic import atomic
 from contrastive.errors import ConfigError
 from contrastive.types import Data
+from contrastive.weights.content import content_hash
 
 ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
 FORMAT = "1"  # of the metadata: raise it when a key changes its meaning
@@ -60,9 +61,21 @@ def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run:
     """
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in module.state_dict().items()}
     metadata = {"format": "pt", "contrastive_format": FORMAT, "node": json.dumps(dict(node))}
+    metadata["sha256"] = content_hash(tensors)
     metadata |= {key: value if isinstance(value, str) else json.dumps(value) for key, value in run.items()}
     with atomic(path) as part:
         save_file(tensors, part, metadata=metadata)
+
+
+def read_whole(path: Path) -> dict[str, Tensor] | None:
+    """The tensors of a file by `save_weights`; None if it is missing, or not what was written."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (the file is no dict)
+            recorded = (file.metadata() or {}).get("sha256")
+    except Exception:  # safetensors has its own exceptions for a damaged header
+        return None
+    return tensors if recorded == content_hash(tensors) else None
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""Signals that end a run, held back while a step is half done: Ctrl-C, SIGTERM, the warning of a cluster."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+WARNING = signal.SIGUSR2  # submitit's, before a job times out: its handler requeues the job
+
+
+class Stop(KeyboardInterrupt):
+    """A signal asked this process to end.
+
+    Attributes:
+        signum: the signal; the exit code is 128 + signum.
+    """
+
+    def __init__(self, signum: int = signal.SIGTERM) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+class StopSignals:
+    """Raises `Stop` at a signal: at once, or inside `held` when asked to by `check`."""
+
+    def __init__(self) -> None:
+        self.pending: int | None = None
+        self._held, self._n_interrupts = False, 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within the body signals are only remembered."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
+    def check(self) -> None:
+        """Raise `Stop` if a signal was held back."""
+        if self.pending is not None:
+            raise Stop(self.pending)
+
+    def receive(self, signum: int, _: FrameType | None) -> None:
+        """The handler. The second Ctrl-C ends the process; another SIGTERM, which clusters repeat, changes nothing."""
+        self._n_interrupts += signum == signal.SIGINT
+        if self._n_interrupts > 1:
+            os._exit(128 + signal.SIGINT)
+        if self.pending is None:
+            self.pending = signum
+            if not self._held:
+                raise Stop(signum)
+
+
+@contextmanager
+def stop_signals(*, on_stop: Callable[[], None] | None = None) -> Iterator[StopSignals]:
+    """Turn signals that would end this process into `Stop`, so that the body can save its work first.
+
+    A SIGTERM that somebody else handles stays theirs. SIGUSR2 is taken only where somebody handles it, and their
+    handler runs after the body, as submitit's does, which requeues the job.
+
+    Args:
+        on_stop: called in the handler, before anything else.
+    """
+    signals = StopSignals()
+
+    def handler(signum: int, frame: FrameType | None) -> None:
+        if on_stop is not None:
+            on_stop()
+        signals.receive(signum, frame)
+
+    previous = _take_over(handler)
+    try:
+        yield signals
+    except Stop as stop:
+        theirs = previous.get(stop.signum)
+        if stop.signum == WARNING and callable(theirs):
+            theirs(stop.signum, None)
+        raise
+    finally:
+        for signum, action in previous.items():
+            if not (signum == signal.SIGINT and signals.pending is not None):  # the second Ctrl-C still ends at once
+                signal.signal(signum, action)
+
+
+def _take_over(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Install the handler where nobody else's would be lost; returns the handlers that it replaced."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        return {}
+    taken = [signum for signum, default in DEFAULTS.items() if signal.getsignal(signum) == default]
+    if callable(signal.getsignal(WARNING)):
+        taken.append(WARNING)
+    return {signum: signal.signal(signum, handler) for signum in taken}

@@ -1,0 +1,144 @@
+"""Verify a finished run: its hashes, its files, and every figure of result.json computed again."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import evaluate
+from contrastive.program.build import Experiment, build
+from contrastive.program.experiment import features, prepare_observers
+from contrastive.program.settings import Settings
+from contrastive.program.trust import check_targets
+from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
+from contrastive.run.claim import EXACT_KEYS, made_by
+from contrastive.run.environment import environment_record
+from contrastive.run.result import read_result
+from contrastive.weights.file import weights_hash
+from contrastive.weights.metadata import ENCODER, read_whole
+
+USAGE = "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0"
+TOLERANCE = 0.01  # relative, on another device or with another torch
+
+
+class Check(NamedTuple):
+    """One line of the report; `passed` is None for what cannot be checked here."""
+
+    name: str
+    passed: bool | None
+    details: str
+
+
+def main(words: list[str]) -> int:
+    """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
+    if len(words) != 1 or words[0].startswith("-"):
+        print(USAGE)
+        return 0 if words in (["-h"], ["--help"]) else 2
+    try:
+        checks = list(verify(Path(words[0])))
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    marks = {True: "ok", False: "FAILED", None: "-"}
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        print(f"{check.name.ljust(width)}  {marks[check.passed]:6}  {check.details}")
+    failed = sum(check.passed is False for check in checks)
+    print(f"{len(checks)} checks, {failed} failed")
+    return 1 if failed else 0
+
+
+def verify(path: Path) -> Iterator[Check]:
+    """Every check of a run directory, which stays as it is.
+
+    Raises:
+        ConfigError: the directory holds no finished run, or its configuration cannot be built.
+    """
+    result, settings, recorded = read_result(path), read_settings(path), read_json(path / "environment.json")
+    if result is None:
+        raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
+    torch.set_num_threads(int(recorded.get("threads", torch.get_num_threads())))
+    config = settings.to_dict()
+    check_targets(config, trust=(), folders=[Path.cwd()])
+    experiment = build(settings)
+    now = environment_record(
+        experiment.device,
+        config=config,
+        overrides=(),
+        precision=experiment.precision,
+        data_hash=experiment.data_hash,
+        facts=experiment.data.facts | weights_hash(settings.encoder.get("weights")),
+    )
+    for key in ("code", "data"):
+        same = recorded.get(key) == now[key]
+        yield Check(key, same, "as recorded" if same else f"{now[key][:12]} now, {recorded.get(key, '')[:12]} then")
+    exact = all(recorded.get(key) == now[key] for key in EXACT_KEYS)
+    untrained = {name: item for name, item in experiment.evaluators.items() if item.before_training}
+    yield from compare("untrained", result["untrained"], evaluate(untrained, features(experiment)).test, exact=exact)
+    yield from check_weights(path, experiment, settings, made_by(config, recorded))
+    scores = evaluate(experiment.evaluators, features(experiment, with_classifier=True))
+    for group in ("test", "val", "audit"):
+        yield from compare(group, result[group], getattr(scores, group), exact=exact)
+
+
+def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes: dict[str, str]) -> Iterator[Check]:
+    """Load the exported encoder and, for classifiers and observers, the checkpoint; check both."""
+    observers, state = prepare_observers(experiment, settings), None
+    try:
+        state = read_checkpoint(last_checkpoint(path), made_by=hashes)
+    except Unusable as error:
+        yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
+    if state is not None:
+        yield Check("checkpoint", True, "content and origin as recorded")
+        experiment.step.load(state)
+        for name, observer in observers.items():
+            observer.load(state["observers"][name])
+    weights = read_whole(path / ENCODER)
+    yield Check("encoder.safetensors", weights is not None, "checksum" if weights else "missing or damaged")
+    if weights is None:
+        return
+    if state is not None:
+        same = weights.keys() == state["encoder"].keys() and all(
+            torch.equal(weights[key], state["encoder"][key]) for key in weights
+        )
+        yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
+    experiment.step.encoder.load_state_dict(weights)
+
+
+def compare(name: str, recorded: Any, computed: Any, *, exact: bool) -> Iterator[Check]:
+    """A check for each number of two nested records."""
+    if isinstance(recorded, dict):
+        for key, value in recorded.items():
+            inner = computed.get(key) if isinstance(computed, dict) else None
+            yield from compare(f"{name}.{key}", value, inner, exact=exact)
+    elif isinstance(recorded, str) or recorded is None:
+        yield Check(name, recorded == computed, str(computed))
+    elif not isinstance(computed, int | float):
+        yield Check(name, None, f"{recorded} recorded; not computed without the checkpoint")
+    else:
+        same = math.isclose(recorded, computed, rel_tol=1e-9 if exact else TOLERANCE, abs_tol=0 if exact else TOLERANCE)
+        yield Check(name, same, f"{computed:.6g}" if same else f"{computed:.6g} computed, {recorded:.6g} recorded")
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings in config.yaml."""
+    try:
+        config = yaml.safe_load((path / "config.yaml").read_text())
+        return Settings(**{**config, "devices": 1, "dry_run": False})
+    except (OSError, yaml.YAMLError, TypeError) as error:
+        raise ConfigError(f"{path / 'config.yaml'} cannot be read ({error}): {USAGE}") from error
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON file that must be there."""
+    try:
+        content: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read ({error}): {USAGE}") from error
+    return content

@@ -1,0 +1,94 @@
+"""Checkpoints that cannot be mistaken: each carries a hash of its content and of what made it.
+
+    checkpoints/last.pt  checkpoints/previous.pt
+
+`last.pt` is used; `previous.pt`, the one before, where `last.pt` is damaged or missing.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from contrastive.atomic import atomic
+from contrastive.errors import ConfigError
+from contrastive.run.logs import missing_lines
+from contrastive.weights.content import content_hash
+
+FOLDER = "checkpoints"
+MADE_BY = ("config", "code", "data")  # hashes that must agree before a checkpoint is continued
+
+
+class Unusable(Exception):
+    """Why a checkpoint cannot be used."""
+
+
+def last_checkpoint(run: Path) -> Path:
+    """The path of the newest checkpoint of a run."""
+    return run / FOLDER / "last.pt"
+
+
+def previous_checkpoint(run: Path) -> Path:
+    """The path of the checkpoint before the newest."""
+    return run / FOLDER / "previous.pt"
+
+
+def has_checkpoint(run: Path) -> bool:
+    """Whether the run was interrupted after its first checkpoint, or is finished."""
+    return last_checkpoint(run).exists() or previous_checkpoint(run).exists()
+
+
+def save_checkpoint(run: Path, state: dict[str, Any], *, made_by: dict[str, str]) -> None:
+    """Replace last.pt; what it was becomes previous.pt.
+
+    Args:
+        state: plain containers and tensors. made_by: the hashes of `MADE_BY`.
+    """
+    content = {**state, "made_by": made_by}
+    with atomic(last_checkpoint(run), keep=previous_checkpoint(run)) as part, part.open("wb") as file:
+        torch.save({**content, "sha256": content_hash(content)}, file)  # given a path, it hides why writing fails
+
+
+def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
+    """The content of last.pt, else of previous.pt, which then becomes last.pt; tensors on the CPU.
+
+    Raises:
+        ConfigError: neither can be used.
+    """
+    reasons = []
+    for path in (last_checkpoint(run), previous_checkpoint(run)):
+        try:
+            state = read_checkpoint(path, made_by=made_by)
+            if missing := missing_lines(run, state["logs"]):
+                raise Unusable(missing)
+        except Unusable as error:
+            reasons.append(f"{path.name} {error}")
+            continue
+        if reasons:
+            print(f"warning: {'; '.join(reasons)}: going on from {path.name}, the checkpoint before it")
+            path.replace(last_checkpoint(run))
+        return state
+    raise ConfigError(
+        f"{run} was interrupted and no checkpoint can be used ({'; '.join(reasons)}): try rerun=true to start it over"
+    )
+
+
+def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
+    """The content of one checkpoint.
+
+    Raises:
+        Unusable: it is missing, damaged, or was made by another configuration, code or data.
+    """
+    if not path.exists():
+        raise Unusable("is missing")
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        expected, recorded = state.pop("sha256"), state["made_by"]
+        whole = content_hash(state) == expected
+    except Exception as error:  # torch raises whatever a damaged archive or pickle leads to
+        raise Unusable("is damaged or of another version") from error
+    if not whole:
+        raise Unusable("is damaged: its checksum does not agree")
+    if differing := [key for key in MADE_BY if recorded.get(key) != made_by[key]]:
+        raise Unusable(f"is of another run: other {' and '.join(differing)}")
+    return state

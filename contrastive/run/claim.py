@@ -1,0 +1,100 @@
+"""May this command use the directory? It holds nothing, this very run, or another one."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contrastive.atomic import write_text
+from contrastive.errors import ConfigError
+from contrastive.run.checkpoint import has_checkpoint, last_checkpoint, previous_checkpoint
+from contrastive.run.identity import differences, identity
+from contrastive.run.logs import event_files
+from contrastive.run.result import result_file
+from contrastive.weights.metadata import ENCODER, HEAD
+
+# recorded of every interrupted session
+EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
+EXACT_KEYS = ("device", "precision", "torch", "processes")  # another value of them changes the bits of what follows
+
+
+def made_by(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
+    """Hashes of what determines a run: configuration, code, data."""
+    written = json.dumps(identity(config), sort_keys=True, default=str)
+    config_hash = hashlib.sha256(written.encode()).hexdigest()
+    return {"config": config_hash, "code": environment["code"], "data": environment["data"]}
+
+
+def check_claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[str]:
+    """Refuse a directory that holds another run, or one that cannot be continued.
+
+    Returns:
+        what differs from a finished run: `code`, `data`, `weights`.
+
+    Raises:
+        ConfigError: the directory cannot be used as it is.
+    """
+    recorded = _recorded(path, config)
+    stale = [key for key in ("code", "data", "weights") if recorded and recorded.get(key) != environment.get(key)]
+    if result_file(path).exists():
+        return stale
+    if stale and has_checkpoint(path):
+        raise ConfigError(
+            f"{path} was interrupted under other {' and '.join(stale)} and cannot be continued exactly: "
+            "try rerun=true to start it over"
+        )
+    return []
+
+
+def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:
+    """Write environment.json and config.yaml; a continued run keeps its number of threads."""
+    recorded, earlier = _recorded(path, config), []
+    if recorded:
+        earlier = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
+    if has_checkpoint(path):
+        changed = [key for key in EXACT_KEYS if recorded.get(key) != environment[key]]
+        for key in changed:
+            print(f"warning: {key} {recorded.get(key)} before and {environment[key]} now: not exact to the last bit")
+        if "processes" not in changed:
+            environment = {**environment, "threads": recorded.get("threads", environment["threads"])}
+    # config.yaml last: where it exists, environment.json does too
+    write_text(path / "environment.json", json.dumps({**environment, "earlier": earlier}, indent=1))
+    write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+
+
+def _recorded(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """environment.json of the run that the directory holds, which must have this configuration; empty if none."""
+    if not (path / "config.yaml").exists():
+        if result_file(path).exists() or has_checkpoint(path):
+            raise ConfigError(
+                f"{path} holds a run without its config.yaml: try rerun=true to replace it, or hydra.run.dir=PATH"
+            )
+        return {}
+    changed = differences(_read(path / "config.yaml", yaml.safe_load), config)
+    if changed:
+        raise ConfigError(
+            f"{path} holds a run with another configuration ({'; '.join(changed)}): "
+            "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
+        )
+    return _read(path / "environment.json", json.loads)
+
+
+def _read(file: Path, parse: Any) -> dict[str, Any]:
+    """A YAML or JSON mapping."""
+    try:
+        content = parse(file.read_text())
+    except (OSError, ValueError, yaml.YAMLError):
+        content = None
+    if not isinstance(content, dict) or not content:
+        raise ConfigError(f"{file} is missing or damaged: try rerun=true to start the run over")
+    return content
+
+
+def clear(path: Path) -> None:
+    """Remove what a run wrote; the result first, its configuration last."""
+    files = [result_file(path), last_checkpoint(path), previous_checkpoint(path)]
+    names = (ENCODER, HEAD, "metrics.jsonl", "failure.json", "environment.json", "config.yaml")
+    for file in (*files, *event_files(path), *(path / name for name in names)):
+        file.unlink(missing_ok=True)

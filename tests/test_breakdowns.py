@@ -1,0 +1,161 @@
+"""Breakdowns of training and of the machine: NaN, a full disk, no memory, a dead process, bad paths."""
+
+import errno
+import functools
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from contrastive.run.logs import Logs
+from contrastive.training.step import TrainStep
+from tests.forked import at_call
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, saved_weights, wait_for, without_time
+from tests.test_faults import WORDS, interrupted, refusal, run, whole  # noqa: F401  fixtures
+
+pytestmark = pytest.mark.slow
+
+
+def break_weights(after: int) -> None:
+    """Make the encoder's first weight NaN when so many steps are done."""
+    step, done = TrainStep.__call__, iter(range(10**9))
+
+    def broken(self, *arguments):
+        output = step(self, *arguments)
+        if next(done) == after:
+            with torch.no_grad():
+                next(self.encoder.parameters()).view(-1)[0] = float("nan")
+        return output
+
+    TrainStep.__call__ = broken
+
+
+@pytest.mark.parametrize("minutes", [15, 0])
+def test_nan_stops_the_run_and_never_reaches_a_checkpoint(tmp_path, minutes):
+    fault = functools.partial(break_weights, 5)  # after the first step of the second epoch
+    assert run(tmp_path, f"checkpoint_every_minutes={minutes}", fault=fault) == 2
+    said = (tmp_path / "said.txt").read_text().splitlines()[-1]
+    assert "optimizer.lr" in said
+    failure = json.loads((tmp_path / "run/failure.json").read_text())
+    if minutes:  # seen at the next log line, two batches later
+        assert (failure["epoch"], failure["batch"], failure["step"]) == (2, 2, 7)
+        assert len(failure["indices"]) == len(failure["labels"]) == 256
+        assert failure["loss"][-1] == "nan"
+        assert failure["images"]["not_finite"] == 0 < failure["embeddings_of_the_newest_step"]["features"]["not_finite"]
+    else:
+        assert failure["weights"] == ["encoder.conv1.weight"]
+    assert all(torch.isfinite(value).all() for value in saved_weights(tmp_path / "run").values())
+    assert torch.load(tmp_path / "run/checkpoints/last.pt", weights_only=True)["step"] == 5
+
+
+def no_space() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(("owner", "name", "n"), [(Logs, "add", 3), (Path, "write_text", 0), (Path, "replace", 4)])
+def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):  # noqa: F811
+    assert run(tmp_path, fault=functools.partial(at_call, owner, name, n, no_space)) == 2
+    said = (tmp_path / "said.txt").read_text()
+    assert "no space left on device: free some space" in said
+    assert "Traceback" not in said
+    assert run(tmp_path) == 0
+    assert logged_lines(tmp_path / "run") == logged_lines(whole)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
+@pytest.mark.parametrize("size", ["12k", "400k", "1m"])  # full at the first curves, the first and the second checkpoint
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_space(whole, tmp_path, size):  # noqa: F811
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("this container may not mount")
+    try:
+        assert run(tmp_path, f"hydra.run.dir={disk}/run") == 2
+        said = (tmp_path / "said.txt").read_text()
+        assert "no space left" in said
+        assert "Traceback" not in said, said
+        subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
+        assert run(tmp_path, f"hydra.run.dir={disk}/run") == 0
+        mine, theirs = (json.loads((p / "result.json").read_text()) for p in (disk / "run", whole))
+        assert without_time(mine) == without_time(theirs)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_bad_paths_are_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    for path, said in (
+        ("file", "every part is a folder"),
+        ("file/run", "every part is a folder"),
+        ("x" * 300, "shorter"),
+        ("/sys/run", "hydra.run.dir=PATH"),
+    ):
+        assert said in refusal(tmp_path, f"hydra.run.dir={path}")
+
+
+def test_too_little_memory_is_one_sentence_with_the_knobs(tmp_path):
+    fault = functools.partial(at_call, TrainStep, "__call__", 1, functools.partial(limit_to_now_and, 2**24))
+    words = ["encoder.width=32", "batch_size=512", f"hydra.run.dir={tmp_path}/run"]
+    assert run(tmp_path, *words, fault=fault) == 2
+    said = (tmp_path / "said.txt").read_text()
+    assert "too little memory" in said
+    assert "grad_cache_chunk" in said
+    assert "Traceback" not in said
+
+
+def limit_to_now_and(more: int) -> None:
+    """`ulimit -v`: the memory of this process and a little more."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    size = pages * os.sysconf("SC_PAGE_SIZE") + more
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def test_a_dead_process_of_two_ends_the_other_with_its_reason(tmp_path):
+    words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), *words],
+        cwd=tmp_path, env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(tmp_path / "run/checkpoints/last.pt", process)
+    workers = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    workers = [pid for pid in workers if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    since = time.monotonic()
+    os.kill(workers[1], signal.SIGKILL)
+    _, said = process.communicate(timeout=100)
+    assert time.monotonic() - since < 60
+    assert process.returncode == 1
+    assert "SIGKILL" in said or "Traceback" in said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_sigterm_of_two_processes_saves_inside_the_epoch_and_goes_on_exactly(tmp_path):
+    bare = [word for word in TINY if not word.startswith("evaluator")]
+    words = [*bare, "epochs=1", "batch_size=64", "devices=2", "evaluator=[]", "precision=fp32"]
+    command = [sys.executable, str(ROOT / "train.py"), *words]
+    options = {"cwd": tmp_path, "env": ONE_THREAD, "capture_output": True, "text": True, "timeout": 200}
+    one = subprocess.run([*command, "hydra.run.dir=one"], **options)
+    assert one.returncode == 0, one.stderr
+    process = subprocess.Popen(
+        [*command, "hydra.run.dir=two", "checkpoint_every_minutes=0"],
+        cwd=tmp_path, env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(tmp_path / "two/checkpoints/last.pt", process)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 143, said
+    assert "the same command again" in said.splitlines()[-1]
+    assert 0 < torch.load(tmp_path / "two/checkpoints/last.pt", weights_only=True)["batch"] < 22
+    again = subprocess.run([*command, "hydra.run.dir=two"], **options)
+    assert again.returncode == 0, again.stderr
+    assert "batches" in again.stdout
+    mine, theirs = saved_weights(tmp_path / "two"), saved_weights(tmp_path / "one")
+    assert all(torch.equal(mine[key], theirs[key]) for key in mine)
+    assert logged_lines(tmp_path / "two") == logged_lines(tmp_path / "one")

@@ -1,0 +1,51 @@
+"""The hash of the code: what counts as the code of a run."""
+
+import sys
+
+import pytest
+
+from contrastive.run.code import code_hash, user_files
+
+FILES = {
+    "my_hash_loss.py": "import torch\nfrom my_hash_helper import twice\n\nclass MyLoss:\n    pass\n",
+    "my_hash_helper.py": "def twice(x):\n    from my_hash_package.deep import half\n    return half(x) * 4\n",
+    "my_hash_package/__init__.py": "",
+    "my_hash_package/deep.py": "from . import beside\n\ndef half(x):\n    return x / 2\n",
+    "my_hash_package/beside.py": "VALUE = 1\n",
+    "my_hash_unused.py": "VALUE = 1\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A user's folder: a loss, a helper it imports, and a package that the helper imports inside a function."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    __import__("my_hash_loss")
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("my_hash")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_that_the_loss_leads_to_counts(folder, name):
+    before = code_hash({"my_hash_loss.MyLoss"})
+    with (folder / name).open("a") as file:
+        file.write("# changed\n")
+    assert (code_hash({"my_hash_loss.MyLoss"}) != before) == (name != "my_hash_unused.py")
+
+
+def test_files_are_named_by_module(folder):
+    assert set(user_files("my_hash_loss")) == {
+        "my_hash_loss", "my_hash_helper", "my_hash_package", "my_hash_package.deep", "my_hash_package.beside",
+    }  # fmt: skip
+
+
+def test_components_of_this_package_and_of_torch_add_nothing():
+    assert code_hash({"torch.optim.SGD", "contrastive.loss.nt_xent.NTXent"}) == code_hash(set())
+
+
+def test_of_an_installed_package_only_the_module_counts():
+    assert list(user_files("torchvision.models")) == ["torchvision.models"]

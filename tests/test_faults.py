@@ -1,0 +1,306 @@
+"""Kills, signals and damaged files: nothing is lost, and nothing is taken for what it is not."""
+
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
+
+from contrastive.evaluator.knn import KNN
+from contrastive.training.step import TrainStep
+from tests.forked import Program, at_call, kill_after, kill_me
+from tests.helpers import logged_lines, saved_weights, without_time
+
+pytestmark = pytest.mark.slow
+WORDS = [
+    "epochs=2", "encoder.width=4", "batch_size=256", "dataset.size=8", "device=cpu", "log_every=2", "evaluator=[knn]",
+    "evaluator.knn.every=1", "hydra.run.dir=run",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The same run, uninterrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert run(folder) == 0
+    return folder / "run"
+
+
+def run(folder: Path, *words: str, **options) -> int:
+    folder.mkdir(exist_ok=True)
+    return Program(*WORDS, *words, cwd=folder, **options).wait()
+
+
+def points(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """{curve: [(step, value)]} of TensorBoard's files as they are read anew, curves of time left out."""
+    events = EventAccumulator(str(path)).Reload()
+    return {
+        name: [(event.step, make_ndarray(event.tensor_proto).tolist()) for event in events.Tensors(name)]
+        for name in events.Tags()["tensors"]
+        if not name.startswith(("train-time/", "run/"))
+    }
+
+
+def assert_same(path: Path, whole: Path) -> None:
+    """Weights, lines, result and curves equal those of the uninterrupted run."""
+    expected, actual = saved_weights(whole), saved_weights(path)
+    assert all(torch.equal(actual[key], expected[key]) for key in expected)
+    for name in ("encoder.safetensors", "head.safetensors"):
+        mine, theirs = load_file(path / name), load_file(whole / name)
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[key], theirs[key]) for key in mine)
+    assert logged_lines(path) == logged_lines(whole)
+    mine, theirs = (json.loads((p / "result.json").read_text()) for p in (path, whole))
+    assert without_time(mine) == without_time(theirs)
+    assert points(path) == points(whole)
+    assert not list(path.rglob("*.part"))
+
+
+def kill_at(owner: type, name: str, n: int) -> None:
+    at_call(owner, name, n, kill_me)
+
+
+def kill_in_rename(n: int) -> None:
+    """Of a run: environment, config, metrics, two checkpoints (last; previous and last), four files of the projector,
+    head, encoder, result."""
+    at_call(Path, "replace", n, kill_me)
+
+
+MOMENTS = {
+    "the second step": functools.partial(kill_at, TrainStep, "__call__", 1),
+    "a step of the last epoch": functools.partial(kill_at, TrainStep, "__call__", 8),
+    "an evaluation between epochs": functools.partial(kill_at, KNN, "__call__", 1),
+    "the last evaluation": functools.partial(kill_at, KNN, "__call__", 2),
+    "the first checkpoint": functools.partial(kill_in_rename, 3),
+    "between both renames of a checkpoint": functools.partial(kill_in_rename, 5),
+    "a file of the projector": functools.partial(kill_in_rename, 8),
+    "the encoder": functools.partial(kill_in_rename, 11),
+    "the last rename": functools.partial(kill_in_rename, 12),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_killed_in(moment, whole, tmp_path):
+    assert run(tmp_path, fault=MOMENTS[moment]) == -signal.SIGKILL
+    assert not (tmp_path / "run/result.json").exists()
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
+def test_kills_at_random_moments_between_batches_too(whole, tmp_path):
+    rng, n_kills = random.Random(0), 0
+    for _ in range(5):
+        moment = functools.partial(kill_after, rng.uniform(0.3, 1.0))
+        n_kills += run(tmp_path, "checkpoint_every_minutes=0", fault=moment) == -signal.SIGPROF
+    assert n_kills > 0
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_a_checkpoint_inside_the_epoch(whole, tmp_path, signum, code):
+    moment = functools.partial(at_call, TrainStep, "__call__", 7, functools.partial(kill, signum))
+    assert run(tmp_path, fault=moment) == code
+    said = (tmp_path / "said.txt").read_text()
+    assert "the same command again" in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert checkpoint(tmp_path)["batch"] == 3  # of five; the epoch before is whole, the eighth step too
+    assert run(tmp_path) == 0
+    assert "resuming after epoch 1 and 3 of 5 batches" in (tmp_path / "said.txt").read_text()
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_signal_in_an_evaluation_saves_the_epoch_before_it(whole, tmp_path):
+    moment = functools.partial(at_call, KNN, "__call__", 1, functools.partial(kill, signal.SIGTERM))
+    assert run(tmp_path, fault=moment) == 143
+    assert checkpoint(tmp_path)["batch"] == 5
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
+def test_ctrl_c_twice_ends_at_once(tmp_path):
+    assert run(tmp_path, fault=functools.partial(at_call, TrainStep, "__call__", 2, interrupt_twice)) == 130
+    assert "Traceback" not in (tmp_path / "said.txt").read_text()
+
+
+def kill(signum: int) -> None:
+    os.kill(os.getpid(), signum)
+
+
+def interrupt_twice() -> None:
+    kill(signal.SIGINT)
+    kill(signal.SIGINT)
+    raise AssertionError("still running")
+
+
+def checkpoint(folder: Path) -> dict:
+    return torch.load(folder / "run/checkpoints/last.pt", weights_only=True)
+
+
+RANDOM_LAYERS = ["noise_frac=0.3", "loss=debiased_pos", "evaluator=[knn,trained_along]", "resident=false"]
+
+
+def test_noise_and_observers_go_on_inside_an_epoch(tmp_path):
+    assert run(tmp_path / "whole", *RANDOM_LAYERS) == 0
+    moment = functools.partial(at_call, TrainStep, "__call__", 3, kill_me)
+    assert run(tmp_path / "killed", *RANDOM_LAYERS, "checkpoint_every_minutes=0", fault=moment) == -signal.SIGKILL
+    assert run(tmp_path / "killed", *RANDOM_LAYERS) == 0
+    assert_same(tmp_path / "killed/run", tmp_path / "whole/run")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> Path:
+    """A run with both checkpoints, killed in its last evaluation."""
+    folder = tmp_path_factory.mktemp("killed")
+    assert run(folder, fault=MOMENTS["the last evaluation"]) == -signal.SIGKILL
+    return folder / "run"
+
+
+@pytest.fixture
+def interrupted(killed, tmp_path) -> Path:
+    """A copy of `killed`."""
+    return shutil.copytree(killed, tmp_path / "run")
+
+
+def flip(path: Path) -> None:
+    """Change four bytes of the largest tensor's part of a file."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4] = bytes(byte ^ 0xFF for byte in content[middle : middle + 4])
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flip, cut, empty, Path.unlink])
+def test_a_damaged_checkpoint_is_replaced_by_the_one_before(whole, interrupted, damage):
+    damage(interrupted / "checkpoints/last.pt")
+    assert run(interrupted.parent) == 0
+    assert "going on from previous.pt" in (interrupted.parent / "said.txt").read_text()
+    assert_same(interrupted, whole)
+
+
+def refusal(folder: Path, *words: str) -> str:
+    """What the program says when it refuses: one sentence."""
+    assert run(folder, *words) == 2
+    said = (folder / "said.txt").read_text().strip()
+    assert len(said.splitlines()) == 1, said
+    return said
+
+
+def test_two_damaged_checkpoints_are_one_sentence(interrupted):
+    flip(interrupted / "checkpoints/last.pt")
+    cut(interrupted / "checkpoints/previous.pt")
+    assert "try rerun=true" in refusal(interrupted.parent)
+
+
+def test_a_checkpoint_without_or_of_another_configuration_is_refused(interrupted, tmp_path):
+    folder = interrupted.parent
+    (interrupted / "config.yaml").rename(tmp_path / "config.yaml")
+    assert "without its config.yaml" in refusal(folder)
+    shutil.copy(tmp_path / "config.yaml", interrupted / "config.yaml")
+    (interrupted / "checkpoints/previous.pt").unlink()
+    other = Program(*WORDS[:-1], "hydra.run.dir=other", "temperature=0.2", cwd=folder, fault=MOMENTS["the last rename"])
+    assert other.wait() == -signal.SIGKILL
+    shutil.copy(folder / "other/checkpoints/last.pt", interrupted / "checkpoints/last.pt")
+    assert "last.pt is of another run: other config" in refusal(folder)
+
+
+def test_lost_lines_of_the_log_are_computed_again_or_refused(whole, interrupted):
+    log = interrupted / "metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:-1]))
+    assert run(interrupted.parent) == 0  # previous.pt counts fewer lines
+    assert_same(interrupted, whole)
+    (interrupted / "result.json").unlink()
+    log.unlink()
+    assert "metrics.jsonl, which has 0" in refusal(interrupted.parent)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "environment.json"])
+@pytest.mark.parametrize("damage", [cut, empty])
+def test_a_damaged_description_of_the_run_is_one_sentence(interrupted, name, damage):
+    damage(interrupted / name)
+    assert "rerun=true" in refusal(interrupted.parent)
+
+
+@pytest.mark.parametrize("content", ["null", "", '{"status": "done", "test": {"knn_top1": NaN}}', '{"status": "do'])
+def test_a_damaged_result_is_computed_again(whole, tmp_path, content):
+    shutil.copytree(whole, tmp_path / "run")
+    (tmp_path / "run/result.json").write_text(content)
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+def test_a_damaged_encoder_is_written_again(whole, tmp_path, damage):
+    shutil.copytree(whole, tmp_path / "run")
+    damage(tmp_path / "run/encoder.safetensors")
+    assert run(tmp_path) == 0
+    assert "written again from the checkpoint" in (tmp_path / "said.txt").read_text()
+    assert_same(tmp_path / "run", whole)
+    shutil.rmtree(tmp_path / "run/checkpoints")
+    damage(tmp_path / "run/encoder.safetensors")
+    assert run(tmp_path) == 0
+    assert "rerun=true trains it again" in (tmp_path / "said.txt").read_text()
+
+
+@pytest.mark.parametrize("threads", [(1, 2), (2, 1)])
+def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path, threads):
+    before, after = threads
+    assert run(tmp_path / "whole", threads=before) == 0
+    assert run(tmp_path / "moved", threads=before, fault=MOMENTS["a step of the last epoch"]) == -signal.SIGKILL
+    assert run(tmp_path / "moved", threads=after) == 0
+    said = (tmp_path / "moved/said.txt").read_text()
+    assert f"{before} thread{'s' if before > 1 else ''} (as before the interruption)" in said
+    assert_same(tmp_path / "moved/run", tmp_path / "whole/run")
+    environment = json.loads((tmp_path / "moved/run/environment.json").read_text())
+    assert environment["threads"] == environment["earlier"][0]["threads"] == before
+
+
+def test_the_second_of_two_processes_names_the_first(tmp_path):
+    first = Program(*WORDS, "epochs=200", cwd=tmp_path)
+    while not (tmp_path / "run/config.yaml").exists():
+        time.sleep(0.1)
+    (tmp_path / "second").mkdir()
+    second = Program(*WORDS[:-1], "epochs=200", f"hydra.run.dir={tmp_path}/run", cwd=tmp_path / "second")
+    assert second.wait() == 2
+    assert f"pid {first.process.pid} on {os.uname().nodename}" in second.said
+    first.send(signal.SIGKILL)
+    first.wait()
+    third = Program(*WORDS, "epochs=200", cwd=tmp_path, fault=MOMENTS["the second step"])
+    assert third.wait() == -signal.SIGKILL  # it was let in
+
+
+def test_a_killed_sweep_ends_with_every_row_once(tmp_path):
+    words = [*WORDS[:-1], "-m", "seed=0,1", "loss=nt_xent,debiased_neg", "hydra/launcher=basic"]
+    one = tmp_path / "one"
+    one.mkdir()
+    moment = functools.partial(at_call, TrainStep, "__call__", 16, kill_me)  # second epoch of the second job
+    assert Program(*words, cwd=one, fault=moment).wait() == -signal.SIGKILL
+    again = Program(*words, cwd=one)
+    assert again.wait() == 0
+    assert again.said.count("done already") == 1
+    assert again.said.count("resuming after") == 1
+    two = tmp_path / "two"
+    two.mkdir()
+    assert Program(*words, cwd=two).wait() == 0
+    paths = sorted(path.parent.relative_to(two) for path in two.rglob("result.json"))
+    assert len(paths) == 4
+    for path in paths:
+        assert_same(one / path, two / path)

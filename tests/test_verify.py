@@ -1,0 +1,84 @@
+"""python -m contrastive.verify: it agrees with an honest run and finds what was changed."""
+
+import json
+import shutil
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from contrastive.program.experiment import run_experiment
+from contrastive.program.verify import main
+from tests.helpers import TINY
+
+WORDS = [
+    *(word for word in TINY if "few_shot" not in word), "epochs=1", "loss=supcon", "regularizer=cross_entropy",
+    "evaluator=[knn,linear,classifier,trained_along]",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run with a classifier and an observer."""
+    from hydra import compose, initialize_config_dir
+
+    from contrastive.program.settings import Settings
+    from tests.helpers import ROOT
+
+    folder = tmp_path_factory.mktemp("verify") / "run"
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        run_experiment(Settings.from_config(compose("train", WORDS)), folder)
+    return folder
+
+
+def change_result(run):
+    result = json.loads((run / "result.json").read_text())
+    result["test"]["knn_top1"] += 1
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def change_encoder(run):
+    weights = load_file(run / "encoder.safetensors")
+    weights["conv1.weight"] += 0.01
+    save_file(weights, run / "encoder.safetensors")
+
+
+def change_code(run):
+    environment = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps({**environment, "code": "0" * 64}))
+
+
+def change_config(run):
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace("temperature: 0.5", "temperature: 0.4"))
+
+
+def test_an_honest_run_is_verified(finished, capsys):
+    assert main([str(finished)]) == 0
+    said = capsys.readouterr().out
+    assert " 0 failed" in said
+    assert {"test.knn_top1", "test.classifier_top1", "test.trained_along_top1"} <= set(said.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (change_result, "test.knn_top1"),
+        (change_encoder, "encoder = checkpoint"),
+        (change_code, "code"),
+        (change_config, "checkpoint"),
+    ],
+)
+def test_a_change_is_found(finished, tmp_path, capsys, change, line):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    change(run)
+    assert main([str(run)]) == 1
+    failed = [said for said in capsys.readouterr().out.splitlines() if "FAILED" in said]
+    assert any(said.startswith(line) for said in failed)
+
+
+def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert "error: " in capsys.readouterr().err
+    assert main([]) == 2
+    assert main(["--help"]) == 0
