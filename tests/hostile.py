@@ -198,6 +198,13 @@ def image_bytes(draw: st.DrawFn) -> bytes:
     return bytes(content)
 
 
+def png(seed: int) -> bytes:
+    """A sound image."""
+    stream = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 255, (9, 9, 3), dtype=np.uint8)).save(stream, "png")
+    return stream.getvalue()
+
+
 def png_header(width: int, height: int) -> bytes:
     """A PNG that claims to be large and holds no pixels."""
     head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
@@ -213,9 +220,11 @@ SPECIAL = ("fifo", "dangling", "loop", "folder", "link")
 @st.composite
 def folders(draw: st.DrawFn) -> dict[str, Any]:
     """What `write_folder` writes: per split the files of every class."""
-    classes = draw(st.lists(CLASS_NAMES, min_size=0, max_size=3, unique=True))
+    few = draw(st.integers(0, 9)) == 0  # too few classes or images for a run
+    classes = draw(st.lists(CLASS_NAMES, min_size=0 if few else 2, max_size=3, unique=True))
     others = draw(st.lists(CLASS_NAMES, max_size=3, unique=True)) if draw(st.integers(0, 4)) == 0 else classes
-    files = st.lists(image_bytes() | st.sampled_from(SPECIAL), max_size=4)
+    sound = [] if few else [png(i) for i in range(3)]
+    files = st.lists(image_bytes() | st.sampled_from(SPECIAL), max_size=3).map(lambda odd: [*sound, *odd])
     return {"train": {name: draw(files) for name in classes}, "test": {name: draw(files) for name in others}}
 
 

@@ -42,7 +42,7 @@ def cases(share: float) -> settings:
 
 
 with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-    KEYS = keys_of(Settings.from_config(compose("train")))
+    KEYS = keys_of(Settings.from_config(compose("train", DRY)))
 
 
 @pytest.mark.slow

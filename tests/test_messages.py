@@ -26,6 +26,7 @@ from tests.hostile import DRY, SMALL, call
         (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
         (["+unknown=1"], "there is no setting unknown"),
         (["+seed=1"], "there is a setting seed already: try it without the +"),
+        (["~epochs"], "the setting epochs is missing"),
         (["~seed=7"], "seed has another value and is not left out"),
         (["regularizer=[[1,2],[3]]"], "these words make no configuration"),
         (["+evaluator.unknown=1"], "evaluator.unknown must be a YAML with a _target_"),

@@ -1,7 +1,7 @@
 """Interfaces of augmentation: one operation on images, and the augmentation that a training step calls."""
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
@@ -43,6 +43,7 @@ class Operation(ABC):
         return height, width
 
 
+@runtime_checkable
 class Augmentation(Protocol):
     """Map uint8 images to float32 views in [0, 1]; `Compose` is one."""
 

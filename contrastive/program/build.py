@@ -16,7 +16,7 @@ from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder.base import MapEncoder
 from contrastive.evaluator.base import Evaluator
-from contrastive.program.components import Components, build_optimizer, check_optimizer, instantiate_node
+from contrastive.program.components import Components, build_one, build_optimizer, check_optimizer
 from contrastive.program.device import check_compiler, choose_device, is_resident
 from contrastive.program.settings import Settings
 from contrastive.training import precision as precisions
@@ -92,7 +92,7 @@ def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:
 
 @lru_cache(maxsize=1)
 def _load_data(dataset: str) -> tuple[Data, str]:
-    data = instantiate_node(json.loads(dataset))
+    data = build_one("dataset", json.loads(dataset), Data)
     return data, fingerprint(data)
 
 

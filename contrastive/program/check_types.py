@@ -6,7 +6,7 @@ a word such as `no` is true.
 
 import inspect
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 from torch import Tensor
@@ -17,6 +17,8 @@ from contrastive.program.trust import COMPONENTS, load_target
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 UNIONS = (Union, types.UnionType)
+FLAGS = {"_args_": (list, "a list"), "_partial_": (bool, "true or false"), "_recursive_": (bool, "true or false")}
+MAPPINGS = (dict, Mapping)
 LISTS = (tuple, list, Sequence)
 
 
@@ -42,6 +44,9 @@ def check_types(node: Any, key: str) -> None:
         return
     for name, value in node.items():
         check_types(value, f"{key}.{name}")
+    for name, (kind, words) in FLAGS.items():
+        if "_target_" in node and not isinstance(node.get(name, kind()), kind):
+            raise ConfigError(f"{key}.{name} must be {words}, got {_typed(node[name])}: try it without")
     parameters = _parameters(node["_target_"]) if "_target_" in node else {}
     for name, value in node.items():
         parameter = parameters.get(name)
@@ -71,6 +76,8 @@ def fits(value: Any, hint: Any) -> bool:
         return value is None
     if isinstance(value, dict):
         return get_origin(hint) not in LISTS and hint not in KINDS
+    if get_origin(hint) in MAPPINGS:
+        return False
     if hint is float:
         return type(value) in (int, float)
     if hint is str:
@@ -96,6 +103,8 @@ def _describe(hint: Any) -> list[str]:
         hints = get_args(hint)
         count = "" if len(hints) == 1 or hints[1:] == (...,) else f"{len(hints)} "
         return [f"a list of {count}{'whole numbers' if hints[0] is int else 'numbers'}"]
+    if get_origin(hint) in MAPPINGS:
+        return ["a mapping"]
     return [KINDS[hint]] if hint in KINDS else []
 
 

@@ -44,9 +44,10 @@ class Components:
         """
         check_components(settings)
         torch.manual_seed(derive(settings.seed, "weights"))
-        loss = instantiate_node(settings.loss)
-        regularizers = [instantiate_node(settings.regularizer)] if settings.regularizer else []
-        augmentation, schedule = instantiate_node(settings.augmentation), instantiate_node(settings.schedule)
+        loss = build_one("loss", settings.loss, Loss)
+        regularizers = [build_one("regularizer", settings.regularizer, Loss)] if settings.regularizer else []
+        augmentation = build_one("augmentation", settings.augmentation, Augmentation)
+        schedule = build_schedule(settings.schedule)
         evaluators = build_evaluators(settings.evaluator)
         for term in (loss, *regularizers):
             term.check_config(batch_size=settings.batch_size)
@@ -106,13 +107,43 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:
         raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
-    encoder = instantiate_node(encoder_node(node, size))
+    encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
     check_encoder_output(encoder, size)
     if weights is not None:
         loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
             print(loaded)
     return encoder
+
+
+def build_one(group: str, node: dict[str, Any], kind: type[Any]) -> Any:
+    """Build the component of a group.
+
+    Raises:
+        ConfigError: it is of another kind.
+    """
+    component = instantiate_node(node)
+    if not isinstance(component, kind):
+        raise ConfigError(
+            f"{group} is a {type(component).__name__}, which is no {kind.__name__}: try python train.py --help"
+        )
+    return component
+
+
+def build_schedule(node: dict[str, Any]) -> Callable[[float, int], float]:
+    """Build the schedule and call it once.
+
+    Raises:
+        ConfigError: it does not map (epoch, epochs) to a number.
+    """
+    schedule: Callable[[float, int], float] = instantiate_node(node)
+    try:
+        float(schedule(0.0, 1))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"schedule must map (epoch, epochs) to a factor ({' '.join(str(error).split())}): try schedule=constant"
+        ) from error
+    return schedule
 
 
 def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:

@@ -96,6 +96,10 @@ def check_hydra(cfg: DictConfig) -> None:
     if node["job"]["env_set"]:
         name = next(iter(node["job"]["env_set"]))
         raise ConfigError(f"hydra.job.env_set may not set variables: try {name}=... python train.py")
+    if not isinstance(node["verbose"], bool | str | list):
+        raise ConfigError(
+            f"hydra.verbose must be true, false or a logger, got {node['verbose']}: try hydra.verbose=true"
+        )
     if node["callbacks"]:
         raise ConfigError("hydra.callbacks would run code of its own: try an evaluator, see CONTRIBUTING.md")
     for key in ("launcher", "sweeper"):

@@ -122,6 +122,9 @@ class Settings:
         unknown = sorted(plain.keys() - cls.__dataclass_fields__.keys())
         if unknown:
             raise ConfigError(f"there is no setting {unknown[0]}: try python train.py --cfg job to see them all")
+        missing = sorted(cls.__dataclass_fields__.keys() - plain.keys())
+        if missing:
+            raise ConfigError(f"the setting {missing[0]} is missing: try it without ~{missing[0]}")
         if "_target_" in plain["evaluator"]:
             raise ConfigError(
                 f"the YAML of {plain['evaluator']['_target_']} does not say its name: "
