@@ -11,6 +11,7 @@ import pytest
 
 from contrastive.program import progress
 from contrastive.program.progress import LINES, Progress, line_every, silenced
+from contrastive.program.sweep_jobs import PARALLEL
 from tests.helpers import ONE_THREAD, ROOT, TINY, program
 
 LINE = re.compile(r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d  [\d,]+ views/s  (?:\d.* left|trained in \d.*)")
@@ -35,7 +36,7 @@ def train(shown: Progress, epochs: int, per_epoch: int) -> None:
 def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
     clock = iter(range(0, 100_000, 60))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    train(Progress(start=0, epochs=50, per_epoch=2, quiet=False), 50, 2)
+    train(Progress(name="a run", start=0, epochs=50, per_epoch=2, quiet=False), 50, 2)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
     assert re.fullmatch(r"epoch  5/50  loss 5\.43  kNN 47\.1  1,290 views/s  \d+ h \d\d min left", lines[0]) or (
@@ -47,7 +48,7 @@ def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
 def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(start=0, epochs=2, per_epoch=4, quiet=False)
+    shown = Progress(name="a run", start=0, epochs=2, per_epoch=4, quiet=False)
     for _ in range(3):
         now[0] += 500
         shown.update()
@@ -56,7 +57,7 @@ def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
 
 
 def test_quiet_shows_nothing(capsys):
-    train(Progress(start=0, epochs=2, per_epoch=2, quiet=True), 2, 2)
+    train(Progress(name="a run", start=0, epochs=2, per_epoch=2, quiet=True), 2, 2)
     with silenced(True):
         print("nothing")
     with silenced(False):
@@ -104,3 +105,9 @@ def test_a_terminal_shows_a_bar_that_counts_batches(tmp_path):
     assert re.search(r"\d+/20 \[", text), "4 epochs of 5 batches"
     assert re.search(r"epoch \d  loss [\d.]+  kNN [\d.]+  [\d,]+ views/s", text)
     assert not re.search(r"^epoch ", text, re.MULTILINE), "lines are for files"
+
+
+def test_lines_of_runs_that_share_a_terminal_begin_with_their_name(capsys, monkeypatch):
+    monkeypatch.setenv(PARALLEL, "1")
+    train(Progress(name="loss=nt_xent", start=0, epochs=2, per_epoch=2, quiet=False), 2, 2)
+    assert all(line.startswith("loss=nt_xent: epoch ") for line in capsys.readouterr().out.splitlines())

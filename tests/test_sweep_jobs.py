@@ -6,7 +6,7 @@ import os
 import pytest
 
 from contrastive.program import sweep_jobs
-from contrastive.program.sweep_jobs import RECORDS, choose_launcher, read_jobs, record_job, sweep_records
+from contrastive.program.sweep_jobs import PARALLEL, RECORDS, choose_launcher, read_jobs, record_job, sweep_records
 
 SWEEP = ["-m", "seed=0,1"]
 
@@ -19,12 +19,12 @@ def two_cores_without_gpu(monkeypatch):
 
 @pytest.mark.usefixtures("two_cores_without_gpu")
 def test_a_sweep_on_a_cpu_gets_a_core_for_each_run():
-    assert choose_launcher(SWEEP, {}) == ([*SWEEP, "hydra/launcher=cores"], {"OMP_NUM_THREADS": "1"})
+    assert choose_launcher(SWEEP, {}) == ([*SWEEP, "hydra/launcher=cores"], {PARALLEL: "1", "OMP_NUM_THREADS": "1"})
 
 
 @pytest.mark.usefixtures("two_cores_without_gpu")
 def test_a_chosen_number_of_threads_stays():
-    assert choose_launcher(SWEEP, {"OMP_NUM_THREADS": "2"})[1] == {}
+    assert choose_launcher(SWEEP, {"OMP_NUM_THREADS": "2"})[1] == {PARALLEL: "1"}
 
 
 @pytest.mark.usefixtures("two_cores_without_gpu")

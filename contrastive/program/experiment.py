@@ -19,6 +19,7 @@ from contrastive.program.memory import explained_memory
 from contrastive.program.progress import Progress, silenced
 from contrastive.program.saving import Saver, Start, encoder_record, resume, write_weights
 from contrastive.program.settings import Settings
+from contrastive.program.summary import as_typed
 from contrastive.program.threads import set_threads
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.environment import environment_record
@@ -106,7 +107,9 @@ def train(experiment: Experiment, settings: Settings, run: RunDirectory, saver: 
     """The epochs: train, evaluate if due, save."""
     start, per_epoch = saver.start, len(experiment.loader)
     before = start.epoch * per_epoch + start.batch
-    with Progress(start=before, epochs=settings.epochs, per_epoch=per_epoch, quiet=settings.quiet) as progress:
+    with Progress(
+        name=as_typed(run.path), start=before, epochs=settings.epochs, per_epoch=per_epoch, quiet=settings.quiet
+    ) as progress:
         progress.show(grouped("test", start.untrained))
         for epoch in range(start.epoch, settings.epochs):
             is_first = epoch == start.epoch

@@ -14,6 +14,7 @@ from tqdm.notebook import tqdm as notebook_bar
 
 from contrastive.distributed.process import is_main
 from contrastive.program.dry_run import clock
+from contrastive.program.sweep_jobs import PARALLEL
 
 with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebook without ipywidgets gets lines
     from tqdm.auto import tqdm
@@ -37,15 +38,19 @@ class Progress:
     """Shows the progress of the main process.
 
     A bar goes to the terminal, or to a notebook that has ipywidgets. Lines go to stdout unless both stdout and stderr
-    are a terminal: `python train.py > log` shows the bar and writes the lines.
+    are a terminal: `python train.py > log` shows the bar and writes the lines. Runs that share a terminal, as those of
+    a sweep do, have lines that begin with their name.
 
     Args:
-        start: batches that are done already. epochs: of the whole run. per_epoch: batches. quiet: show nothing.
+        name: of the run. start: batches that are done already. epochs: of the whole run. per_epoch: batches.
+        quiet: show nothing.
     """
 
-    def __init__(self, *, start: int, epochs: int, per_epoch: int, quiet: bool) -> None:
+    def __init__(self, *, name: str, start: int, epochs: int, per_epoch: int, quiet: bool) -> None:
         is_silent, is_notebook = quiet or not is_main() or epochs == 0, issubclass(tqdm, notebook_bar)
-        has_bar = not is_silent and (is_notebook or sys.stderr.isatty())
+        is_alone = PARALLEL not in os.environ
+        has_bar = not is_silent and is_alone and (is_notebook or sys.stderr.isatty())
+        self._prefix = "" if is_alone else f"{name}: "
         self._has_lines = not is_silent and not (has_bar and (is_notebook or sys.stdout.isatty()))
         self._epochs, self._per_epoch, self._start = epochs, per_epoch, start
         self._done, self._shown = start, dict[str, str]()
@@ -99,7 +104,7 @@ class Progress:
         left = f"{clock(seconds / max(1, self._done - self._start) * n_left)} left"
         end = left if n_left else f"trained in {clock(seconds)}"
         epoch = f"{self._done / self._per_epoch:.4g}".rjust(width)
-        print("  ".join([f"epoch {epoch}/{self._epochs}", *self._words(), end]), flush=True)
+        print("  ".join([f"{self._prefix}epoch {epoch}/{self._epochs}", *self._words(), end]), flush=True)
 
 
 def line_every(epochs: int) -> int:

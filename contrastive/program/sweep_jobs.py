@@ -10,6 +10,7 @@ from pathlib import Path
 from contrastive.report.sweep import Job
 
 RECORDS = "CONTRASTIVE_SWEEP_RECORDS"  # environment variable: the file that the jobs of a sweep write to
+PARALLEL = "CONTRASTIVE_PARALLEL"  # environment variable: set while runs share a terminal
 GPUS = ("/dev/nvidiactl", "/dev/kfd")  # device files of NVIDIA's and AMD's drivers
 
 
@@ -34,7 +35,7 @@ def choose_launcher(words: list[str], environment: Mapping[str, str]) -> tuple[l
     if any(Path(file).exists() for file in GPUS) and "device=cpu" not in words:
         return words, {}
     threads = {} if "OMP_NUM_THREADS" in environment else {"OMP_NUM_THREADS": "1"}
-    return [*words, "hydra/launcher=cores"], threads
+    return [*words, "hydra/launcher=cores"], {PARALLEL: "1", **threads}
 
 
 def n_cores() -> int:
