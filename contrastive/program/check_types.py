@@ -45,7 +45,7 @@ def check_types(node: Any, key: str) -> None:
     for name, value in node.items():
         check_types(value, f"{key}.{name}")
     for name, (kind, words) in FLAGS.items():
-        if "_target_" in node and not isinstance(node.get(name, kind()), kind):
+        if name in node and not isinstance(node[name], kind):
             raise ConfigError(f"{key}.{name} must be {words}, got {_typed(node[name])}: try it without")
     parameters = _parameters(node["_target_"]) if "_target_" in node else {}
     for name, value in node.items():
