@@ -28,8 +28,8 @@ demo: $(VENV)/.done  ## pretrain and evaluate on the bundled digits: 20 to 40 se
 doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, ten steps: one page
 	$(RUN) -m contrastive.doctor
 
-test: $(VENV)/.done lint  ## lint, types and every test
-	$(RUN) -m pytest
+test: $(VENV)/.done lint  ## lint, types and every test, a core each with one thread
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile
 
 quick: $(VENV)/.done  ## the tests that start no process: under a minute
 	$(RUN) -m pytest -m "not slow"
