@@ -12,10 +12,7 @@ from contrastive.program.configs import CONFIGS, options
 from contrastive.program.system_errors import system_error
 
 SEE_ALL = "try python train.py --cfg job"
-PATH_ERRORS = (
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP,
-    errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EILSEQ, errno.EINVAL,
-)  # fmt: skip
+PATH_ERRORS = (errno.ELOOP, errno.ENOENT, errno.EILSEQ, errno.EINVAL)  # besides those of system_errors.py
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
 
 

@@ -26,7 +26,7 @@ def write_projector(path: Path, vectors: Tensor, columns: Mapping[str, Sequence[
     write_text(folder / "vectors.tsv", "\n".join(rows) + "\n")
     names = list(columns)
     header = ["\t".join(names)] if len(names) > 1 else []  # a single column has no header
-    lines = ["\t".join(cells) for cells in zip(*columns.values(), strict=True)]
+    lines = ["\t".join(map(_one_word, cells)) for cells in zip(*columns.values(), strict=True)]
     write_text(folder / "labels.tsv", "\n".join([*header, *lines]) + "\n")
     size = write_sprite(folder / "sprite.png", images)
     write_text(
@@ -35,6 +35,11 @@ def write_projector(path: Path, vectors: Tensor, columns: Mapping[str, Sequence[
         f'  tensor_path: "{FOLDER}/vectors.tsv"\n  metadata_path: "{FOLDER}/labels.tsv"\n'
         f'  sprite {{ image_path: "{FOLDER}/sprite.png" single_image_dim: {size} single_image_dim: {size} }}\n}}\n',
     )
+
+
+def _one_word(name: str) -> str:
+    """A name without tabs and line breaks; bytes of it that are no text, as of a folder, as \\xff."""
+    return " ".join(name.encode(errors="backslashreplace").decode().split())
 
 
 def write_sprite(path: Path, images: Tensor) -> int:

@@ -94,5 +94,5 @@ def read_metadata(path: Path) -> dict[str, Any]:
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
             f"{raw.get('contrastive_format', 'none')} found): try load_encoder(PATH, encoder=make('encoder/resnet18'))"
         )
-    texts = ("format", "contrastive_format", "dataset", "loss", *FROM_ENVIRONMENT)
+    texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
     return {key: value if key in texts else json.loads(value) for key, value in raw.items()}
