@@ -13,6 +13,9 @@ from tests.helpers import ROOT
 PATHS = sorted((ROOT / "configs/table").glob("*.yaml"))
 
 
+DIGITS = "contrastive.dataset.digits.digits"
+
+
 class Facts(NamedTuple):
     """What holds in the rows of a table whose name matches a regular expression."""
 
@@ -161,6 +164,13 @@ REGULARIZER = "contrastive.regularizer."
 
 FACTS = [
     # Troeshestova & Isachenko 2023
+    Facts("digits_search", "", {"dataset._target_": DIGITS, "dataset.hold_out": True, "epochs": 10}),
+    Facts("digits_tau_plus", "", {"dataset._target_": DIGITS, "dataset.hold_out": False, "epochs": 10}),
+    Facts("digits_tuned", "", {"dataset._target_": DIGITS, "dataset.hold_out": False, "batch_size": 128}),
+    Facts("digits_tuned", "t 0.5", {"loss.temperature": 0.5, "optimizer.lr": 3e-3}),
+    Facts(
+        "debiased_search", "", {"dataset.hold_out": True, "epochs": 50, "batch_size": 512, "views_forward": "per_view"}
+    ),
     Facts("debiased_positive", "", {**DEBIASED, "dataset._target_": "contrastive.dataset.cifar.cifar10"}),
     Facts("debiased_positive", "", {"encoder.depth": 18, "epochs": 50, "evaluator.knn.every": 1}),
     Facts("debiased_positive", "^(?!.*batch 64)", {"batch_size": 512}),

@@ -21,6 +21,8 @@ def test_permuted_test_labels_change_no_weight_and_no_choice(composed, tmp_path,
         order = torch.randperm(len(data.test), generator=torch.Generator().manual_seed(0))
         return replace(data, test=replace(data.test, label=data.test.label[order]), digest=None)
 
+    permuted.__module__ = load.__module__  # a dataset is taken from where its name says it is
+
     def recorded(*arguments, **options):
         strengths.append(options["l2"])
         return fit(*arguments, **options)

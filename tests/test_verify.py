@@ -4,10 +4,12 @@ import json
 import shutil
 
 import pytest
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from contrastive.program.experiment import run_experiment
 from contrastive.program.verify import main
+from contrastive.weights.content import content_hash
 from tests.helpers import TINY
 
 WORDS = [
@@ -37,9 +39,11 @@ def change_result(run):
 
 
 def change_encoder(run):
+    with safe_open(run / "encoder.safetensors", "pt") as file:
+        metadata = file.metadata()
     weights = load_file(run / "encoder.safetensors")
     weights["conv1.weight"] += 0.01
-    save_file(weights, run / "encoder.safetensors")
+    save_file(weights, run / "encoder.safetensors", metadata={**metadata, "sha256": content_hash(weights)})
 
 
 def change_code(run):
