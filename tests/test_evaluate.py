@@ -114,6 +114,7 @@ def test_fine_tuning_a_finished_run_leaves_it_untouched(run):
 
 
 def test_the_encoder_is_rebuilt_from_the_run(run):
+    config = yaml.safe_load((run / "config.yaml").read_text())
     encoder = saved_encoder(run, config, torch.device("cpu"))
     state = torch.load(run / "checkpoints/last.pt", weights_only=True)["encoder"]
     assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
