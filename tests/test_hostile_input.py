@@ -46,7 +46,7 @@ with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
 
 
 @pytest.mark.slow
-@cases(0.5)
+@cases(0.65)
 @given(overrides(KEYS))
 def test_overrides(words):
     with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +54,7 @@ def test_overrides(words):
 
 
 @pytest.mark.slow
-@cases(0.3)
+@cases(0.25)
 @given(st.sampled_from(["loss", "encoder", "head", "evaluator", "dataset"]), NODES | SOUND_NODES | RAW_YAML)
 def test_a_users_yaml(group, content):
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def test_a_users_yaml(group, content):
 
 
 @pytest.mark.slow
-@cases(0.2)
+@cases(0.1)
 @given(folders(), st.sampled_from(["true", "false"]))
 def test_image_folders(content, dry):
     with tempfile.TemporaryDirectory() as folder:

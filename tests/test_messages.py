@@ -26,6 +26,7 @@ from tests.hostile import DRY, SMALL, call
         (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
         (["+unknown=1"], "there is no setting unknown"),
         (["+seed=1"], "there is a setting seed already: try it without the +"),
+        (["log_every=???"], "log_every=??? is no value: try"),
         (["~epochs"], "the setting epochs is missing"),
         (["~seed=7"], "seed has another value and is not left out"),
         (["regularizer=[[1,2],[3]]"], "these words make no configuration"),
@@ -64,7 +65,7 @@ def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
     """Pipes, devices, folders, links that lead nowhere or to themselves, names that are no text: named and left out."""
     rng = np.random.default_rng(0)
     for part in ("train", "test"):
-        for name in ("an ant", "a,bee ü"):
+        for name in ("an ant", "a,bee ü", os.fsdecode(b"wasp \xff")):
             folder = tmp_path / "images" / part / name
             folder.mkdir(parents=True)
             for i in range(4):

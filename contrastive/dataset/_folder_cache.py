@@ -64,10 +64,14 @@ def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[st
     return files
 
 
+def printable(path: str | Path) -> str:
+    """A path as text; bytes of it that are no text are shown as \\xff."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def warn_left_out(path: str | Path, reason: str) -> None:
-    """Say that an image is left out; bytes of its name that are no text are shown as \\xff."""
-    name = os.fsencode(path).decode(errors="backslashreplace")
-    tqdm.write(f"warning: {name} cannot be read and is left out: {reason}")
+    """Say that an image is left out."""
+    tqdm.write(f"warning: {printable(path)} cannot be read and is left out: {reason}")
 
 
 def load_images(

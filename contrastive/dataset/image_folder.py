@@ -7,7 +7,7 @@ import torch
 
 from contrastive.dataset._decode import DecodedImages
 from contrastive.dataset._folder_bias import bias_labels
-from contrastive.dataset._folder_cache import ImageFile, load_images, warn_left_out
+from contrastive.dataset._folder_cache import ImageFile, load_images, printable, warn_left_out
 from contrastive.dataset._folder_layout import Part, find_images
 from contrastive.dataset._splits import first_per_class, name_splits, name_unlabeled
 from contrastive.errors import ConfigError
@@ -83,7 +83,7 @@ def image_folder(
     return name_splits(
         train_split,
         test_split,
-        classes=layout.classes,
+        classes=tuple(map(printable, layout.classes)),
         hold_out=hold_out,
         stats=train.stats,
         biases=biases,

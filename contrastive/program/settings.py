@@ -63,6 +63,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
+        self._is_set()
         self._at_least("epochs", 0, example=50)
         self._at_least("batch_size", 2, example=128)
         self._at_least("n_views", 1, example=2)
@@ -95,6 +96,11 @@ class Settings:
                 f"batch_size={self.batch_size} cannot be shared equally by devices={self.devices}: "
                 f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
             )
+
+    def _is_set(self) -> None:
+        for key, value in vars(self).items():
+            if value == "???":
+                raise ConfigError(f"{key}=??? is no value: try python train.py --cfg job to see its default")
 
     def _at_least(self, key: str, least: int, *, example: int) -> None:
         if not getattr(self, key) >= least:

@@ -38,8 +38,8 @@ def write_projector(path: Path, vectors: Tensor, columns: Mapping[str, Sequence[
 
 
 def _one_word(name: str) -> str:
-    """A name without tabs and line breaks; bytes of it that are no text, as of a folder, as \\xff."""
-    return " ".join(name.encode(errors="backslashreplace").decode().split())
+    """A name without tabs and line breaks, which separate the columns and rows."""
+    return " ".join(name.split())
 
 
 def write_sprite(path: Path, images: Tensor) -> int:
