@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.regularizer.fairkl import FairKL as FairKL
     from contrastive.regularizer.lnl import LNL as LNL
     from contrastive.testing.conformance import check_loss as check_loss
+    from contrastive.testing.dataset import check_dataset as check_dataset
     from contrastive.testing.encoder import check_encoder as check_encoder
 
 _MODULES = {  # public name → the module that defines it
@@ -100,6 +101,7 @@ _MODULES = {  # public name → the module that defines it
     "FairKL": "regularizer.fairkl",
     "LNL": "regularizer.lnl",
     "check_loss": "testing.conformance",
+    "check_dataset": "testing.dataset",
     "check_encoder": "testing.encoder",
 }
 

@@ -1,10 +1,12 @@
 """Evaluate finished runs: python -m contrastive.evaluate RUN [RUN ...] 'evaluator=[knn,linear]' [dataset=NAME]"""
 
+import signal
 import sys
 
 from contrastive.program import malloc
 from contrastive.program.evaluate_command import main
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
     malloc.reexec_with_tuned_malloc()
     sys.exit(main(sys.argv[1:]))

@@ -1,14 +1,18 @@
 """Tables and figures read run directories and nothing else."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from contrastive.report.__main__ import main
 from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job, spread, sweep_table
+from tests.helpers import ROOT
 
 
 def result(knn: float) -> dict:
@@ -93,3 +97,12 @@ def test_table_is_the_command_of_words_without_one(tmp_path, capsys):
 def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert f"no finished run under {tmp_path}: try python train.py first" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_without_a_traceback(tmp_path):
+    for seed in range(40):
+        save_run(tmp_path / str(seed), data="a" * 8, knn=30.0, seed=seed, epochs=seed)
+    command = f"{sys.executable} -m contrastive.report {tmp_path} | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == ""

@@ -9,6 +9,7 @@
 """
 
 import argparse
+import signal
 import sys
 from typing import Protocol
 
@@ -51,4 +52,5 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
     sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""check_dataset accepts every dataset here and names what is wrong with another."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from contrastive import check_dataset, make
+
+
+@pytest.mark.parametrize("name", ["digits", "biased_digits"])
+def test_the_embedded_datasets_pass(name):
+    check_dataset(make(f"dataset/{name}", size=8))
+
+
+def wrong_split(change):
+    return lambda data: replace(data, test=replace(data.test, **change(data.test)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (wrong_split(lambda split: {"image": split.image.float()}), "instead of uint8"),
+        (wrong_split(lambda split: {"image": split.image[:, :1]}), r"not \(N, 3, H, W\)"),
+        (wrong_split(lambda split: {"label": split.label[:5]}), "not one for each"),
+        (wrong_split(lambda split: {"label": split.label.int()}), "instead of int64"),
+        (wrong_split(lambda split: {"label": split.label + 5}), "below the 10 names"),
+        (wrong_split(lambda split: {"label": torch.full_like(split.label, -1)}), "no test image has a label"),
+        (wrong_split(lambda split: {"bias": split.label}), "disagree"),
+        (lambda data: replace(data, probe_train=data.probe_val_index), "share images"),
+        (lambda data: replace(data, probe_train=data.probe_train + 10_000), "must index pretrain"),
+        (lambda data: replace(data, mean=(120.0, 120.0, 120.0)), r"scaled to \[0, 1\]"),
+        (lambda data: replace(data, std=(0.0, 0.1, 0.1)), "above 0"),
+        (lambda data: data.pretrain, "returns a Split"),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    with pytest.raises(AssertionError, match=message):
+        check_dataset(change(make("dataset/digits", size=8)))
