@@ -103,6 +103,6 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):
 def test_a_closed_pipe_ends_without_a_traceback(tmp_path):
     for seed in range(40):
         save_run(tmp_path / str(seed), data="a" * 8, knn=30.0, seed=seed, epochs=seed)
-    command = f"{sys.executable} -m contrastive.report {tmp_path} | head -n 1"
+    command = f"{sys.executable} -m contrastive.report {tmp_path} | true"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""
