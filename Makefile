@@ -31,8 +31,8 @@ doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, 
 test: $(VENV)/.done lint  ## lint, types and every test, a core each with one thread
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile
 
-quick: $(VENV)/.done  ## the tests that start no process: under a minute
-	$(RUN) -m pytest -m "not slow"
+quick: $(VENV)/.done  ## the tests that start no process: a minute on two cores
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile -m "not slow"
 
 torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: about two hours
 	HOSTILE_CASES=10000 OMP_NUM_THREADS=1 $(RUN) -m pytest tests/test_hostile_input.py
