@@ -10,7 +10,6 @@ Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --stric
 """
 
 import argparse
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.atomic import write_text
+from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
@@ -183,7 +183,7 @@ def this_device(words: list[str]) -> tuple[bool, str]:
 
 def default_jobs(on_cpu: bool) -> int:
     """Two processes of one thread train more in an hour than one of two threads; a GPU is shared badly."""
-    return len(os.sched_getaffinity(0)) if on_cpu else 1
+    return n_cores() if on_cpu else 1
 
 
 def check(folder: Path) -> int:

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
+from contrastive.report.intervals import paired_test
 from contrastive.report.table import read_table
-from contrastive.report.verdicts import claims_grid, judge_claims, paired_test, verdict
+from contrastive.report.verdicts import claims_grid, judge_claims, verdict
 
 SPEC = """
 title: T

@@ -12,9 +12,9 @@ from scipy import stats
 
 from contrastive.errors import ConfigError
 from contrastive.report.__main__ import main
-from contrastive.report.compare import interval
-from contrastive.report.compare_curves import draw_curves, over_seeds
+from contrastive.report.compare_curves import draw_curves, group_curve
 from contrastive.report.groups import read_groups
+from contrastive.report.intervals import paired_test, welch_interval
 from contrastive.run.evaluations import write_evaluation
 
 
@@ -79,12 +79,12 @@ def test_intervals_equal_the_formulas():
     differences = [y - x for x, y in zip(a, b, strict=True)]
     half = stats.t.ppf(0.975, 2) * stats.tstd(differences) / 3**0.5
     middle = sum(differences) / 3
-    assert interval(b, a, paired=True) == pytest.approx((middle - half, middle + half))
+    assert paired_test(differences)[:2] == pytest.approx((middle - half, middle + half))
     va, vb = stats.tvar(a) / 3, stats.tvar(b) / 3
     df = (va + vb) ** 2 / (va**2 / 2 + vb**2 / 2)
     half = stats.t.ppf(0.975, df) * (va + vb) ** 0.5
-    assert interval(b, a, paired=False) == pytest.approx((middle - half, middle + half))
-    assert interval([2.0, 3.0], [1.0, 2.0], paired=True) == (1.0, 1.0)
+    assert welch_interval(b, a) == pytest.approx((middle - half, middle + half))
+    assert paired_test([1.0, 1.0]) == (1.0, 1.0, None)
 
 
 def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
@@ -117,8 +117,9 @@ def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
 def test_curves_are_means_over_seeds(runs, tmp_path):
     pytest.importorskip("matplotlib")
     bad, _ = read_groups([runs])[0]
-    assert over_seeds(bad, "train/loss")[1] == pytest.approx((1, 26.0, 2.6457513 / 2))
-    assert over_seeds(bad, "test/none") == []
+    points = group_curve(bad, "train/loss")
+    assert (points["epoch"][1], points["mean"][1], points["std"][1]) == pytest.approx((1, 26.0, 1.323))
+    assert group_curve(bad, "test/none") is None
     with pytest.raises(ConfigError, match="try --curves"):
         draw_curves({"bad": bad}, [], tmp_path / "x.png")
 

@@ -28,7 +28,7 @@ def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
 
 def finish(job: TableJob, *, device: str = "X", seconds: float = 60, **config: Any) -> None:
     job.path.mkdir(parents=True, exist_ok=True)
-    (job.path / "result.json").write_text(json.dumps({"time": {"seconds": seconds}}))
+    (job.path / "result.json").write_text(json.dumps({"test": {}, "time": {"seconds": seconds}}))
     (job.path / "environment.json").write_text(json.dumps({"device": device}))
     (job.path / "config.yaml").write_text(yaml.safe_dump(config))
 
@@ -41,6 +41,8 @@ def test_a_run_is_done_when_it_has_a_result_of_the_same_configuration(tmp_path):
     assert is_done(one, lambda words: seen.append(words) or {"epochs": 3, "device": "cuda"})
     assert seen == [("loss=x", "seed=0")]
     assert not is_done(one, lambda words: {"epochs": 4})
+    (one.path / "result.json").write_text("null")
+    assert not is_done(one, lambda words: {"epochs": 3})  # damaged: the program computes it again
 
 
 @pytest.fixture

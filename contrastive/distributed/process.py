@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.types import Shard
 
@@ -180,7 +181,7 @@ def init(device: str) -> None:
                 f"try devices={n} (torchrun: --nproc-per-node {n}), or device=cpu"
             )
         torch.cuda.set_device(local_rank)
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_world_size))
+    torch.set_num_threads(max(1, n_cores() // local_world_size))
     dist.init_process_group("cpu:gloo,cuda:nccl" if use_cuda else "gloo", timeout=TIMEOUT)
     if not is_main():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (open until the process ends)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
 
+from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS
 
@@ -48,7 +49,7 @@ def examine(checks: dict[str, Callable[[], Finding]]) -> int:
 
 def load() -> Finding:
     """Other busy processes: threads that wait for each other cost more than they bring."""
-    busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    busy, cores = os.getloadavg()[0], n_cores()
     threads = int(os.environ.get("OMP_NUM_THREADS", cores))
     facts = f"{busy:.1f} busy processes in the last minute, {cores} cores, {threads} threads for torch"
     if threads > 1 and busy + threads > cores + 0.5:

@@ -16,6 +16,7 @@ from contrastive.program.job import run_job
 from contrastive.program.messages import user_message
 from contrastive.program.saved_encoder import saved_encoder
 from contrastive.program.trust import check_targets
+from contrastive.run.result import read_result
 
 
 class Result:
@@ -35,9 +36,9 @@ class Result:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if not (self.path / "result.json").exists():
+        record = read_result(self.path)
+        if record is None:
             raise ConfigError(f"{path} holds no finished run: try python train.py hydra.run.dir={path}")
-        record = json.loads((self.path / "result.json").read_text())
         self.test: dict[str, float] = record["test"]
         self.untrained: dict[str, float] = record["untrained"]
         self.val: dict[str, float] = record["val"]

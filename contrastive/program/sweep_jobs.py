@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from contrastive.distributed.cores import n_cores
 from contrastive.report.sweep import Job
+from contrastive.run.result import read_result
 
 RECORDS = "CONTRASTIVE_SWEEP_RECORDS"  # environment variable: the file that the jobs of a sweep write to
 PARALLEL = "CONTRASTIVE_PARALLEL"  # environment variable: set while runs share a terminal
@@ -38,14 +40,6 @@ def choose_launcher(words: list[str], environment: Mapping[str, str]) -> tuple[l
     return [*words, "hydra/launcher=cores"], {PARALLEL: "1", **threads}
 
 
-def n_cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # on macOS
-        return os.cpu_count() or 1
-
-
 @contextmanager
 def sweep_records() -> Iterator[Path]:
     """A file for the records of a sweep's jobs, named in the environment so that other processes find it."""
@@ -71,8 +65,6 @@ def read_jobs(records: Path) -> list[Job]:
     """The jobs in the order of the sweep, with their results; a dry run has neither result nor failure."""
     jobs = []
     for line in sorted((json.loads(line) for line in records.read_text().splitlines()), key=lambda r: int(r["number"])):
-        result = Path(line["path"]) / "result.json"
-        known = line["failure"] is None and result.exists()
-        record = json.loads(result.read_text()) if known else None
-        jobs.append(Job(line["overrides"], Path(line["path"]), record, line["failure"]))
+        path, failure = Path(line["path"]), line["failure"]
+        jobs.append(Job(line["overrides"], path, None if failure else read_result(path), failure))
     return jobs

@@ -16,6 +16,7 @@ import yaml
 from contrastive.report.rows import Row
 from contrastive.report.table import Table, row_folder
 from contrastive.run.identity import differences
+from contrastive.run.result import read_result
 
 INTERRUPTED = 130  # train.py's exit code after Ctrl-C
 
@@ -49,7 +50,7 @@ def table_jobs(table: Table, base: Path) -> list[TableJob]:
 
 def is_done(job: TableJob, compose: Compose) -> bool:
     """Whether the run is finished, with the configuration that the job has now."""
-    if not (job.path / "result.json").exists():
+    if read_result(job.path) is None:
         return False
     return not differences(yaml.safe_load((job.path / "config.yaml").read_text()), compose(job.words))
 

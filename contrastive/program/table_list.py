@@ -10,6 +10,7 @@ from contrastive.program.missing_data import Missing, missing_data
 from contrastive.program.table_jobs import TableJob, table_jobs
 from contrastive.report.sweep import format_grid
 from contrastive.report.table import Table
+from contrastive.run.result import read_result
 
 DATA_KEYS = ("dataset", "experiment", "data_root")
 
@@ -31,7 +32,7 @@ def tables_text(
         if table.script is not None:
             rows.append([table.name, "-", "-", "-", "seconds", ""])
             continue
-        n_done = sum((job.path / "result.json").exists() for job in jobs)
+        n_done = sum(read_result(job.path) is not None for job in jobs)
         on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(job.path, device) for job in jobs)
         hours = hours_left(jobs, device)
         needed = "-" if hours is None else f"{hours:.2g} on a GPU" if on_a_gpu else f"{hours / n_parallel:.2g}"
@@ -50,7 +51,7 @@ def hours_left(jobs: list[TableJob], device: str) -> float | None:
     of_table = mean(taken.values()) if taken else None
     total = 0.0
     for job in jobs:
-        if (job.path / "result.json").exists():
+        if read_result(job.path) is not None:
             continue
         of_row = [taken[other.path] for other in jobs if other.row == job.row and other.path in taken]
         expected = mean(of_row) if of_row else of_table if of_table is not None else job.row.minutes
@@ -62,11 +63,12 @@ def hours_left(jobs: list[TableJob], device: str) -> float | None:
 
 def minutes_taken(path: Path, device: str) -> float | None:
     """Minutes of a finished run; None when it is not finished or ran on another device."""
-    if not (path / "result.json").exists():
+    result = read_result(path)
+    if result is None:
         return None
     if json.loads((path / "environment.json").read_text())["device"] != device:
         return None
-    return float(json.loads((path / "result.json").read_text())["time"]["seconds"]) / 60
+    return float(result["time"]["seconds"]) / 60
 
 
 def missing_of(jobs: list[TableJob], dataset: ComposeDataset) -> dict[Missing, list[TableJob]]:

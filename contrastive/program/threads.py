@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from contrastive.distributed.cores import n_cores, usable_cores
 from contrastive.distributed.process import broadcast_from_main, world_size
 from contrastive.run.checkpoint import has_checkpoint
 from contrastive.run.result import result_file
@@ -76,15 +77,6 @@ def recorded_threads(path: Path) -> int | None:
 def most_threads() -> int:
     """The number that torch starts with; asked for before the first run of a sweep changes it."""
     return torch.get_num_threads()
-
-
-def n_cores() -> int:
-    """Cores that this process may use."""
-    return len(usable_cores())
-
-
-def usable_cores() -> set[int]:
-    return os.sched_getaffinity(0) if "sched_getaffinity" in dir(os) else set(range(os.cpu_count() or 1))
 
 
 def busy_cores() -> float:

@@ -12,6 +12,7 @@ from contrastive.atomic import write_text
 from contrastive.errors import ConfigError
 from contrastive.report.compare_curves import default_keys, draw_curves
 from contrastive.report.groups import Group, metric_names, read_groups, setting_names
+from contrastive.report.intervals import paired_test, welch_interval
 from contrastive.report.sweep import format_grid, spread
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -91,29 +92,14 @@ def comparison(groups: list[Group]) -> str:
 
 def difference(first: Group, other: Group, metric: str) -> str:
     """`+1.20 [+0.31, +2.09]`: the difference of the means and its interval, which needs two seeds of each."""
-    a, b = first.values("test", metric), other.values("test", metric)
+    a, b = first.by_seed("test", metric), other.by_seed("test", metric)
     if not a or not b:
         return "-"
-    text = f"{mean(b) - mean(a):+.2f}"
+    text = f"{mean(b.values()) - mean(a.values()):+.2f}"
     if min(len(a), len(b)) < 2:
         return text
-    low, high = interval(b, a, paired=first.runs.keys() == other.runs.keys() and len(a) == len(b))
+    if a.keys() == b.keys():
+        low, high, _ = paired_test([b[seed] - a[seed] for seed in a])
+    else:
+        low, high = welch_interval(list(b.values()), list(a.values()))
     return f"{text} [{low:+.2f}, {high:+.2f}]{'' if low <= 0 <= high else ' *'}"
-
-
-def interval(b: list[float], a: list[float], *, paired: bool) -> tuple[float, float]:
-    """The 95 % t-interval of mean(b) - mean(a): of the paired differences, or Welch's.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    try:
-        from scipy import stats  # late: it takes a second
-    except ImportError:
-        raise ConfigError("intervals need scipy: try pip install scipy") from None
-    differences = [x - y for x, y in zip(b, a, strict=False)]
-    if paired and max(differences) - min(differences) < 1e-12:
-        return differences[0], differences[0]
-    test = stats.ttest_rel(b, a) if paired else stats.ttest_ind(b, a, equal_var=False)
-    ends = test.confidence_interval(0.95)
-    return float(ends.low), float(ends.high)

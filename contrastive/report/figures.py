@@ -40,9 +40,7 @@ def draw_curves(series: Sequence[Series], key: str, out: Path) -> list[Path]:
             if s.published:
                 panel.plot(s.epoch, s.mean, "--", color=color, linewidth=1, alpha=0.7, label=f"{s.method}, published")
                 continue
-            panel.plot(s.epoch, s.mean, color=color, linewidth=1.6, label=named(s.method, s.n))
-            low, high = ([m + sign * d for m, d in zip(s.mean, s.std, strict=True)] for sign in (-1, 1))
-            panel.fill_between(s.epoch, low, high, color=color, alpha=0.15, linewidth=0)
+            plot_mean(panel, s.epoch, s.mean, s.std, color=color, name=named(s.method, s.n))
     head = ["method", "setting", "published", "n", "epoch", "mean", "std"]
     rows = [
         [s.method, s.setting, s.published, s.n, *point]
@@ -105,9 +103,23 @@ def draw_maps(maps: dict[str, dict[str, Any]], out: Path, *, by: str = "class") 
     return save(figure, panels, out, [["map", *columns], *rows])
 
 
+def plot_mean(panel: Any, epoch: list[float], mean: list[float], std: list[float], *, color: str, name: str) -> None:
+    """A line in a band of ± one standard deviation."""
+    panel.plot(epoch, mean, color=color, linewidth=1.6, label=name)
+    low, high = ([m + sign * d for m, d in zip(mean, std, strict=True)] for sign in (-1, 1))
+    panel.fill_between(epoch, low, high, color=color, alpha=0.15, linewidth=0)
+
+
 def new_figure(n_panels: int) -> tuple[Any, list[Any]]:
-    """A figure with panels side by side, at most four in a row."""
-    import matplotlib
+    """A figure with panels side by side, at most four in a row.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise ConfigError("figures need matplotlib, which is missing: try pip install -e '.[report]'") from None
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
@@ -139,20 +151,30 @@ def columns_of_legend(names: Iterable[str], n_panels: int) -> int:
 
 def save(figure: Any, panels: list[Any], out: Path, table: list[list[Any]]) -> list[Path]:
     """Write OUT.pdf, OUT.png and OUT.csv, whatever suffix `out` has; one legend below all panels."""
-    from matplotlib import pyplot as plt
+    add_legend(figure, panels)
+    paths = [out.with_suffix(suffix) for suffix in (".pdf", ".png", ".csv")]
+    write_figure(figure, paths[:2])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(table)
+    write_text(paths[2], text.getvalue())
+    return paths
 
+
+def add_legend(figure: Any, panels: list[Any]) -> None:
+    """One legend below all panels, published curves last."""
     handles = {text: handle for p in panels for handle, text in zip(*p.get_legend_handles_labels(), strict=True)}
     handles = dict(sorted(handles.items(), key=lambda item: item[0].endswith(", published")))
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=columns_of_legend(handles, len(panels)),
         fontsize=7, frameon=False, markerscale=1.5,
     )  # fmt: skip
-    paths = [out.with_suffix(suffix) for suffix in (".pdf", ".png", ".csv")]
-    for path in paths[:2]:
+
+
+def write_figure(figure: Any, paths: list[Path]) -> None:
+    """Write the figure once for each path, in the format of its suffix, and close it."""
+    from matplotlib import pyplot as plt
+
+    for path in paths:
         with atomic(path) as part:
             figure.savefig(part, dpi=200, format=path.suffix[1:])
     plt.close(figure)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    write_text(paths[2], text.getvalue())
-    return paths

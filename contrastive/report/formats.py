@@ -58,19 +58,22 @@ def as_latex(record: dict[str, Any]) -> str:
 
 
 def _tabular(table: list[list[str]], caption: str, columns: str) -> str:
-    head, *body = [[escape(cell) for cell in row] for row in table]
-    rows = "\n".join(f"{' & '.join(row)} \\\\" for row in body)
     return "\n".join([
-        r"\begin{table}",
-        rf"\caption{{{escape(caption)}}}",
+        r"\begin{table}", rf"\caption{{{escape(caption)}}}", booktabs(table, columns), r"\end{table}",
+    ])  # fmt: skip
+
+
+def booktabs(table: list[list[str]], columns: str) -> str:
+    """Cells of text, the head first, as a tabular; `columns` are its letters, as many as are needed are used."""
+    head, *body = [[escape(cell) for cell in row] for row in table]
+    return "\n".join([
         rf"\begin{{tabular}}{{{columns[: len(head)]}}}",
         r"\toprule",
         f"{' & '.join(head)} \\\\",
         r"\midrule",
-        rows,
+        *(f"{' & '.join(row)} \\\\" for row in body),
         r"\bottomrule",
         r"\end{tabular}",
-        r"\end{table}",
     ])  # fmt: skip
 
 

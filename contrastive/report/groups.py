@@ -36,10 +36,14 @@ class Group:
         """The settings as typed words."""
         return " ".join(f"{key}={value}" for key, value in self.settings.items()) or "all runs"
 
-    def values(self, split: str, metric: str) -> list[float]:
-        """The figures of a metric on `test` or `val`, by seed."""
+    def by_seed(self, split: str, metric: str) -> dict[int, float]:
+        """{seed: figure} of a metric on `test` or `val`, in the order of the seeds."""
         figures = self.test if split == "test" else self.val
-        return [figures[seed][metric] for seed in sorted(figures) if metric in figures[seed]]
+        return {seed: figures[seed][metric] for seed in sorted(figures) if metric in figures[seed]}
+
+    def values(self, split: str, metric: str) -> list[float]:
+        """The figures of a metric on `test` or `val`, in the order of the seeds."""
+        return list(self.by_seed(split, metric).values())
 
 
 def read_groups(folders: list[Path]) -> tuple[list[Group], list[str]]:

@@ -9,7 +9,7 @@ import io
 from pathlib import Path
 from statistics import mean, stdev
 
-from contrastive.report.formats import escape
+from contrastive.report.formats import booktabs, escape
 from contrastive.report.groups import Group, metric_names, plain, ranked, read_groups, setting_names
 from contrastive.report.sweep import format_grid, spread
 
@@ -63,15 +63,5 @@ def as_csv(groups: list[Group]) -> str:
 
 def as_latex(groups: list[Group]) -> str:
     r"""A booktabs table; the document needs \usepackage{booktabs}."""
-    head, *body = [[escape(cell) for cell in row] for row in grid(groups)]
-    n_left = max(1, len(setting_names(groups)))
-    return "\n".join([
-        rf"% {escape(HEADING)}",
-        rf"\begin{{tabular}}{{{'l' * n_left}{'r' * (len(head) - n_left)}}}",
-        r"\toprule",
-        f"{' & '.join(head)} \\\\",
-        r"\midrule",
-        *(f"{' & '.join(row)} \\\\" for row in body),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ])  # fmt: skip
+    table, n_left = grid(groups), max(1, len(setting_names(groups)))
+    return f"% {escape(HEADING)}\n{booktabs(table, 'l' * n_left + 'r' * (len(table[0]) - n_left))}"

@@ -16,6 +16,7 @@ from contrastive.report.events import similarity_histograms, views_as_png
 from contrastive.report.rows import Row
 from contrastive.report.table import Curves, Table, folder_name, row_folder
 from contrastive.run.identity import is_identity
+from contrastive.run.result import read_result
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
@@ -55,7 +56,7 @@ def table_record(table: Table, base: Path) -> dict[str, Any]:
 def finished_runs(row: Row, table: Table, base: Path) -> dict[int, Path]:
     """{seed: directory} of the row's finished runs."""
     paths = {seed: row_folder(row, base) / f"seed={seed}" for seed in table.seeds} if row.words else {}
-    return {seed: path for seed, path in paths.items() if (path / "result.json").exists()}
+    return {seed: path for seed, path in paths.items() if read_result(path) is not None}
 
 
 def row_record(
@@ -82,7 +83,8 @@ def row_record(
 
 def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dict[str, Any]:
     """One finished run; its environment and protocol join the shared lists unless they are there."""
-    result = json.loads((path / "result.json").read_text())
+    result = read_result(path)
+    assert result is not None  # callers choose finished runs
     environment = json.loads((path / "environment.json").read_text())
     config = yaml.safe_load((path / "config.yaml").read_text())
     return {

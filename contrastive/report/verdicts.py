@@ -3,7 +3,7 @@
 from statistics import mean
 from typing import Any
 
-from contrastive.errors import ConfigError
+from contrastive.report.intervals import paired_test
 from contrastive.report.table import look_up, published_number
 
 MIN_SEEDS = 3
@@ -41,22 +41,6 @@ def _judge(claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any])
 
 def _by_seed(row: dict[str, Any], metric: str) -> dict[int, float]:
     return {run["seed"]: value for run in row["runs"] if (value := look_up(run, metric)) is not None}
-
-
-def paired_test(differences: list[float], gap: float) -> tuple[float, float, float | None]:
-    """The ends of the 95 % t-interval of the mean difference, and p of the test that it is at most `gap`.
-
-    Differences that are all equal have an interval of length 0 and no p.
-    """
-    try:
-        from scipy import stats  # late: only claims need it
-    except ImportError:
-        raise ConfigError("claims are judged with scipy, which is missing: try pip install -e '.[report]'") from None
-    if max(differences) - min(differences) < 1e-12:
-        return differences[0], differences[0], None
-    interval = stats.ttest_1samp(differences, gap).confidence_interval(0.95)
-    p = stats.ttest_1samp(differences, gap, alternative="greater").pvalue
-    return float(interval.low), float(interval.high), float(p)
 
 
 def verdict(low: float | None, high: float | None, gap: float) -> str:

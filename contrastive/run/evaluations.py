@@ -7,6 +7,8 @@ from typing import Any
 
 from contrastive.atomic import write_text
 from contrastive.run.identity import flatten, is_identity
+from contrastive.weights.content import file_hash
+from contrastive.weights.metadata import ENCODER
 
 FOLDER = "evaluation"
 MAX_LENGTH = 100  # characters of a name before its hash
@@ -28,7 +30,7 @@ def read_evaluation(run: Path, name: str) -> dict[str, Any] | None:
     """The record of that name, if its weights are those that the run has now."""
     path = run / FOLDER / f"{name}.json"
     record: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-    return record if record is not None and record["weights"] == weights_hash(run) else None
+    return record if record is not None and record["weights"] == file_hash(run / ENCODER) else None
 
 
 def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
@@ -41,11 +43,5 @@ def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
 def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
     """Write a record atomically; returns its path."""
     path = run / FOLDER / f"{name}.json"
-    write_text(path, json.dumps({**record, "weights": weights_hash(run)}, indent=1, allow_nan=False))
+    write_text(path, json.dumps({**record, "weights": file_hash(run / ENCODER)}, indent=1, allow_nan=False))
     return path
-
-
-def weights_hash(run: Path) -> str:
-    """sha256 of encoder.safetensors."""
-    with (run / "encoder.safetensors").open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,10 +1,17 @@
-"""A hash of nested containers of tensors."""
+"""Hashes of files, and of nested containers of tensors."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def file_hash(path: Path) -> str:
+    """sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content_hash(node: Any) -> str:

@@ -1,6 +1,5 @@
 """Read the tensors of a weights file without running anything that the file holds."""
 
-import hashlib
 import pickle
 import re
 import warnings
@@ -13,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from contrastive.errors import ConfigError
+from contrastive.weights.content import file_hash
 from contrastive.weights.metadata import ENCODER
 
 
@@ -44,8 +44,7 @@ def weights_hash(path: str | None) -> dict[str, str]:
     """sha256 of the file that a run starts from, as its environment records it; nothing where there is none."""
     if path is None:
         return {}
-    with weights_path(path).open("rb") as file:
-        return {"weights": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"weights": file_hash(weights_path(path))}
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
