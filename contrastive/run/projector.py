@@ -26,7 +26,7 @@ def write_projector(path: Path, vectors: Tensor, columns: Mapping[str, Sequence[
     write_text(folder / "vectors.tsv", "\n".join(rows) + "\n")
     names = list(columns)
     header = ["\t".join(names)] if len(names) > 1 else []  # a single column has no header
-    lines = ["\t".join(map(_one_word, cells)) for cells in zip(*columns.values(), strict=True)]
+    lines = ["\t".join(map(_cell, cells)) for cells in zip(*columns.values(), strict=True)]
     write_text(folder / "labels.tsv", "\n".join([*header, *lines]) + "\n")
     size = write_sprite(folder / "sprite.png", images)
     write_text(
@@ -37,7 +37,7 @@ def write_projector(path: Path, vectors: Tensor, columns: Mapping[str, Sequence[
     )
 
 
-def _one_word(name: str) -> str:
+def _cell(name: str) -> str:
     """A name without tabs and line breaks, which separate the columns and rows."""
     return " ".join(name.split())
 
