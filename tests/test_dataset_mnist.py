@@ -3,7 +3,9 @@
 import lzma
 
 import pytest
+import torch
 
+from contrastive.dataset._gray import GrayImages
 from contrastive.dataset.biased_mnist import biased_mnist
 from contrastive.dataset.mnist import mnist
 from contrastive.errors import ConfigError
@@ -21,7 +23,19 @@ def test_real_mnist_and_biased_mnist(tmp_path):
     assert data.pretrain.image.shape == (60000, 3, 28, 28)
     assert (data.pretrain.label != data.pretrain.bias).sum() == 606
     assert (data.test.label == data.test.bias).sum() == 996
+    small = biased_mnist(root=str(tmp_path), size=14, per_class=100, rho=0.9)
+    assert small.pretrain.image.shape == (1000, 3, 14, 14)
+    assert small.test.image.shape == (10000, 3, 14, 14)
+    assert (small.pretrain.label != small.pretrain.bias).sum() == 100
     assert len(mnist(root=str(tmp_path), hold_out=True).pretrain) == 54001  # a tenth of each class, rounded
+
+
+@pytest.mark.parametrize(("setting", "hint"), [({"size": 64}, "size=14"), ({"per_class": 1}, "per_class=500")])
+def test_a_size_or_number_of_digits_out_of_range_is_refused(monkeypatch, setting, hint):
+    gray = GrayImages(torch.zeros(20, 28, 28, dtype=torch.uint8), torch.arange(20) % 10)
+    monkeypatch.setattr("contrastive.dataset.biased_mnist.load_mnist", lambda root: (gray, gray))
+    with pytest.raises(ConfigError, match=hint):
+        biased_mnist(**setting)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x00\x08\x01\x00\x00\x00\x02\x05\x0b", b"no digits"])

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from contrastive.dataset._gray import GrayImages
+from contrastive.dataset._resize import resize
 from contrastive.dataset._splits import channel_stats, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
@@ -92,7 +93,9 @@ def color_background(stroke: Tensor, color: Tensor, palette: str) -> Tensor:
     return torch.where(stroke[:, None], torch.tensor(255, dtype=torch.uint8), rgb[:, :, None, None])
 
 
-def colored_splits(train: GrayImages, test: GrayImages, *, bias: ColorBias, stroke: int, hold_out: bool) -> Data:
+def colored_splits(
+    train: GrayImages, test: GrayImages, *, bias: ColorBias, stroke: int, hold_out: bool, size: int | None = None
+) -> Data:
     """Colored splits: training at bias.rho, test at 0.1, validation shows its training digits recolored at 0.1.
 
     Training and test colors come from one generator seeded with data_seed, as in the released code; validation colors
@@ -100,13 +103,15 @@ def colored_splits(train: GrayImages, test: GrayImages, *, bias: ColorBias, stro
 
     Args:
         stroke: lowest gray value that belongs to the digit.
+        size: side in pixels that the colored images are resized to; None = unchanged.
     """
     rng = np.random.RandomState(bias.data_seed)
     color, test_color = assign_colors(train.label, bias.rho, rng), assign_colors(test.label, UNBIASED, rng)
     val_color = assign_colors(train.label, UNBIASED, np.random.RandomState(bias.data_seed + 2**31))
 
     def paint(gray: GrayImages, color: Tensor) -> Split:
-        return Split(color_background(gray.image >= stroke, color, bias.palette), gray.label, color)
+        image = color_background(gray.image >= stroke, color, bias.palette)
+        return Split(image if size is None else resize(image, size), gray.label, color)
 
     colored = paint(train, color)
     digest = hashlib.sha256(color.numpy().tobytes() + test_color.numpy().tobytes()).hexdigest()

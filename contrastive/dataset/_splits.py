@@ -38,16 +38,23 @@ def first_per_class(split: Split, n: int | None) -> Split:
     Raises:
         ConfigError: n is below 2, too few to hold one out for validation.
     """
-    if n is None:
-        return split
+    return split if n is None else split[first_of_each(split.label, n)]
+
+
+def first_of_each(label: Tensor, n: int) -> Tensor:
+    """Mask (N,) of the first n entries of each class of label (N,), and of those without a label (below 0).
+
+    Raises:
+        ConfigError: n is below 2, too few to hold one out for validation.
+    """
     if n < 2:
         raise ConfigError(
             f"dataset.per_class counts training images of each class, 2 or more, got {n}: try dataset.per_class=500"
         )
-    keep = split.label < 0
-    for c in torch.unique(split.label[split.label >= 0]).tolist():
-        keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
-    return split[keep]
+    keep = label < 0
+    for c in torch.unique(label[label >= 0]).tolist():
+        keep[(label == c).nonzero().squeeze(1)[:n]] = True
+    return keep
 
 
 def channel_stats(image: Tensor) -> ChannelStats:

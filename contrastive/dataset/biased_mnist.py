@@ -1,14 +1,24 @@
 """Biased-MNIST."""
 
 from contrastive.dataset._coloring import ColorBias, colored_splits
+from contrastive.dataset._gray import GrayImages
 from contrastive.dataset._mnist import load_mnist
+from contrastive.dataset._splits import first_of_each
+from contrastive.errors import ConfigError
 from contrastive.types import Data
 
 STROKE = 1  # lowest gray value of a stroke
 
 
 def biased_mnist(
-    *, root: str = "data", rho: float = 0.99, colors: str = "barbano", data_seed: int = 0, hold_out: bool = False
+    *,
+    root: str = "data",
+    size: int = 28,
+    per_class: int | None = None,
+    rho: float = 0.99,
+    colors: str = "barbano",
+    data_seed: int = 0,
+    hold_out: bool = False,
 ) -> Data:
     """MNIST on colored backgrounds (Bahng et al. 2020, §4.2), 28 × 28 pixels; bias labels are the ten colors.
 
@@ -16,6 +26,10 @@ def biased_mnist(
 
     Args:
         root: folder that holds MNIST; downloaded into it when missing.
+        size: side of the images in pixels, 8 to 28; smaller ones are resized with antialiasing once they are colored,
+            for quick studies.
+        per_class: train on the first digits of each class only, at least 2, of which rho have the color of the class;
+            None = all.
         rho: fraction in [0, 1] of the training images of a class that have the color of the class (0.999, 0.997,
             0.995, 0.99 in the papers); the test images have 0.1, and validation shows its digits recolored at 0.1.
         colors: `barbano` (Barbano et al. 2023) or `rebias` (Bahng et al. 2020: gray as the tenth color).
@@ -25,6 +39,11 @@ def biased_mnist(
     Raises:
         ConfigError: an argument out of range, or MNIST is missing and cannot be downloaded.
     """
+    if not 8 <= size <= 28:
+        raise ConfigError(f"dataset.size is a side in pixels from 8 to 28, got {size}: try dataset.size=14")
     bias = ColorBias(rho=rho, palette=colors, data_seed=data_seed)
     train, test = load_mnist(root)
-    return colored_splits(train, test, bias=bias, stroke=STROKE, hold_out=hold_out)
+    if per_class is not None:
+        keep = first_of_each(train.label, per_class)
+        train = GrayImages(train.image[keep], train.label[keep])
+    return colored_splits(train, test, bias=bias, stroke=STROKE, hold_out=hold_out, size=size)

@@ -1,12 +1,11 @@
 """CIFAR-10 and CIFAR-100 through torchvision."""
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 from torchvision import datasets
 
 from contrastive.dataset._download import fetch
-from contrastive.dataset._splits import CHUNK, first_per_class, name_splits
+from contrastive.dataset._resize import resize
+from contrastive.dataset._splits import first_per_class, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 
@@ -55,18 +54,7 @@ def _load(dataset: type[datasets.CIFAR10], archive: str, root: str, size: int) -
     folder = dataset.base_folder
     parts = [fetch(dataset, archive, root, folder=folder, train=train) for train in (True, False)]
     train, test = (
-        Split(_resize(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), size), torch.tensor(part.targets))
+        Split(resize(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), size), torch.tensor(part.targets))
         for part in parts
     )
     return train, test, tuple(parts[0].classes)
-
-
-def _resize(image: Tensor, size: int) -> Tensor:
-    """uint8 (N, 3, 32, 32) → (N, 3, size, size)."""
-    if image.shape[-1] == size:
-        return image
-    parts = [
-        F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True).round().to(torch.uint8)
-        for part in image.split(CHUNK)
-    ]
-    return torch.cat(parts)

@@ -1,11 +1,10 @@
 """STL-10 through torchvision."""
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 from torchvision.datasets import STL10
 
 from contrastive.dataset._download import fetch
+from contrastive.dataset._resize import resize
 from contrastive.dataset._splits import name_splits
 from contrastive.dataset.cifar import CIFAR10_STATS
 from contrastive.errors import ConfigError, check_choice
@@ -15,7 +14,6 @@ STATS = {
     "stl10": ((0.4408, 0.4279, 0.3867), (0.2682, 0.2610, 0.2686)),
     "cifar10": CIFAR10_STATS,  # what the debiased papers standardize STL-10 with
 }
-CHUNK = 1000  # images resized at once
 
 
 def stl10(*, root: str = "data", size: int = 32, stats: str = "stl10", hold_out: bool = False) -> Data:
@@ -39,17 +37,6 @@ def stl10(*, root: str = "data", size: int = 32, stats: str = "stl10", hold_out:
     splits = []
     for name in ("train+unlabeled", "test"):
         raw = fetch(STL10, "stl10_binary.tar.gz", root, folder=STL10.base_folder, split=name)
-        splits.append(Split(_resize(torch.from_numpy(raw.data), size), torch.from_numpy(raw.labels).long()))
+        splits.append(Split(resize(torch.from_numpy(raw.data), size), torch.from_numpy(raw.labels).long()))
     train, test = splits
     return name_splits(train, test, classes=tuple(raw.classes), hold_out=hold_out, stats=STATS[stats])
-
-
-def _resize(image: Tensor, size: int) -> Tensor:
-    """uint8 (N, 3, 96, 96) → uint8 (N, 3, size, size)."""
-    if size == image.shape[-1]:
-        return image
-    parts = [
-        F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True).round().to(torch.uint8)
-        for part in torch.split(image, CHUNK)
-    ]
-    return torch.cat(parts)
