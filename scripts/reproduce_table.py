@@ -46,7 +46,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="seeds 0 ... N - 1 in place of the table's")
     parser.add_argument("--jobs", type=int, help="runs at a time: a core each on a CPU, 1 on a GPU unless given")
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
-    parser.add_argument("--config-dir", type=Path, help="a folder with options of your own, as train.py takes it")
+    parser.add_argument(
+        "--config-dir", type=Path, help="a folder with options of your own, as train.py takes it, and tables in table/"
+    )
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="recompute the committed tables of a folder")
     arguments = parser.parse_intermixed_args()
     try:
@@ -85,11 +87,17 @@ class Composer:
         return compose("train", [*words, *path])
 
 
+def table_paths(config_dir: Path | None) -> dict[str, Path]:
+    """{name: YAML} of the project's tables and of those in `table/` of one's own folder, which may replace them."""
+    folders = [TABLES] if config_dir is None else [TABLES, config_dir / "table"]
+    return dict(sorted((path.stem, path) for folder in folders for path in folder.glob("*.yaml")))
+
+
 def list_tables(arguments: argparse.Namespace) -> int:
     """Print what there is, what is done, and what is missing."""
     on_cpu, device = this_device([])
     composer = Composer(arguments.config_dir)
-    tables = [read_table(path, n_seeds=arguments.seeds) for path in sorted(TABLES.glob("*.yaml"))]
+    tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.config_dir).values()]
     n_parallel = arguments.jobs or default_jobs(on_cpu)
     print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, dataset=composer.dataset))
     print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
@@ -98,13 +106,15 @@ def list_tables(arguments: argparse.Namespace) -> int:
 
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run what is not done of a table, and write its pages."""
-    path = TABLES / f"{arguments.table}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(p.stem for p in TABLES.glob("*.yaml")))
+    paths = table_paths(arguments.config_dir)
+    if arguments.table not in paths:
+        known = ", ".join(paths)
         raise ConfigError(
             f"there is no table {arguments.table}, known are {known}: try make reproduce-table TABLE=digits"
         )
-    table = read_table(path, preset=arguments.preset, n_seeds=arguments.seeds, extra=tuple(arguments.words))
+    table = read_table(
+        paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=tuple(arguments.words)
+    )
     base = BASE / table.home
     if table.script is not None:
         return subprocess.run([sys.executable, str(ROOT / table.script), str(base), table.preset]).returncode

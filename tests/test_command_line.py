@@ -152,7 +152,7 @@ def test_a_sweep_ends_with_a_table_and_names_failures(tmp_path):
 @pytest.mark.slow
 def test_a_users_loss_needs_one_file_and_one_yaml(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
-    (tmp_path / "my_loss.py").write_text(
+    (tmp_path / "mine/my_loss.py").write_text(
         "from torch.nn.functional import softplus\n"
         "from contrastive import SelfSupervisedLoss, other_image\n"
         "class MyLoss(SelfSupervisedLoss):\n"
@@ -163,16 +163,15 @@ def test_a_users_loss_needs_one_file_and_one_yaml(tmp_path):
         "_target_: my_loss.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
         "drop_false_negatives: false\n"
     )
-    done = program(
-        "--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
-    )
+    done = program("--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     theirs = program("loss=nt_xent", *QUICK, cwd=tmp_path)
     assert theirs.returncode == 0
     first, second = (logged_lines(path.parent) for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json")))
     assert first == second
-    path = tmp_path / "my_loss.py"
+    path = tmp_path / "mine/my_loss.py"
     path.write_text(path.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
+    path = path.rename(tmp_path / "my_loss.py")  # a module of the current folder, made importable by the user
     changed = program(
         "--config-dir", "mine", "loss=my_loss", *QUICK, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}
     )

@@ -52,6 +52,16 @@ def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path):
     assert "put cifar-10-python.tar.gz into" in listed.stdout
 
 
+def test_a_table_and_losses_of_ones_own_lie_in_the_config_dir(tmp_path):
+    folder = str(ROOT / "examples/why_debiased_pos")
+    done = reproduce("why", "--config-dir", folder, "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("outputs/table/why-smoke-*/*/seed=0/result.json"))) == 4
+    listed = reproduce("--config-dir", folder, cwd=tmp_path)
+    assert "| why " in listed.stdout
+    assert "| digits " in listed.stdout
+
+
 def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):
     words = ["--preset", "smoke", "--jobs", "2", *WORDS, "loss.drop_false_negatives=no"]
     done = reproduce("digits", *words, cwd=tmp_path)

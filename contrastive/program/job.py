@@ -1,5 +1,6 @@
 """From a composed configuration to its run: the one way, from the command line and from Python. Imports no torch."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: S
 
     Args:
         cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
-        folders: of modules that the configuration may name, besides the current one.
+        folders: of modules that the configuration may name, besides the current one: that of --config-dir.
 
     Returns:
         The content of result.json; nothing from a dry run.
@@ -25,6 +26,7 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: S
     """
     check_booleans(list(overrides))
     settings = Settings.from_config(cfg)
+    sys.path += [str(folder.resolve()) for folder in folders if str(folder.resolve()) not in sys.path]
     check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
     for key in unused_overrides(cfg, list(overrides)):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
