@@ -1,6 +1,6 @@
 """Draw the papers' figures as PDF and PNG, with a CSV beside each.
 
-    python scripts/figures.py curves OUT TABLE.json [--metric test/knn_top1]        accuracy over epochs
+    python scripts/figures.py curves OUT TABLE.json [--metric test/knn_top1 ...]    accuracy or whatever was logged
     python scripts/figures.py curves OUT NAME=RUN NAME=RUN ...                      the same of any finished runs
     python scripts/figures.py sweep OUT TABLE.json --over tau_plus [--metric knn_top1]    accuracy over a setting
     python scripts/figures.py tsne OUT NAME=RUN NAME=RUN NAME=RUN [--by bias]       t-SNE maps side by side
@@ -28,7 +28,9 @@ def main() -> int:
     for command in (curves, sweep, tsne):
         command.add_argument("out", type=Path, metavar="OUT")
     curves.add_argument("sources", nargs="+", metavar="TABLE.json or NAME=RUN")
-    curves.add_argument("--metric", default="test/knn_top1", help="as logged in metrics.jsonl")
+    curves.add_argument(
+        "--metric", nargs="+", default=["test/knn_top1"], help="as logged in metrics.jsonl; a panel for each"
+    )
     curves.add_argument("--setting", help="only the rows with this setting, such as 'noise 0.3' or 'rho 0.99'")
     sweep.add_argument("table", type=Path, metavar="TABLE.json")
     sweep.add_argument("--over", required=True, help="a setting of the table's grid")

@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,18 @@ def check_files(paths: list[Path]) -> list[list[str]]:
 
 def test_curves_with_published_ones_behind(tmp_path):
     chosen = [series("A"), series("A", published=True), series("B", setting="noise 0.3")]
-    rows = check_files(draw_curves(chosen, "test/knn_top1", tmp_path / "out.pdf"))
-    assert rows[0] == ["method", "setting", "published", "n", "epoch", "mean", "std"]
-    assert rows[1] == ["A", "", "False", "3", "0", "1.0", "0.5"]
+    rows = check_files(draw_curves(chosen, ["test/knn_top1"], tmp_path / "out.pdf"))
+    assert rows[0] == ["metric", "method", "setting", "published", "n", "epoch", "mean", "std"]
+    assert rows[1] == ["test/knn_top1", "A", "", "False", "3", "0", "1.0", "0.5"]
     assert len(rows) == 1 + 9
     with pytest.raises(ConfigError, match="no run has a curve of test/other: try --metric with one of test/knn_top1"):
-        draw_curves(chosen, "test/other", tmp_path / "out")
+        draw_curves(chosen, ["test/other"], tmp_path / "out")
+
+
+def test_several_metrics_stand_side_by_side(tmp_path):
+    chosen = [series("A"), replace(series("A"), key="train/loss")]
+    rows = check_files(draw_curves(chosen, ["train/loss", "test/knn_top1"], tmp_path / "out.pdf"))
+    assert [row[0] for row in rows[1::3]] == ["train/loss", "test/knn_top1"]
 
 
 def test_a_sweep(tmp_path):

@@ -21,29 +21,34 @@ STYLE: dict[Any, Any] = {
 PANEL = (3.2, 2.6)  # inches
 
 
-def draw_curves(series: Sequence[Series], key: str, out: Path) -> list[Path]:
-    """A logged metric over epochs, a panel for each setting: mean and ± std over seeds; published curves dashed behind.
+def draw_curves(series: Sequence[Series], keys: Sequence[str], out: Path) -> list[Path]:
+    """Logged metrics over epochs, a panel for each and each setting: mean and ± std over seeds; published ones dashed.
 
     Raises:
-        ConfigError: no run has a curve of the metric.
+        ConfigError: no run has a curve of a metric.
     """
-    chosen = [s for s in series if s.key == key and len(s.epoch) > 1]
-    if not any(not s.published for s in chosen):
-        known = sorted({s.key for s in series})
-        raise ConfigError(f"no run has a curve of {key}: try --metric with one of {', '.join(known)}")
-    settings, methods = (list(dict.fromkeys(getattr(s, name) for s in chosen)) for name in ("setting", "method"))
-    figure, panels = new_figure(len(settings))
-    for panel, setting in zip(panels, settings, strict=True):
-        panel.set(title=setting or ("plain" if len(settings) > 1 else ""), xlabel="epoch", ylabel=label(key))
-        for s in sorted((s for s in chosen if s.setting == setting), key=lambda s: not s.published):
+    curves = [s for s in series if len(s.epoch) > 1]
+    for key in keys:
+        if not any(s.key == key and not s.published for s in curves):
+            known = sorted({s.key for s in curves if not s.published})
+            raise ConfigError(f"no run has a curve of {key}: try --metric with one of {', '.join(known)}")
+    chosen = [s for key in keys for s in curves if s.key == key]
+    methods = list(dict.fromkeys(s.method for s in chosen))
+    places = list(dict.fromkeys((s.key, s.setting) for s in chosen))
+    figure, panels = new_figure(len(places))
+    for panel, (key, setting) in zip(panels, places, strict=True):
+        several = len({place[1] for place in places}) > 1
+        panel.set(title=setting or ("plain" if several else ""), xlabel="epoch", ylabel=label(key))
+        own = [s for s in chosen if (s.key, s.setting) == (key, setting)]
+        for s in sorted(own, key=lambda s: not s.published):
             color = COLORS[methods.index(s.method) % len(COLORS)]
             if s.published:
                 panel.plot(s.epoch, s.mean, "--", color=color, linewidth=1, alpha=0.7, label=f"{s.method}, published")
                 continue
             plot_mean(panel, s.epoch, s.mean, s.std, color=color, name=named(s.method, s.n))
-    head = ["method", "setting", "published", "n", "epoch", "mean", "std"]
+    head = ["metric", "method", "setting", "published", "n", "epoch", "mean", "std"]
     rows = [
-        [s.method, s.setting, s.published, s.n, *point]
+        [s.key, s.method, s.setting, s.published, s.n, *point]
         for s in chosen
         for point in zip(s.epoch, s.mean, s.std, strict=True)
     ]
