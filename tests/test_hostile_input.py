@@ -3,15 +3,20 @@
 500 cases in `make test`; `make torture` runs 10,000 (HOSTILE_CASES=10000).
 """
 
+import io
+import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from hydra import compose, initialize_config_dir
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from contrastive.program.settings import Settings
 from tests.helpers import ROOT
@@ -21,8 +26,11 @@ from tests.hostile import (
     RAW_YAML,
     SMALL,
     SOUND_NODES,
+    call,
     check,
     choose,
+    damage,
+    damages,
     folders,
     keys_of,
     overrides,
@@ -46,7 +54,7 @@ with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
 
 
 @pytest.mark.slow
-@cases(0.65)
+@cases(0.6)
 @given(overrides(KEYS))
 def test_overrides(words):
     with tempfile.TemporaryDirectory() as folder:
@@ -74,3 +82,46 @@ def test_image_folders(content, dry):
         write_folder(Path(folder) / "images", content)
         words = ["dataset=image_folder", "dataset.root=images", "dataset.cache=cache", *SMALL, "evaluator=[knn]"]
         check([*words, "batch_size=2", f"dry_run={dry}"], Path(folder))
+
+
+RUN = [*SMALL, "epochs=2", "evaluator=[knn]", "log_every=4", "hydra.run.dir=run"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run of two epochs, in run/ of the folder returned."""
+    folder = tmp_path_factory.mktemp("finished")
+    assert check(RUN, folder) == 0
+    return folder
+
+
+@pytest.mark.slow
+@cases(0.05)
+@given(damages(), st.booleans())
+def test_run_directories(finished, damaged, was_interrupted):
+    whole = finished / "run"
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        shutil.copytree(whole, run)
+        for name, (kind, how) in damaged.items():
+            if (run / name).exists():
+                damage(run / name, kind, how)
+        if was_interrupted:
+            (run / "result.json").unlink(missing_ok=True)
+        out = io.StringIO()
+        code, said = call(RUN, Path(folder), out)
+        assert "Traceback" not in said, (damaged, said)
+        assert code in (0, 2), (damaged, code, said)
+        if code == 0:  # the same run, whatever it was rebuilt from
+            assert scores(run) == scores(whole), (damaged, said)
+            if "rerun=true trains it again" not in out.getvalue():
+                ours, theirs = (load_file(path / "encoder.safetensors") for path in (run, whole))
+                assert all(torch.equal(ours[key], theirs[key]) for key in ours.keys() | theirs.keys()), (damaged, said)
+        else:
+            assert len([line for line in said.splitlines() if line.startswith("error:")]) == 1, (damaged, said)
+
+
+def scores(run: Path) -> dict[str, float]:
+    """The test figures in result.json."""
+    result: dict[str, dict[str, float]] = json.loads((run / "result.json").read_text())
+    return result["test"]

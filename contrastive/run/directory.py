@@ -17,7 +17,14 @@ from torch import Tensor
 from contrastive.atomic import write_text
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.run.checkpoint import has_checkpoint, load_checkpoint, save_checkpoint
+from contrastive.run.checkpoint import (
+    Unusable,
+    has_checkpoint,
+    last_checkpoint,
+    load_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
 from contrastive.run.claim import check_claim, clear, made_by, record
 from contrastive.run.lock import lock
 from contrastive.run.logs import Logs
@@ -123,7 +130,7 @@ def open_run(
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=hashes)
             elif result is not None and not has_whole_weights(path):
-                state = _state_for_weights(path, hashes)
+                state = _state_for_weights(path, hashes, epochs=config["epochs"])
             if writable and result is None:
                 record(path, config=config, environment=environment)
         logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
@@ -156,11 +163,13 @@ def has_whole_weights(path: Path) -> bool:
     return all(read_whole(path / name) is not None for name in (ENCODER, HEAD))
 
 
-def _state_for_weights(path: Path, hashes: dict[str, str]) -> dict[str, Any] | None:
-    """The checkpoint of a finished run, to write its weights again; a warning where it cannot be used."""
+def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
+    """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
     try:
-        return load_checkpoint(path, made_by=hashes)
-    except ConfigError as error:
-        reason = str(error).rpartition(": try")[0]
-        print(f"warning: files of weights are missing or damaged, {reason}: rerun=true trains it again")
+        state = read_checkpoint(last_checkpoint(path), made_by=hashes)
+        if state["epoch"] != epochs:
+            raise Unusable("is of an earlier epoch")
+    except Unusable as error:
+        print(f"warning: files of weights are missing or damaged and last.pt {error}: rerun=true trains it again")
         return None
+    return state
