@@ -46,7 +46,8 @@ def page(record: dict[str, Any]) -> str:
 def heading(record: dict[str, Any]) -> str:
     """What the runs were, taken from the runs: settings, commit, dates, device, versions, minutes."""
     preset = "" if record["preset"] == "paper" else f" ({record['preset']} preset, not the published setting)"
-    lines = [f"{record['title']}{preset}: test split, mean ± std (n seeds), accuracies in percent."]
+    split = "validation images" if all(metric.startswith("val.") for metric in record["metrics"]) else "test split"
+    lines = [f"{record['title']}{preset}: {split}, mean ± std (n seeds), accuracies in percent."]
     if record["extra"]:
         lines.append(f"Settings changed in every row: {' '.join(record['extra'])}.")
     if not _runs(record):
