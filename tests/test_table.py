@@ -63,6 +63,17 @@ def test_rows_of_the_tables_grid_stand_together_at_each_point(table_file):
     assert table.metrics == {"knn_top1": "kNN", "audit.reported.accuracy": "reported"}
 
 
+def test_a_preset_names_the_values_of_a_grid_that_it_runs(table_file):
+    presets = {"small": {"grid": {"dataset.rho": [0.99], "n_views": [3]}}, "smoke": {"grid": {"n_views": [5]}}}
+    table = read_table(changed(table_file, presets=presets), preset="small")
+    assert [row.name for row in table.rows] == [
+        "A, rho 0.99", "B, rho 0.99", "C, tau_plus 0.1, n_views 3", "C, tau_plus 0.2, n_views 3", "Quoted",
+    ]  # fmt: skip
+    assert table.rows[0].published == {"knn_top1": "90.8"}
+    with pytest.raises(ConfigError, match=r"presets\.smoke\.grid: n_views has no value 5: try one of \[2, 3\]"):
+        read_table(table_file, preset="smoke")
+
+
 def test_a_quoted_row_is_never_run(table_file):
     table = read_table(table_file)
     assert table.rows[-1].words == ()

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from contrastive.errors import ConfigError
@@ -35,6 +35,7 @@ class Preset:
     overrides: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()  # settings left out of every row's words
     points: int | None = None  # of each grid, from the first; None = all
+    grid: dict[str, list[Any]] = field(default_factory=dict)  # the values of a grid that run; all of a key left out
     extra: tuple[str, ...] = ()  # words of the command line
 
 
@@ -55,7 +56,7 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
     """One row of the YAML at the points of its grid that the preset runs."""
     check_keys(row, ROW_KEYS, f"row {row.get('name')}")
     grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
-    run = set(itertools.product(*(values[: preset.points] for values in grid.values())))
+    run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
     points = list(itertools.product(*grid.values()))
     rows = []
     for i, point in enumerate(points):
@@ -70,6 +71,13 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
         name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
         rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
     return rows
+
+
+def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
+    """The values of a grid that a preset runs."""
+    if unknown := [value for value in preset.grid.get(key, []) if value not in values]:
+        raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {values}")
+    return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
 
 
 def _words(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:

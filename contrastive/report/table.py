@@ -25,7 +25,8 @@
     presets:                                  # `paper` runs the table as it stands
       small: [epochs=5, encoder.width=16]     # words for every row, which beat common and the row's
       smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
-          # drop: settings left out of every row's words; points: how many points of each grid run, from the first
+          # drop: settings left out of every row's words; points: how many points of each grid run, from the first;
+          # grid: {dataset.rho: [0.997]} names the values of a grid that run
 
 Published curves lie in curves/ beside the YAML, in a file of the same name:
 
@@ -65,7 +66,7 @@ TABLE_KEYS = {
     "claims",
     "needs_gpu",
 }
-PRESET_KEYS = {"overrides", "drop", "seeds", "points"}
+PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         overrides=tuple(chosen.get("overrides", [])),
         drop=tuple(chosen.get("drop", [])),
         points=chosen.get("points"),
+        grid=chosen.get("grid", {}),
         extra=extra,
     )
     rows = tuple(expand_rows(spec, changes))
