@@ -67,7 +67,7 @@ def test_a_preset_names_the_values_of_a_grid_that_it_runs(table_file):
     presets = {"small": {"grid": {"dataset.rho": [0.99], "n_views": [3]}}, "smoke": {"grid": {"n_views": [5]}}}
     table = read_table(changed(table_file, presets=presets), preset="small")
     assert [row.name for row in table.rows] == [
-        "A, rho 0.99", "B, rho 0.99", "C, tau_plus 0.1, n_views 3", "C, tau_plus 0.2, n_views 3", "Quoted",
+        "A, rho 0.99", "B, rho 0.99", "C, n_views 3, tau_plus 0.1", "C, n_views 3, tau_plus 0.2", "Quoted",
     ]  # fmt: skip
     assert table.rows[0].published == {"knn_top1": "90.8"}
     with pytest.raises(ConfigError, match=r"presets\.smoke\.grid: n_views has no value 5: try one of \[2, 3\]"):
