@@ -74,6 +74,14 @@ def test_a_preset_names_the_values_of_a_grid_that_it_runs(table_file):
         read_table(table_file, preset="smoke")
 
 
+def test_a_row_is_left_out_of_a_preset(table_file):
+    rows = yaml.safe_load(SPEC)["rows"]
+    rows[0]["presets"] = {"small": None}
+    table = read_table(changed(table_file, rows=rows), preset="small")
+    assert [row.name for row in table.rows][:2] == ["B, rho 0.999", "B, rho 0.99"]
+    assert len(read_table(table_file).rows) == len(table.rows) + 2
+
+
 def test_a_quoted_row_is_never_run(table_file):
     table = read_table(table_file)
     assert table.rows[-1].words == ()

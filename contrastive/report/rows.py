@@ -41,9 +41,10 @@ class Preset:
 
 def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
     """Every row at every point of its grid; rows that share the table's grid stand together at each point."""
-    shared = [row for row in spec.get("rows", []) if "grid" not in row]
+    chosen = [row for row in spec.get("rows", []) if row.get("presets", {}).get(preset.name, []) is not None]
+    shared = [row for row in chosen if "grid" not in row]
     rows: list[Row] = []
-    for row in spec.get("rows", []):
+    for row in chosen:
         if "grid" in row:
             rows += _expand(row, spec, preset)
         elif row is shared[0]:

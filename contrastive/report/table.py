@@ -16,7 +16,7 @@
         source: Barbano et al. 2023           # optional, one text or a list along the grid
         zip: {regularizer.weight: [1, 5]}     # optional: further settings that go along the grid
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
-        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset
+        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
     claims:                                   # optional, judged by `contrastive.report.verdicts`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
