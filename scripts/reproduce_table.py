@@ -1,7 +1,6 @@
 """Run a table of configs/table and print it beside the published figures; without a table, list them all.
 
     python scripts/reproduce_table.py [TABLE] [--preset NAME] [--seeds N] [--jobs N] [--strict] [key=value ...]
-    python scripts/reproduce_table.py --check docs/results      # recompute every committed table from its JSON
 
 Every (row, seed) is a run directory of train.py; words of your own go to every row. Runs that are done are skipped and
 interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON and
@@ -27,7 +26,7 @@ from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
 from contrastive.program.table_jobs import TableJob, is_done, run_jobs, table_jobs
 from contrastive.program.table_list import missing_of, tables_text
-from contrastive.report.committed import check_folder, write_pages
+from contrastive.report.committed import write_pages
 from contrastive.report.record import table_record
 from contrastive.report.sources import Source
 from contrastive.report.table import PRESETS, Table, read_table
@@ -49,11 +48,8 @@ def main() -> int:
     parser.add_argument(
         "--config-dir", type=Path, help="a folder with options of your own, as train.py takes it, and tables in table/"
     )
-    parser.add_argument("--check", type=Path, metavar="FOLDER", help="recompute the committed tables of a folder")
     arguments = parser.parse_intermixed_args()
     try:
-        if arguments.check:
-            return check(arguments.check)
         with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
             if arguments.table is None:
                 return list_tables(arguments)
@@ -194,15 +190,6 @@ def this_device(words: list[str]) -> tuple[bool, str]:
 def default_jobs(on_cpu: bool) -> int:
     """Two processes of one thread train more in an hour than one of two threads; a GPU is shared badly."""
     return n_cores() if on_cpu else 1
-
-
-def check(folder: Path) -> int:
-    """Compare every committed table with what its JSON gives."""
-    checked, wrong = check_folder(folder)
-    for message in wrong:
-        print(message, file=sys.stderr)
-    print(f"{checked} tables of {folder} recomputed, {len(wrong)} differ")
-    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

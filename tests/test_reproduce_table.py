@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contrastive.program.verify import main as verify
 from tests.helpers import ONE_THREAD, ROOT
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ def test_an_unknown_table_or_word_is_one_sentence(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path):
+def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path, capsys):
     done = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     results = sorted(tmp_path.glob("outputs/table/digits-smoke-*/*/seed=0/result.json"))
@@ -44,8 +45,10 @@ def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path):
     assert [path.stat().st_mtime_ns == before for path, before in zip(results, times, strict=True)] == [
         True, False, True,
     ]  # fmt: skip
-    checked = reproduce("--check", str(page.parent), cwd=tmp_path)
-    assert (checked.returncode, "1 tables" in checked.stdout) == (0, True)
+    assert verify(["--table", str(page.parent)]) == 0
+    page.write_text(page.read_text().replace("NT-Xent", "Mine"))
+    assert verify(["--table", str(page.parent)]) == 1
+    assert "md is not what" in capsys.readouterr().err
     listed = reproduce(cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "| digits " in listed.stdout

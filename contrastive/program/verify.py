@@ -1,4 +1,4 @@
-"""Verify a finished run: its hashes, its files, and every figure of result.json computed again."""
+"""Verify a finished run, its hashes, its files and every figure of result.json computed again; or committed tables."""
 
 import json
 import math
@@ -16,6 +16,7 @@ from contrastive.program.build import Experiment, build
 from contrastive.program.experiment import features, prepare_observers
 from contrastive.program.settings import Settings
 from contrastive.program.trust import check_targets
+from contrastive.report.committed import check_folder
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by
 from contrastive.run.environment import environment_record
@@ -23,7 +24,9 @@ from contrastive.run.result import read_result
 from contrastive.weights.file import weights_hash
 from contrastive.weights.metadata import ENCODER, read_whole
 
-USAGE = "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0"
+USAGE = (
+    "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0, or --table docs/results"
+)
 TOLERANCE = 0.01  # relative, on another device or with another torch
 
 
@@ -37,6 +40,8 @@ class Check(NamedTuple):
 
 def main(words: list[str]) -> int:
     """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
+    if len(words) == 2 and words[0] == "--table":
+        return verify_tables(Path(words[1]))
     if len(words) != 1 or words[0].startswith("-"):
         print(USAGE)
         return 0 if words in (["-h"], ["--help"]) else 2
@@ -52,6 +57,22 @@ def main(words: list[str]) -> int:
     failed = sum(check.passed is False for check in checks)
     print(f"{len(checks)} checks, {failed} failed")
     return 1 if failed else 0
+
+
+def verify_tables(folder: Path) -> int:
+    """Compare every table of a folder with what its record gives; returns 0 if they agree, 1 if not, 2 without any."""
+    try:
+        checked, wrong = check_folder(folder)
+    except (ConfigError, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if not checked:
+        print(f"error: {folder} holds no table's JSON: {USAGE}", file=sys.stderr)
+        return 2
+    for message in wrong:
+        print(message, file=sys.stderr)
+    print(f"{checked} tables of {folder} recomputed, {len(wrong)} differ")
+    return 1 if wrong else 0
 
 
 def verify(path: Path) -> Iterator[Check]:
