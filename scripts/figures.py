@@ -1,6 +1,6 @@
 """Draw the papers' figures as PDF and PNG, with a CSV beside each.
 
-    python scripts/figures.py curves OUT TABLE.json [--metric test/knn_top1 ...]    accuracy or whatever was logged
+    python scripts/figures.py curves OUT TABLE.json [--metric train/loss --metric ...]    over epochs
     python scripts/figures.py curves OUT NAME=RUN NAME=RUN ...                      the same of any finished runs
     python scripts/figures.py sweep OUT TABLE.json --over tau_plus [--metric knn_top1]    accuracy over a setting
     python scripts/figures.py tsne OUT NAME=RUN NAME=RUN NAME=RUN [--by bias]       t-SNE maps side by side
@@ -29,7 +29,9 @@ def main() -> int:
         command.add_argument("out", type=Path, metavar="OUT")
     curves.add_argument("sources", nargs="+", metavar="TABLE.json or NAME=RUN")
     curves.add_argument(
-        "--metric", nargs="+", default=["test/knn_top1"], help="as logged in metrics.jsonl; a panel for each"
+        "--metric",
+        action="append",
+        help="as logged in metrics.jsonl, test/knn_top1 unless given; again for more panels",
     )
     curves.add_argument("--setting", help="only the rows with this setting, such as 'noise 0.3' or 'rho 0.99'")
     sweep.add_argument("table", type=Path, metavar="TABLE.json")
@@ -51,7 +53,7 @@ def draw(arguments: argparse.Namespace) -> list[Path]:
     if arguments.command == "curves":
         series = read_all_series(arguments.sources)
         chosen = [s for s in series if arguments.setting in (None, s.setting)]
-        return draw_curves(chosen, arguments.metric, arguments.out)
+        return draw_curves(chosen, arguments.metric or ["test/knn_top1"], arguments.out)
     if arguments.command == "sweep":
         sweeps = read_sweeps(read_record(arguments.table))
         return draw_sweep(sweeps, arguments.over, arguments.metric, arguments.out)

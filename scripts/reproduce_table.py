@@ -86,7 +86,8 @@ class Composer:
 def table_paths(config_dir: Path | None) -> dict[str, Path]:
     """{name: YAML} of the project's tables and of those in `table/` of one's own folder, which may replace them."""
     folders = [TABLES] if config_dir is None else [TABLES, config_dir / "table"]
-    return dict(sorted((path.stem, path) for folder in folders for path in folder.glob("*.yaml")))
+    paths = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+    return {name: paths[name] for name in sorted(paths)}
 
 
 def list_tables(arguments: argparse.Namespace) -> int:

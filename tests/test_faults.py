@@ -254,12 +254,15 @@ def test_a_damaged_encoder_is_written_again(whole, tmp_path, damage):
     assert run(tmp_path) == 0
     assert "written again from the checkpoint" in (tmp_path / "said.txt").read_text()
     assert_same(tmp_path / "run", whole)
-    cut(tmp_path / "run/checkpoints/last.pt")  # previous.pt is of an earlier epoch, whose weights the result is not of
     damage(tmp_path / "run/encoder.safetensors")
     before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.glob("run/*.safetensors"))
-    assert run(tmp_path) == 0
-    assert "rerun=true trains it again" in (tmp_path / "said.txt").read_text()
-    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.glob("run/*.safetensors")) == before
+    checkpoints = tmp_path / "run/checkpoints"
+    cut(checkpoints / "last.pt")
+    for _ in range(2):  # the second time an earlier epoch's checkpoint is the last: the result is not of its weights
+        assert run(tmp_path) == 0
+        assert "rerun=true starts it over" in (tmp_path / "said.txt").read_text()
+        assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.glob("run/*.safetensors")) == before
+        shutil.copy(checkpoints / "previous.pt", checkpoints / "last.pt")
 
 
 @pytest.mark.parametrize("threads", [(1, 2), (2, 1)])

@@ -26,8 +26,7 @@ def biased_mnist(
 
     Args:
         root: folder that holds MNIST; downloaded into it when missing.
-        size: side of the images in pixels, 8 to 28; smaller ones are resized with antialiasing once they are colored,
-            for quick studies.
+        size: side of the images in pixels, 4 to 256; other than 28 they are resized with antialiasing once colored.
         per_class: train on the first digits of each class only, at least 2, of which rho have the color of the class;
             None = all.
         rho: fraction in [0, 1] of the training images of a class that have the color of the class (0.999, 0.997,
@@ -39,8 +38,8 @@ def biased_mnist(
     Raises:
         ConfigError: an argument out of range, or MNIST is missing and cannot be downloaded.
     """
-    if not 8 <= size <= 28:
-        raise ConfigError(f"dataset.size is a side in pixels from 8 to 28, got {size}: try dataset.size=14")
+    if not 4 <= size <= 256:
+        raise ConfigError(f"dataset.size is a side in pixels from 4 to 256, got {size}: try dataset.size=14")
     bias = ColorBias(rho=rho, palette=colors, data_seed=data_seed)
     train, test = load_mnist(root)
     if per_class is not None:

@@ -19,7 +19,7 @@ def cifar10(*, root: str = "data", size: int = 32, per_class: int | None = None,
 
     Args:
         root: folder that holds the data; downloaded into it when missing.
-        size: side of the images in pixels, 4 to 32; smaller ones are resized with antialiasing, for quick studies.
+        size: side of the images in pixels, 4 to 256; other than 32 they are resized with antialiasing.
         per_class: train on the first images of each class only, at least 2; None = all.
         hold_out: leave the validation tenth out of `pretrain`.
 
@@ -35,7 +35,7 @@ def cifar100(*, root: str = "data", size: int = 32, per_class: int | None = None
 
     Args:
         root: folder that holds the data; downloaded into it when missing.
-        size: side of the images in pixels, 4 to 32; smaller ones are resized with antialiasing, for quick studies.
+        size: side of the images in pixels, 4 to 256; other than 32 they are resized with antialiasing.
         per_class: train on the first images of each class only, at least 2; None = all.
         hold_out: leave the validation tenth out of `pretrain`.
 
@@ -49,8 +49,8 @@ def cifar100(*, root: str = "data", size: int = 32, per_class: int | None = None
 
 
 def _load(dataset: type[datasets.CIFAR10], archive: str, root: str, size: int) -> tuple[Split, Split, tuple[str, ...]]:
-    if not 4 <= size <= 32:
-        raise ConfigError(f"dataset.size is a side in pixels from 4 to 32, got {size}: try dataset.size=16")
+    if not 4 <= size <= 256:
+        raise ConfigError(f"dataset.size is a side in pixels from 4 to 256, got {size}: try dataset.size=16")
     folder = dataset.base_folder
     parts = [fetch(dataset, archive, root, folder=folder, train=train) for train in (True, False)]
     train, test = (

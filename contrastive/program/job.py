@@ -1,7 +1,8 @@
 """From a composed configuration to its run: the one way, from the command line and from Python. Imports no torch."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,21 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: S
     """
     check_booleans(list(overrides))
     settings = Settings.from_config(cfg)
-    sys.path += [str(folder.resolve()) for folder in folders if str(folder.resolve()) not in sys.path]
-    check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
-    for key in unused_overrides(cfg, list(overrides)):
-        print(f"warning: nothing reads {key} here, so {key} changes nothing")
-    from contrastive.program.experiment import run_experiment  # late: importing torch takes seconds, mistakes do not
+    with importable(folders):
+        check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
+        for key in unused_overrides(cfg, list(overrides)):
+            print(f"warning: nothing reads {key} here, so {key} changes nothing")
+        from contrastive.program.experiment import run_experiment  # late: torch takes seconds, mistakes do not
 
-    return run_experiment(settings, path, tuple(overrides))
+        return run_experiment(settings, path, tuple(overrides))
+
+
+@contextmanager
+def importable(folders: Sequence[Path]) -> Iterator[None]:
+    """Let modules be imported from these folders, after all others."""
+    before = list(sys.path)
+    sys.path += [str(folder.resolve()) for folder in folders]
+    try:
+        yield
+    finally:
+        sys.path[:] = before

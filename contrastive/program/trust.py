@@ -84,7 +84,7 @@ def _lies_in(module: str, folders: list[Path], *, key: str, target: str) -> bool
     if spec is None:
         raise ConfigError(
             f"{key}={target} names a module that Python does not find: "
-            f"try {module}.py in the folder of --config-dir, or PYTHONPATH=. python train.py with it in this folder"
+            f"try --config-dir with the folder of {module}.py, or PYTHONPATH with one that lies below this folder"
         )
     if spec.submodule_search_locations is not None:
         files = [Path(folder) for folder in spec.submodule_search_locations]

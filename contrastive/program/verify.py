@@ -63,7 +63,7 @@ def verify_tables(folder: Path) -> int:
     """Compare every table of a folder with what its record gives; returns 0 if they agree, 1 if not, 2 without any."""
     try:
         checked, wrong = check_folder(folder)
-    except (ConfigError, OSError, ValueError) as error:
+    except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if not checked:

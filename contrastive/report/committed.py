@@ -43,7 +43,10 @@ def read_table_json(path: Path) -> dict[str, Any] | None:
     Raises:
         ConfigError: the record lacks what is printed today.
     """
-    record = json.loads(path.read_text())
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
     if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
         return None
     if not {"claims", "views"} <= record.keys():

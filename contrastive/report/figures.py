@@ -31,7 +31,9 @@ def draw_curves(series: Sequence[Series], keys: Sequence[str], out: Path) -> lis
     for key in keys:
         if not any(s.key == key and not s.published for s in curves):
             known = sorted({s.key for s in curves if not s.published})
-            raise ConfigError(f"no run has a curve of {key}: try --metric with one of {', '.join(known)}")
+            raise ConfigError(
+                f"no run has a curve of {key}: try --metric with one of {', '.join(known) or 'another table'}"
+            )
     chosen = [s for key in keys for s in curves if s.key == key]
     methods = list(dict.fromkeys(s.method for s in chosen))
     places = list(dict.fromkeys((s.key, s.setting) for s in chosen))

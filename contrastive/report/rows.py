@@ -40,7 +40,15 @@ class Preset:
 
 
 def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
-    """Every row at every point of its grid; rows that share the table's grid stand together at each point."""
+    """Every row at every point of its grid; rows that share the table's grid stand together at each point.
+
+    Raises:
+        ConfigError: an unknown key or preset, a list that does not go along the grid, or a preset's value of no grid.
+    """
+    check_preset_grid(spec, preset)
+    for row in spec.get("rows", []):
+        check_keys(row, ROW_KEYS, f"row {row.get('name')}")
+        check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
     chosen = [row for row in spec.get("rows", []) if row.get("presets", {}).get(preset.name, []) is not None]
     shared = [row for row in chosen if "grid" not in row]
     rows: list[Row] = []
@@ -55,7 +63,6 @@ def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
 
 def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[Row]:
     """One row of the YAML at the points of its grid that the preset runs."""
-    check_keys(row, ROW_KEYS, f"row {row.get('name')}")
     grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
     run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
     points = list(itertools.product(*grid.values()))
@@ -74,10 +81,18 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
     return rows
 
 
+def check_preset_grid(spec: dict[str, Any], preset: Preset) -> None:
+    """Raise ConfigError if a preset asks for a value that no grid has."""
+    grids = [spec.get("grid", {}), *(row.get("grid", {}) for row in spec.get("rows", []))]
+    for key, chosen in preset.grid.items():
+        values = [value for grid in grids for value in grid.get(key, [])]
+        if unknown := [value for value in chosen if value not in values]:
+            known = values or sorted({name for grid in grids for name in grid})
+            raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {known}")
+
+
 def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
     """The values of a grid that a preset runs."""
-    if unknown := [value for value in preset.grid.get(key, []) if value not in values]:
-        raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {values}")
     return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
 
 

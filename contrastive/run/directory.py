@@ -170,6 +170,6 @@ def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> di
         if state["epoch"] != epochs:
             raise Unusable("is of an earlier epoch")
     except Unusable as error:
-        print(f"warning: files of weights are missing or damaged and last.pt {error}: rerun=true trains it again")
+        print(f"warning: files of weights are missing or damaged and last.pt {error}: rerun=true starts it over")
         return None
     return state

@@ -1,13 +1,17 @@
-"""Two losses that take debiased positives apart: what their gradient does to a pair, without their estimates.
+"""Two losses that take debiased positives apart: how strongly they attract and repel, and nothing else.
 
-NT-Xent attracts an anchor to its positive as strongly as it repels it from its negatives: the weights of its logits
-add up to 0. Debiased positives (Troeshestova & Isachenko 2023, eq. 12) hold the anchor's similarity with itself,
-e^{1/t}, in their numerator a S + N (e^{s+} + e^{1/t}). It is a constant, and so
+An anchor has the logit s+ with its other view and s_j with the N views of other images, S = Σ_j e^{s_j}. Its attraction
+is -dL/ds+, its repulsion Σ_j dL/ds_j. In NT-Xent the two are equal. Debiased positives (Troeshestova & Isachenko 2023,
+eq. 12) are L = softplus(log rest - log num), up to a common factor with
 
-    -dL/ds+ = w N e^{s+} / num,    Σ_j dL/ds_j = w N (e^{s+} + e^{1/t}) / num    with w = sigmoid(log rest - log num):
+    num = a S + N (e^{s+} + e^{1/t}),  a = τ⁺ (N + 2) - 2,  rest = τ⁺ N (N + 2) S,
 
-repulsion is 1 + e^{1/t - s+} times attraction, 2 at the least. Each loss here has the value of the loss it derives
-from, and its gradient with one of the two things changed. They are for two views and one process per batch.
+where e^{1/t}, the anchor with itself, is a constant. With w = sigmoid(log rest - log num) that gives
+
+    attraction = w N e^{s+} / num,  repulsion = w (1 - a S / num) = w N (e^{s+} + e^{1/t}) / num:
+
+repulsion is 1 + e^{1/t - s+} times attraction, at least twice as strong. Each loss here keeps the value of the loss
+that it derives from and replaces its gradient: NT-Xent gets that ratio, debiased positives lose it. For two views.
 """
 
 import math
@@ -21,7 +25,14 @@ from contrastive.loss.debiased_pos import DebiasedPos
 
 
 class RepulsiveNTXent(SelfSupervisedLoss):
-    """NT-Xent with the repulsion of debiased positives: 1 + e^{1/t - s+} times the attraction of each anchor."""
+    """NT-Xent whose repulsion is multiplied, for each anchor, by 1 + e^{1/t - s+}.
+
+    Args:
+        temperature: t > 0.
+    """
+
+    def __init__(self, *, temperature: float = 0.5) -> None:
+        super().__init__(temperature=temperature)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         positive, log_mass = pairs.positive_logits[:, 0], pairs.log_sum_exp(other_image)
@@ -32,7 +43,14 @@ class RepulsiveNTXent(SelfSupervisedLoss):
 
 
 class BalancedDebiasedPos(DebiasedPos):
-    """Debiased positives whose repulsion is as strong as their attraction; the weights of the anchors stay."""
+    """Debiased positives whose repulsion is reduced to their attraction, for each anchor.
+
+    Args:
+        temperature: t > 0. tau_plus: τ⁺ in (0, 1).
+    """
+
+    def __init__(self, *, temperature: float = 0.5, tau_plus: float = 0.1) -> None:
+        super().__init__(temperature=temperature, tau_plus=tau_plus)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         positive, log_mass = pairs.positive_logits[:, 0], pairs.log_sum_exp(other_image)
