@@ -48,6 +48,11 @@ def draw_curves(series: Sequence[Series], keys: Sequence[str], out: Path) -> lis
                 panel.plot(s.epoch, s.mean, "--", color=color, linewidth=1, alpha=0.7, label=f"{s.method}, published")
                 continue
             plot_mean(panel, s.epoch, s.mean, s.std, color=color, name=named(s.method, s.n))
+    for key in keys:  # panels of one metric are read against each other
+        same = [panel for panel, place in zip(panels, places, strict=True) if place[0] == key]
+        low, high = zip(*(panel.get_ylim() for panel in same), strict=True)
+        for panel in same:
+            panel.set_ylim(min(low), max(high))
     head = ["metric", "method", "setting", "published", "n", "epoch", "mean", "std"]
     rows = [
         [s.key, s.method, s.setting, s.published, s.n, *point]
