@@ -6,7 +6,16 @@ from contrastive.report.series import Series
 from contrastive.report.web.charts import Spec, chart, colors
 
 
-def curves_chart(series: list[Series], methods: list[str], key: str) -> Spec:
+def limits(series: list[Series]) -> dict[str, list[float]]:
+    """{metric: lowest and highest value with its band}, so that charts side by side share their axis."""
+    values: dict[str, list[float]] = {}
+    for s in series:
+        for mean, std in zip(s.mean, s.std, strict=True):
+            values.setdefault(s.key, []).extend((mean - std, mean + std))
+    return {key: [min(both), max(both)] for key, both in values.items()}
+
+
+def curves_chart(series: list[Series], methods: list[str], key: str, value_limits: dict[str, list[float]]) -> Spec:
     """Mean ± standard deviation over seeds against epoch or minutes; published curves are dashed."""
     values = [
         {"method": s.method, "key": s.key, "origin": "published" if s.published else "ours", "n": s.n,
@@ -14,7 +23,8 @@ def curves_chart(series: list[Series], methods: list[str], key: str) -> Spec:
         for s in series
     ]  # fmt: skip
     x = {"field": "x", "type": "quantitative", "title": None, "scale": {"nice": False}, "axis": {"tickCount": 6}}
-    y = {"field": "mean", "type": "quantitative", "scale": {"zero": False}, "title": None}
+    ends = {name: {"expr": f"limits[metric][{i}]"} for i, name in enumerate(("domainMin", "domainMax"))}
+    y = {"field": "mean", "type": "quantitative", "scale": {"zero": False, **ends}, "title": None}
     color = {"field": "method", "type": "nominal", "scale": colors(methods), "legend": None}
     dash = {"field": "origin", "scale": {"domain": ["ours", "published"], "range": [[1, 0], [5, 4]]}, "legend": None}
     line_of = {"color": color, "x": x, "y": y}
@@ -29,6 +39,7 @@ def curves_chart(series: list[Series], methods: list[str], key: str) -> Spec:
         height=220,
         params=[
             {"name": "metric", "value": key},
+            {"name": "limits", "value": value_limits},
             {"name": "axis", "value": "epoch"},
             {"name": "shown", "value": methods},
         ],

@@ -56,7 +56,7 @@ def table(grid: list[list[str]]) -> str:
 def _cell(text: str) -> str:
     if text in ("holds", "does not hold", "undecided"):
         return element("td", text, class_=f"verdict {text.replace(' ', '-')}")
-    return element("td", text, class_="text") if len(text) > 40 else element("td", text)
+    return element("td", text, class_="text") if len(text) > 30 else element("td", text)
 
 
 def chart(id_: str, spec: dict[str, Any], caption: str = "") -> str:

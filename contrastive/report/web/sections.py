@@ -9,7 +9,6 @@ from contrastive.report.verdicts import LEGEND, claims_grid, judge_claims
 from contrastive.report.web import charts, curve_charts, html
 
 Record = dict[str, Any]
-CLAIMS_CAPTION = "Effect with its 95 % interval; a diamond is the published effect"
 
 
 def section(record: Record, id_: str, maps: dict[str, dict[str, Any]]) -> str:
@@ -45,13 +44,15 @@ def claims(record: Record, id_: str) -> str:
     summary = [
         html.element("span", f"{word}: {n}", class_=f"verdict {word.replace(' ', '-')}") for word, n in counts.items()
     ]
+    has_published = any(claim["published_effect"] is not None for claim in judged)
+    caption = f"Effect with its 95 % interval{'; a diamond is the published effect' if has_published else ''}"
     measured = [{**c, "metric": record["metrics"][c["metric"]]} for c in judged if c["effect"] is not None]
     return "\n".join([
         html.element("h3", "Claims"),
         html.block("div", *summary, class_="summary"),
         html.table(claims_grid(record)),
         html.element("p", LEGEND, class_="note"),
-        html.chart(f"{id_}-claims", charts.claims_chart(measured), caption=CLAIMS_CAPTION) if measured else "",
+        html.chart(f"{id_}-claims", charts.claims_chart(measured), caption=caption) if measured else "",
     ])  # fmt: skip
 
 
@@ -62,10 +63,11 @@ def curves(record: Record, id_: str) -> str:
     if not keys:
         return ""
     methods, settings = methods_of(record), list(dict.fromkeys(s.setting for s in series))
+    value_limits = curve_charts.limits(series)
     panels = [
         html.chart(
             f"{id_}-curves-{i}",
-            curve_charts.curves_chart([s for s in series if s.setting == setting], methods, keys[0]),
+            curve_charts.curves_chart([s for s in series if s.setting == setting], methods, keys[0], value_limits),
             caption=setting or ("plain" if len(settings) > 1 else ""),
         )
         for i, setting in enumerate(settings)
