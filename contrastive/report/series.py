@@ -24,10 +24,10 @@ LABELS = {
     "debiasing/gradient_on_false_negatives": "share of the gradient on false negatives",
     "debiasing/negative_oracle": "negative term, oracle",
     "debiasing/negative_estimate": "negative term, estimate",
-    "debiasing/negative_error": "negative term, estimate - oracle",
+    "debiasing/negative_error": "error of the negative term",
     "debiasing/positive_oracle": "positive term, oracle",
     "debiasing/positive_estimate": "positive term, estimate",
-    "debiasing/positive_error": "positive term, estimate - oracle",
+    "debiasing/positive_error": "error of the positive term",
     "pairs/clamped": "share of anchors at the floor",
     "bias/conflicting_pairs": "bias-conflicting positive pairs in a batch",
 }
