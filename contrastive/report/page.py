@@ -4,7 +4,7 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from contrastive.report.sweep import format_grid, spread
-from contrastive.report.table import look_up, published_number
+from contrastive.report.table import is_published_setting, look_up, published_heading, published_number
 from contrastive.report.verdicts import LEGEND, claims_grid
 
 SELECTED = "best test epoch, as published"
@@ -31,8 +31,7 @@ def figure(record: dict[str, Any], row: dict[str, Any], metric: str) -> Figure:
     values = [value for run in row["runs"] if (value := look_up(run, metric)) is not None]
     published = row["published"].get(metric, "")
     number = published_number(published)
-    as_published = record["preset"] == "paper" and not record["extra"]
-    difference = mean(values) - number if values and number is not None and as_published else None
+    difference = mean(values) - number if values and number is not None and is_published_setting(record) else None
     return Figure(values, published, difference)
 
 
@@ -116,7 +115,10 @@ def grid(record: dict[str, Any]) -> list[list[str]]:
     sources = any(row["source"] for row in rows)
     table = [["method", *(_title(record, metric) for metric in metrics)]]
     for i in published:
-        table[0] += [f"published {_name(record, metrics[i])}", *(["difference"] if i in compared else [])]
+        table[0] += [
+            f"{published_heading(record)} {_name(record, metrics[i])}",
+            *(["difference"] if i in compared else []),
+        ]
     table[0] += [*(["read-out of reported"] if reported else []), *(["source"] if sources else []), "minutes"]
     for row, cells in zip(rows, figures, strict=True):
         line = [row["name"], *(spread(cell.values) if row["overrides"] or cell.values else "" for cell in cells)]

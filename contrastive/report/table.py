@@ -173,6 +173,16 @@ def look_up(result: dict[str, Any], metric: str) -> float | None:
     return None if node is None else float(node)
 
 
+def is_published_setting(record: dict[str, Any]) -> bool:
+    """Whether a table's runs had the settings of its rows: no preset, no further words."""
+    return record["preset"] == "paper" and not record["extra"]
+
+
+def published_heading(record: dict[str, Any]) -> str:
+    """The heading of published figures beside ours."""
+    return "published" if is_published_setting(record) else "published (other setting)"
+
+
 def published_number(text: str) -> float | None:
     """The number at the start of a published figure such as `74.3 ± 0.2`; None when there is none."""
     number = re.match(r"-?\d+(\.\d+)?", text)

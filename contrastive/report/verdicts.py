@@ -4,7 +4,7 @@ from statistics import mean
 from typing import Any
 
 from contrastive.report.intervals import paired_test
-from contrastive.report.table import look_up, published_number
+from contrastive.report.table import look_up, published_heading, published_number
 
 MIN_SEEDS = 3
 LEGEND = (
@@ -55,7 +55,7 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     claims = judge_claims(record)
     gaps, published = any(c["gap"] for c in claims), any(c["published_effect"] is not None for c in claims)
     table = [["claim", "verdict", "effect [95 % interval]", "n", "p"]]
-    table[0] += [*(["gap"] if gaps else []), *(["published"] if published else []), "metric", "source"]
+    table[0] += [*(["gap"] if gaps else []), *([published_heading(record)] if published else []), "metric", "source"]
     for c in claims:
         line = [claim_text(c), c["verdict"], interval_text(c), str(c["n"]), "" if c["p"] is None else p_text(c["p"])]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([_signed(c["published_effect"])] if published else [])]
