@@ -80,7 +80,7 @@ def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: t
         )
     ]
     claims = [{"better": "A, x", "worse": "B, x", "metric": "knn", "gap": gap, "source": "paper"}]
-    return {"rows": rows, "claims": claims, "metrics": {"knn": "kNN"}}
+    return {"rows": rows, "claims": claims, "metrics": {"knn": "kNN"}, "preset": "paper", "extra": []}
 
 
 def test_the_interval_is_that_of_student():
@@ -130,3 +130,5 @@ def test_the_printed_line_names_what_both_rows_share_once():
     assert line[:2] == ["A > B (x)", "holds"]
     assert line[2].startswith("+0.97 [+0.82, +1.11]")
     assert line[5:] == ["0.5", "+2.50", "kNN", "paper"]
+    small = {**record([10.0, 50.0], [9.0, 49.1]), "preset": "small"}
+    assert "published (other setting)" in claims_grid(small)[0]
