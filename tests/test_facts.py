@@ -171,6 +171,8 @@ FACTS = [
     Facts(
         "debiased_search", "", {"dataset.hold_out": True, "epochs": 50, "batch_size": 512, "views_forward": "per_view"}
     ),
+    Facts("debiased_tuned", "t 0.5", {**DEBIASED, "dataset._target_": "contrastive.dataset.cifar.cifar10"}),
+    Facts("debiased_tuned", "", {"epochs": 50, "batch_size": 512, "views_forward": "per_view", "n_views": 2}),
     Facts("debiased_positive", "", {**DEBIASED, "dataset._target_": "contrastive.dataset.cifar.cifar10"}),
     Facts("debiased_positive", "", {"encoder.depth": 18, "epochs": 50, "evaluator.knn.every": 1}),
     Facts("debiased_positive", "^(?!.*batch 64)", {"batch_size": 512}),
