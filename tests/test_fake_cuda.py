@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensorDeviceMismatchError,
     FakeTensorMode,
     unset_fake_temporarily,
 )
@@ -110,7 +109,7 @@ def batch() -> Batch:
 
 def test_the_fake_device_refuses_mixed_devices_and_waits_for_the_host():
     x = torch.zeros(3, device=CUDA)
-    with pytest.raises(FakeTensorDeviceMismatchError):
+    with pytest.raises(RuntimeError, match="devices"):
         x + torch.ones(3)
     with pytest.raises(DataDependentOutputException):
         x.sum().item()
