@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 TABLE  ?=
+RESULTS = $(addprefix docs/results/,$(addsuffix .json,debiased_tuned why why_cifar10 debiased_positive digits_tuned digits \
+  digits_tau_plus biased_digits supervised debiased_search digits_search))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo doctor test quick torture lint bench reproduce-table tensorboard clean
+.PHONY: help setup demo doctor test quick torture lint bench reproduce-table results-page tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +47,9 @@ lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 reproduce-table: $(VENV)/.done  ## run a table beside its published figures, with a page to look at: TABLE=digits PRESET=paper|small|smoke SEEDS=3 JOBS=2 STRICT=1 ARGS="epochs=5"; without TABLE list them
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
+
+results-page: $(VENV)/.done  ## build docs/results/index.html, every committed table to look at, from its JSON
+	$(RUN) -m contrastive.report page docs/results/index.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -9,6 +9,7 @@ from contrastive.errors import ConfigError
 from contrastive.report.series import COLORS
 
 HERE = Path(__file__).parent
+LIBRARY = "Vega, Vega-Lite and Vega-Embed, BSD 3-Clause, with D3, ISC: https://github.com/vega, https://github.com/d3"
 # `<` never stands in embedded JSON, so that no text of a table can end the script element around it
 SCRIPT = '<script type="application/json" id="{id}">{json}</script>'
 
@@ -25,7 +26,7 @@ def document(title: str, body: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
-        f"<script>{library}</script>\n<script>\n{script}</script>\n</body>\n</html>\n"
+        f"<!-- Charts: {LIBRARY} -->\n<script>{library}</script>\n<script>\n{script}</script>\n</body>\n</html>\n"
     )
 
 
