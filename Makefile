@@ -37,7 +37,7 @@ quick: $(VENV)/.done  ## the tests that start no process: a minute on two cores
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile -m "not slow"
 
 torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: about two hours
-	HOSTILE_CASES=10000 OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto tests/test_hostile_input.py
+	HOSTILE_CASES=10000 OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --hypothesis-show-statistics tests/test_hostile_input.py
 
 lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff check .
