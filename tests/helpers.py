@@ -49,6 +49,13 @@ def program(*words: str, cwd: Path = ROOT, **kwargs: Any) -> subprocess.Complete
     )
 
 
+def module(name: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run python -m contrastive.NAME as a user does."""
+    command = [sys.executable, "-m", f"contrastive.{name}", *words]
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+
+
 def logged_lines(path: Path) -> list[dict[str, Any]]:
     """metrics.jsonl without the keys that measure time."""
     return [

@@ -16,6 +16,7 @@ from tests.helpers import (
     ROOT,
     TINY,
     logged_lines,
+    module,
     program,
     restore_sigint,
     saved_weights,
@@ -167,8 +168,13 @@ def test_a_users_loss_needs_one_file_and_one_yaml(tmp_path):
     assert done.returncode == 0, done.stderr
     theirs = program("loss=nt_xent", *QUICK, cwd=tmp_path)
     assert theirs.returncode == 0
-    first, second = (logged_lines(path.parent) for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json")))
+    runs = [path.parent for path in sorted(tmp_path.glob("outputs/digits/*/*/*/result.json"))]
+    first, second = (logged_lines(run) for run in runs)
     assert first == second
+    (mine,) = (run for run in runs if "my_loss" in run.parts)
+    assert "--config-dir with the folder of my_loss.py" in module("verify", str(mine), cwd=tmp_path).stderr
+    verified = module("verify", "--config-dir", "mine", str(mine), cwd=tmp_path)
+    assert " 0 failed" in verified.stdout, verified.stderr
     path = tmp_path / "mine/my_loss.py"
     path.write_text(path.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
     path = path.rename(tmp_path / "my_loss.py")  # a module of the current folder, made importable by the user
@@ -241,6 +247,10 @@ def test_a_users_evaluator_needs_one_file_and_one_yaml(tmp_path):
     assert result["protocol"]["my_rank"] == "rank of the test features"
     assert "my_rank" in done.stdout
     assert any("test/my_rank" in line for line in logged_lines(path))
+    (tmp_path / "my_rank.py").rename(tmp_path / "mine/my_rank.py")
+    later = module("evaluate", str(path), "--config-dir", "mine", "evaluator=my_rank", cwd=tmp_path)
+    assert f"{result['test']['my_rank']:.2f}" in later.stdout, later.stderr
+    (tmp_path / "mine/my_rank.py").rename(tmp_path / "my_rank.py")
     swept = program("-m", *words, *small, "seed=0,1", cwd=tmp_path, env=env)
     assert "my_rank" in swept.stdout.split("mean ± std")[1]
     table = subprocess.run(

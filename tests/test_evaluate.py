@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,16 +17,10 @@ from contrastive.program.experiment import run_experiment
 from contrastive.program.saved_encoder import saved_encoder, training_statistics
 from contrastive.program.settings import Settings
 from contrastive.run.evaluations import evaluation_name, read_evaluations, write_evaluation
-from tests.helpers import ONE_THREAD, ROOT, TINY, write_image_folder
+from tests.helpers import ROOT, TINY, module, write_image_folder
 
 pytestmark = pytest.mark.slow
 WORDS = [*TINY, "epochs=1", "evaluator=[knn,linear,few_shot]", "evaluator.knn.k=7"]
-
-
-def typed(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "contrastive.evaluate", *words]
-    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
 
 
 def settings(*words: str) -> Settings:
@@ -135,6 +127,8 @@ MISTAKES = [
     (["RUN", "rerun=5"], "rerun must be true or false"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run below"),
+    (["RUN", "--config-dir"], "--config-dir needs a folder"),
+    (["RUN", "--config-dir=nowhere"], "--config-dir needs a folder"),
 ]
 
 
@@ -147,6 +141,15 @@ def test_a_mistake_is_one_sentence(run, tmp_path, capsys, words, message):
     assert message in said
     assert "try " in said
     assert not (run / "evaluation").exists()
+
+
+def test_yamls_of_a_folder_with_an_odd_name_are_found(run, tmp_path):
+    folder = tmp_path / "it's, [mine]\\"
+    (folder / "evaluator").mkdir(parents=True)
+    text = "# @package evaluator.few\n_target_: contrastive.evaluator.knn.KNN\nk: 3\n"
+    (folder / "evaluator/few.yaml").write_text(text)
+    (request,) = read_words([str(run), "evaluator=few"], folders=[folder])
+    assert request.settings.evaluator["few"]["k"] == 3
 
 
 def test_a_run_that_is_not_finished_is_refused(run):
@@ -174,13 +177,13 @@ def test_a_record_that_is_no_json_leaves_nothing_behind(run):
 
 
 def test_the_program_prints_a_table_and_its_mistakes(run, tmp_path):
-    done = typed(str(tmp_path), "evaluator=[knn_sweep,retrieval,few_label]", cwd=tmp_path)
+    done = module("evaluate", str(tmp_path), "evaluator=[knn_sweep,retrieval,few_label]", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     row = next(line for line in done.stdout.splitlines() if line.startswith("| run ") and "digits" in line)
     assert "knn_sweep_top1" in done.stdout
     assert "few_label_10pct_top1" in done.stdout
     assert row.count("|") > 8
-    assert "dataset=cifar10" in typed("--help").stdout
+    assert "dataset=cifar10" in module("evaluate", "--help").stdout
 
 
 def test_a_run_without_labels_trains_and_is_judged_on_labeled_images(tmp_path, capsys):

@@ -3,6 +3,8 @@
 import sys
 
 from contrastive.program.evaluation_words import read_words
+from contrastive.program.flags import take_config_dirs
+from contrastive.program.job import importable
 from contrastive.program.messages import user_message
 
 HELP = """Evaluate finished runs again, without training.
@@ -18,6 +20,7 @@ of the run is changed. The figures are written to RUN/evaluation/<name>.json and
                                   (dataset.size=N: another) and are standardized with its training statistics
     rerun=true                    evaluate again what is done already
     device=cuda  data_root=PATH   as of train.py
+    --config-dir mine             YAMLs and modules of your own, as of train.py
 """
 
 
@@ -27,10 +30,12 @@ def main(words: list[str]) -> int:
         print(HELP, end="")
         return 0
     try:
-        requests = read_words(words)
+        folders, words = take_config_dirs(words)
+        requests = read_words(words, folders=folders)
         from contrastive.program.evaluate_runs import evaluate_runs  # late: importing torch takes seconds
 
-        print(evaluate_runs(requests))
+        with importable(folders):
+            print(evaluate_runs(requests, folders=folders))
     except KeyboardInterrupt:
         print("\ninterrupted: the same command again goes on with what is not done", file=sys.stderr)
         return 130

@@ -1,6 +1,7 @@
 """Evaluate finished runs again, without training."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,15 @@ from contrastive.run.evaluations import evaluation_name, read_evaluation, write_
 from contrastive.training.normalize import Normalize
 
 
-def evaluate_runs(requests: list[Request]) -> str:
+def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> str:
     """Evaluate each run, write RUN/evaluation/<name>.json, and return a table of runs and figures.
 
     What is done already is read, unless `rerun` is set. All settings are checked before anything is evaluated.
+    They may name modules of the current folder and of `folders`, those of --config-dir.
     """
     for request in requests:
         for config in (request.config, request.settings.to_dict()):
-            check_targets(config, trust=request.settings.trust, folders=[Path.cwd()])
+            check_targets(config, trust=request.settings.trust, folders=[Path.cwd(), *folders])
     evaluators = [_evaluators(request) for request in requests]
     rows: list[tuple[Request, dict[str, float]]] = []
     for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):

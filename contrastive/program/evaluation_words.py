@@ -4,6 +4,7 @@ Imports no torch: a mistake is answered at once.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,16 @@ class Request:
     warnings: tuple[str, ...]
 
 
-def read_words(words: list[str]) -> list[Request]:
+def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Request]:
     """A request for each run.
+
+    Args:
+        folders: of YAMLs besides the package's own, those of --config-dir.
 
     Raises:
         ConfigError: a word that is neither a folder with finished runs nor a setting of an evaluation.
     """
-    folders = [word for word in words if Path(word).is_dir()]
+    places = [word for word in words if Path(word).is_dir()]
     overrides = [word for word in words if not Path(word).is_dir()]
     for word in overrides:
         key, is_setting, _ = word.lstrip("+~").partition("=")
@@ -56,10 +60,17 @@ def read_words(words: list[str]) -> list[Request]:
                 f"{key} is no setting of an evaluation, which are {', '.join(SETTABLE[:-1])}: "
                 f"try python train.py {word} for a new run"
             )
-    if not folders:
+    if not places:
         raise ConfigError(f"no run is named: {USAGE}")
     check_booleans(overrides)
-    return [_request(run, overrides) for folder in folders for run in finished_runs(Path(folder))]
+    if folders:
+        overrides.append(f"hydra.searchpath=[{','.join(_quoted(f'file://{folder}') for folder in folders)}]")
+    return [_request(run, overrides) for place in places for run in finished_runs(Path(place))]
+
+
+def _quoted(text: str) -> str:
+    """A string in Hydra's grammar."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def finished_runs(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
@@ -48,6 +49,27 @@ def checked_flags(words: list[str]) -> list[str]:
     if parser.parse_args(words).experimental_rerun is not None:
         raise ConfigError("--experimental-rerun would load a pickle, which can run anything: try typing the settings")
     return words
+
+
+def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
+    """Folders named by --config-dir, and the other words: for the commands that Hydra does not parse.
+
+    Raises:
+        ConfigError: the flag has no value, or one that is no folder.
+    """
+    folders: list[Path] = []
+    others: list[str] = []
+    rest = list(words)
+    while rest:
+        word, is_joined, value = rest.pop(0).partition("=")
+        if word != "--config-dir":
+            others.append(word + is_joined + value)
+            continue
+        folder = Path(value if is_joined else rest.pop(0) if rest else "")
+        if not folder.name or not folder.is_dir():
+            raise ConfigError(f"--config-dir needs a folder, got {str(folder)!r}: try --config-dir mine")
+        folders.append(folder.resolve())
+    return folders, others
 
 
 def _refuse_flag(message: str) -> NoReturn:

@@ -38,7 +38,7 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: S
 
 @contextmanager
 def importable(folders: Sequence[Path]) -> Iterator[None]:
-    """Let modules be imported from these folders, after all others."""
+    """Let modules be imported from these folders, those of --config-dir, after all others."""
     before = list(sys.path)
     sys.path += [str(folder.resolve()) for folder in folders]
     try:

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.program.build import Experiment, build
 from contrastive.program.experiment import features, prepare_observers
+from contrastive.program.flags import take_config_dirs
+from contrastive.program.job import importable
 from contrastive.program.settings import Settings
 from contrastive.program.trust import check_targets
 from contrastive.report.committed import check_folder
@@ -25,7 +27,8 @@ from contrastive.weights.file import weights_hash
 from contrastive.weights.metadata import ENCODER, read_whole
 
 USAGE = (
-    "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0, or --table docs/results"
+    "usage: python -m contrastive.verify [--config-dir mine] RUN, such as outputs/digits/nt_xent/default/seed=0, "
+    "or --table docs/results"
 )
 TOLERANCE = 0.01  # relative, on another device or with another torch
 
@@ -42,11 +45,13 @@ def main(words: list[str]) -> int:
     """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
     if len(words) == 2 and words[0] == "--table":
         return verify_tables(Path(words[1]))
-    if len(words) != 1 or words[0].startswith("-"):
-        print(USAGE)
-        return 0 if words in (["-h"], ["--help"]) else 2
     try:
-        checks = list(verify(Path(words[0])))
+        folders, words = take_config_dirs(words)
+        if len(words) != 1 or words[0].startswith("-"):
+            print(USAGE)
+            return 0 if words in (["-h"], ["--help"]) else 2
+        with importable(folders):
+            checks = list(verify(Path(words[0]), folders=folders))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -75,8 +80,11 @@ def verify_tables(folder: Path) -> int:
     return 1 if wrong else 0
 
 
-def verify(path: Path) -> Iterator[Check]:
+def verify(path: Path, *, folders: Sequence[Path] = ()) -> Iterator[Check]:
     """Every check of a run directory, which stays as it is.
+
+    Args:
+        folders: of modules that its configuration may name, besides the current one: those of --config-dir.
 
     Raises:
         ConfigError: the directory holds no finished run, or its configuration cannot be built.
@@ -86,7 +94,7 @@ def verify(path: Path) -> Iterator[Check]:
         raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
     torch.set_num_threads(int(recorded.get("threads", torch.get_num_threads())))
     config = settings.to_dict()
-    check_targets(config, trust=(), folders=[Path.cwd()])
+    check_targets(config, trust=(), folders=[Path.cwd(), *folders])
     experiment = build(settings)
     now = environment_record(
         experiment.device,
