@@ -121,7 +121,7 @@ def test_fewer_than_three_common_seeds_are_undecided():
     assert (judged["n"], judged["low"], judged["p"], judged["verdict"]) == (2, None, None, "undecided")
     assert judged["effect"] == 5.0  # (6 - 1 + 7 - 2) / 2
     (judged,) = judge_claims(record([], []))
-    assert (judged["n"], judged["effect"], judged["verdict"]) == (0, None, "undecided")
+    assert (judged["n"], judged["effect"], judged["verdict"]) == (0, None, "not run")
 
 
 def test_the_printed_line_names_what_both_rows_share_once():

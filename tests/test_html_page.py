@@ -101,7 +101,7 @@ def test_a_table_without_runs_has_a_section(record):
     rows = [{**row, "runs": [], "similarities": {}, "published_curves": {}} for row in record["rows"]]
     text = section({**record, "rows": rows, "environments": [], "protocols": [], "views": None}, "t", {})
     assert "none is finished" in text
-    assert "undecided: 2" in text
+    assert "not run: 2" in text
     assert specs(text) == []
 
 

@@ -7,11 +7,12 @@ from contrastive.report.intervals import paired_test
 from contrastive.report.table import look_up, published_heading, published_number
 
 MIN_SEEDS = 3
+VERDICTS = ("holds", "does not hold", "undecided", "not run")
 LEGEND = (
     "Claims: effect = mean difference over common seeds with its 95 % interval (paired t-test); p = one-sided, for an "
     "effect above the gap, which is 0 unless given. holds: the whole interval lies above the gap. does not hold: the "
     "whole interval lies below it. undecided: the interval contains the gap, or there are fewer than "
-    f"{MIN_SEEDS} common seeds."
+    f"{MIN_SEEDS} common seeds. not run: there is none. Neither intervals nor p are corrected for the number of claims."
 )
 
 
@@ -36,7 +37,8 @@ def _judge(claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any])
     numbers = {"effect": effect, "low": low, "high": high, "p": p, "published_effect": published}
     # four decimals, so that other versions of scipy give the same record
     rounded = {name: None if number is None else round(number, 4) for name, number in numbers.items()}
-    return {"n": len(differences), **rounded, "verdict": verdict(low, high, claim["gap"])}
+    judged = verdict(low, high, claim["gap"]) if differences else "not run"
+    return {"n": len(differences), **rounded, "verdict": judged}
 
 
 def _by_seed(row: dict[str, Any], metric: str) -> dict[int, float]:
@@ -44,7 +46,7 @@ def _by_seed(row: dict[str, Any], metric: str) -> dict[int, float]:
 
 
 def verdict(low: float | None, high: float | None, gap: float) -> str:
-    """`holds`, `does not hold` or `undecided`, as LEGEND says."""
+    """One of VERDICTS, as LEGEND says, of rows with common seeds."""
     if low is None or high is None:
         return "undecided"
     return "holds" if low > gap else "does not hold" if high < gap else "undecided"

@@ -7,6 +7,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.report.series import COLORS
+from contrastive.report.verdicts import VERDICTS
 
 HERE = Path(__file__).parent
 LIBRARY = "Vega, Vega-Lite and Vega-Embed, BSD 3-Clause, with D3, ISC: https://github.com/vega, https://github.com/d3"
@@ -55,7 +56,7 @@ def table(grid: list[list[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    if text in ("holds", "does not hold", "undecided"):
+    if text in VERDICTS:
         return element("td", text, class_=f"verdict {text.replace(' ', '-')}")
     return element("td", text, class_="text") if len(text) > 30 else element("td", text)
 

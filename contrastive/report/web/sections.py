@@ -5,7 +5,7 @@ from typing import Any
 from contrastive.report.page import facts, grid, protocols
 from contrastive.report.rows import key_of
 from contrastive.report.series import label, method_and_setting, read_series, read_sweeps
-from contrastive.report.verdicts import LEGEND, claims_grid, judge_claims
+from contrastive.report.verdicts import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.report.web import charts, curve_charts, html
 
 Record = dict[str, Any]
@@ -40,9 +40,11 @@ def claims(record: Record, id_: str) -> str:
     judged = judge_claims(record)
     if not judged:
         return ""
-    counts = {word: sum(claim["verdict"] == word for claim in judged) for word in charts.VERDICT_COLORS}
+    counts = {word: sum(claim["verdict"] == word for claim in judged) for word in VERDICTS}
     summary = [
-        html.element("span", f"{word}: {n}", class_=f"verdict {word.replace(' ', '-')}") for word, n in counts.items()
+        html.element("span", f"{word}: {n}", class_=f"verdict {word.replace(' ', '-')}")
+        for word, n in counts.items()
+        if n or word != "not run"
     ]
     has_published = any(claim["published_effect"] is not None for claim in judged)
     caption = f"Effect with its 95 % interval{'; a diamond is the published effect' if has_published else ''}"
