@@ -22,6 +22,7 @@ import contrastive.program.naming  # noqa: F401  registers the resolver that nam
 from contrastive.atomic import write_text
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
+from contrastive.program.composition import checked_composition
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
 from contrastive.program.table_jobs import TableJob, is_done, run_jobs, table_jobs
@@ -50,7 +51,7 @@ def main() -> int:
     )
     arguments = parser.parse_intermixed_args()
     try:
-        with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        with checked_composition(), initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
             if arguments.table is None:
                 return list_tables(arguments)
             return reproduce(arguments)

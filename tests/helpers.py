@@ -102,9 +102,9 @@ def feature_sets(train: Features, val: Features, test: Features) -> FeatureSets:
     return FeatureSets(bank=bank, train=train, val=val, test=test, n_classes=4)
 
 
-def write_image_folder(root: Path) -> Path:
+def write_image_folder(root: Path, *, seed: int = 0) -> Path:
     """20 training and 4 test images of each of two classes, in several modes and shapes."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     for part, n in (("train", 20), ("test", 4)):
         for c, name in enumerate(("ant", "bee")):
             (root / part / name).mkdir(parents=True)

@@ -77,7 +77,6 @@ def test_only_the_program_imports_hydra():
         "trust",
         "composition",
         "resolvers",
-        "yaml_files",
         "evaluation_words",
         "evaluate_command",
         "job",

@@ -8,8 +8,10 @@ import pytest
 import torch
 import yaml
 from hydra import compose, initialize_config_dir
+from safetensors.torch import save_file
 
 from contrastive.errors import ConfigError
+from contrastive.evaluator.base import Scores
 from contrastive.program.evaluate_command import main
 from contrastive.program.evaluate_runs import evaluate_runs
 from contrastive.program.evaluation_words import read_words
@@ -17,6 +19,8 @@ from contrastive.program.experiment import run_experiment
 from contrastive.program.saved_encoder import saved_encoder, training_statistics
 from contrastive.program.settings import Settings
 from contrastive.run.evaluations import evaluation_name, read_evaluations, write_evaluation
+from contrastive.weights.content import file_hash
+from contrastive.weights.metadata import ENCODER
 from tests.helpers import ROOT, TINY, module, write_image_folder
 
 pytestmark = pytest.mark.slow
@@ -160,20 +164,85 @@ def test_a_run_that_is_not_finished_is_refused(run):
 
 def test_names_tell_evaluators_dataset_and_settings_apart():
     knn, data = {"_target_": "KNN", "k": 5, "every": 1}, {"root": "/a", "size": 8}
-    name = evaluation_name("digits", {"evaluator.knn": knn, "dataset": data})
+    name = evaluation_name("digits", {"evaluator.knn": knn, "dataset": data}, data_hash="1a")
     assert name.startswith("knn-digits-")
-    assert name == evaluation_name("digits", {"evaluator.knn": {**knn, "every": 3}, "dataset": {**data, "root": "/b"}})
+    same = {"evaluator.knn": {**knn, "every": 3}, "dataset": {**data, "root": "/b"}}
+    assert name == evaluation_name("digits", same, data_hash="1a")
+    assert name != evaluation_name("digits", same, data_hash="2b")
     others = [
         {"evaluator.knn": {**knn, "k": 6}, "dataset": data},
         {"evaluator.knn": knn, "dataset": {**data, "size": 9}},
     ]
-    assert len({name, *(evaluation_name("digits", nodes) for nodes in others)}) == 3
+    assert len({name, *(evaluation_name("digits", nodes, data_hash="1a") for nodes in others)}) == 3
 
 
 def test_a_record_that_is_no_json_leaves_nothing_behind(run):
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_evaluation(run, "bad", {"test": {"x": float("nan")}})
+        write_evaluation(run, "bad", {"weights": file_hash(run / ENCODER), "test": {"x": float("nan")}})
     assert read_evaluations(run) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"weights": 1'])
+def test_a_damaged_record_is_made_again(run, content):
+    words = [str(run), "evaluator=[rankme]"]
+    table = evaluate_runs(read_words(words))
+    (path,) = (run / "evaluation").glob("*.json")
+    path.write_text(content)
+    assert read_evaluations(run) == {}
+    assert evaluate_runs(read_words(words)) == table
+
+
+def test_folders_of_one_name_and_other_code_are_never_mistaken(run, tmp_path, monkeypatch):
+    folders = [write_image_folder(tmp_path / place / "insects", seed=seed) for seed, place in enumerate("ab")]
+    words = [str(run), "evaluator=[rankme]", "dataset=image_folder", f"dataset.cache={tmp_path}/cache"]
+    tables = [evaluate_runs(read_words([*words, f"dataset.root={folder}"])) for folder in folders]
+    assert tables[0] != tables[1]
+    assert len(records(run)) == 2
+    before = [record["time"] for record in records(run)]
+    monkeypatch.setattr("contrastive.run.environment.code_hash", lambda _: "other")
+    evaluate_runs(read_words([*words, f"dataset.root={folders[0]}"]))
+    assert sum(record["time"] != time for record, time in zip(records(run), before, strict=True)) == 1
+
+
+def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
+    def beside_a_rerun(*_: object) -> Scores:
+        save_file({"x": torch.zeros(1)}, run / ENCODER)
+        return Scores(test={"rankme": 1.0}, val={}, audit={}, protocol={})
+
+    monkeypatch.setattr("contrastive.program.evaluate_runs.evaluate", beside_a_rerun)
+    with pytest.raises(ConfigError, match="changed while they were evaluated: try the same command again"):
+        evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+    assert not (run / "evaluation").exists()
+
+
+def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
+    (request,) = read_words([str(run), "evaluator.knn={k: 50}"])
+    assert request.settings.evaluator["knn"]["k"] == 50
+    (request,) = read_words([str(run)])
+    assert request.settings.evaluator["knn"]["k"] == 7
+
+
+def test_a_dataset_of_ones_own_is_the_recorded_one(run, tmp_path):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config |= {"dataset": {"_target_": "stripes.stripes", "root": "/old", "n": 100}, "data_root": "/old"}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    (request,) = read_words([str(run)])
+    assert request.settings.dataset == config["dataset"]
+    (request,) = read_words([str(run), "data_root=/new"])
+    assert request.settings.dataset == {**config["dataset"], "root": "/new"}
+    folder = tmp_path / "mine"
+    (folder / "dataset").mkdir(parents=True)
+    (folder / "dataset/stripes.yaml").write_text("_target_: stripes.stripes\nroot: null\nn: 5\n")
+    (request,) = read_words([str(run), "dataset.n=7"], folders=[folder])
+    assert request.settings.dataset == {**config["dataset"], "n": 7}
+
+
+@pytest.mark.parametrize("content", [b"", b"a: [", b"\xff"])
+def test_a_damaged_configuration_is_one_sentence(run, capsys, content):
+    (run / "config.yaml").write_bytes(content)
+    assert main([str(run)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "config.yaml is missing or damaged: try rerun=true" in said
 
 
 def test_the_program_prints_a_table_and_its_mistakes(run, tmp_path):

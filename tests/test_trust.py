@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import ConfigError
+from contrastive.program.pretrain import pretrain
 from contrastive.program.trust import check_targets, load_target
 from tests.helpers import ONE_THREAD, ROOT, program
+from tests.hostile import DRY, call
 
 HOSTILE = [
     "os.system", "builtins.eval", "builtins.open", "builtins.exec", "torch.load", "torch.hub.load", "subprocess.Popen",
@@ -171,3 +173,38 @@ def test_a_pickled_configuration_is_refused(tmp_path):
     done = program("--experimental-rerun", "config.pickle", cwd=tmp_path)
     assert done.returncode == 2
     assert "pickle" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hydra.searchpath=[structured://a_trap]", "structured://a_trap would import a module: try file://"),
+        (r"hydra.searchpath=[pkg\://a_trap]", "pkg://a_trap would import a module: try file://"),
+        (
+            "+hydra.job_logging.handlers.x={class: logging.FileHandler, filename: precious.txt, mode: w}",
+            "precious.txt may lie outside the run: try ${hydra.runtime.output_dir}/my.log",
+        ),
+        ("hydra.job.name=../../precious", "names a file elsewhere: try hydra.job.name=train"),
+    ],
+)
+def test_hydra_imports_and_empties_nothing(tmp_path, monkeypatch, word, said):
+    (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
+    (tmp_path / "precious.txt").write_text("precious")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, message = call([*DRY, word], tmp_path)
+    assert code == 2
+    assert said in message
+    assert not (tmp_path / "EVIL").exists()
+    assert (tmp_path / "precious.txt").read_text() == "precious"
+
+
+def test_nothing_that_is_composed_from_python_imports_a_module(tmp_path, monkeypatch):
+    (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="would import a module"):
+        pretrain("hydra.searchpath=[structured://a_trap]", "dry_run=true")
+    monkeypatch.setenv("SECRET", "s3cret")
+    with pytest.raises(ConfigError, match=r"SECRET.* is refused"):
+        pretrain("dataset.root=${oc.env:SECRET}", "dataset=mnist", "dry_run=true")
+    assert not (tmp_path / "EVIL").exists()

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS
-from contrastive.program.yaml_files import check_yaml
+from contrastive.run.yaml_files import check_yaml
 
 LOADER = "ConfigLoaderImpl"  # the name under which hydra.main finds it
 PLUGINS = re.compile(r"hydra_plugins\.\w+\.\w+\.\w+|hydra\._internal\.core_plugins\.\w+\.\w+|optuna\.samplers\.\w+")
@@ -32,10 +32,19 @@ LOGGING = (
 )  # fmt: skip
 IMPORTS = re.compile(r"\w+://")  # ext://module is imported by logging.config
 HARMLESS = re.compile(r"ext://sys\.std(out|err)|\$\{hydra\.runtime\.output_dir\}/[^:]*")
+IN_THE_RUN = re.compile(r"\$\{hydra\.runtime\.output_dir\}/[^/:]*")  # a file that logging may empty
 
 
 class CheckedRepository(ConfigRepository):
     """Hydra's access to YAML files, which looks at a user's file before OmegaConf writes its aliases out."""
+
+    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        for element in config_search_path.get_path():
+            path, scheme = str(element.path), re.match(r"[^/]*://", str(element.path))
+            typed = str(element.provider).startswith("hydra.searchpath")  # the others are Hydra's and train.py's own
+            if typed and scheme and scheme[0] != "file://":
+                raise ConfigError(f"hydra.searchpath={path} would import a module: try file:// and a folder")
+        super().initialize_sources(config_search_path)
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         source = self._find_object_source(config_path=config_path, object_type=ObjectType.CONFIG)
@@ -96,6 +105,8 @@ def check_hydra(cfg: DictConfig) -> None:
     if node["job"]["env_set"]:
         name = next(iter(node["job"]["env_set"]))
         raise ConfigError(f"hydra.job.env_set may not set variables: try {name}=... python train.py")
+    if "/" in str(node["job"]["name"]):
+        raise ConfigError(f"hydra.job.name={node['job']['name']} names a file elsewhere: try hydra.job.name=train")
     if not isinstance(node["verbose"], bool | str | list):
         raise ConfigError(
             f"hydra.verbose must be true, false or a logger, got {node['verbose']}: try hydra.verbose=true"
@@ -127,6 +138,8 @@ def _check_logging(node: Any, key: str) -> None:
     """A configuration of Python's logging: its own handlers, and strings that import nothing."""
     if key.endswith((".()", ".class")) and node not in LOGGING:
         raise ConfigError(f"{key}={node} is no handler of Python's logging: try one of {', '.join(LOGGING[:3])}")
+    if key.endswith(".filename") and not IN_THE_RUN.fullmatch(str(node)):
+        raise ConfigError(f"{key}={node} may lie outside the run: try ${{hydra.runtime.output_dir}}/my.log")
     if isinstance(node, str) and (IMPORTS.search(node) or "${" in node) and not HARMLESS.fullmatch(node):
         raise ConfigError(f"{key}={node} could import a module: try ext://sys.stdout")
     for name, value in _items(node):

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
 from contrastive.program.build import applicable_evaluators, load_data
@@ -21,6 +23,9 @@ from contrastive.report.sweep import format_grid
 from contrastive.run.environment import environment_record
 from contrastive.run.evaluations import evaluation_name, read_evaluation, write_evaluation
 from contrastive.training.normalize import Normalize
+from contrastive.types import Data
+from contrastive.weights.content import file_hash
+from contrastive.weights.file import weights_path
 
 
 def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> str:
@@ -36,13 +41,18 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     rows: list[tuple[Request, dict[str, float]]] = []
     for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):
         nodes = {f"evaluator.{name}": node for name, node in request.settings.evaluator.items()}
-        name = evaluation_name(request.dataset_name, {**nodes, "dataset": request.settings.dataset})
+        data, data_hash = load_data(request.settings.dataset)
+        name = evaluation_name(
+            request.dataset_name, {**nodes, "dataset": request.settings.dataset}, data_hash=data_hash
+        )
         for warning in request.warnings if i == 1 else ():
             print(f"warning: {warning}")
+        device = choose_device(request.settings.device)
+        environment = _environment(request, device, data=data, data_hash=data_hash)
         record = None if request.settings.rerun else read_evaluation(request.run, name)
         place = f"[{i}/{len(requests)}] {as_typed(request.run)}/evaluation/{name}.json"
-        if record is None:
-            record = _evaluate(request, chosen)
+        if record is None or record["environment"]["code"] != environment["code"]:
+            record = _evaluate(request, chosen, device=device, data=data, environment=environment)
             write_evaluation(request.run, name, record)
             silent = ", ".join(key for key in chosen if key not in record["protocol"])
             print(f"{place}: nothing from {silent} on this data" if silent else place, flush=True)
@@ -68,12 +78,27 @@ def _evaluators(request: Request) -> dict[str, Evaluator]:
     return evaluators
 
 
-def _evaluate(request: Request, evaluators: dict[str, Evaluator]) -> dict[str, Any]:
+def _environment(request: Request, device: torch.device, *, data: Data, data_hash: str) -> dict[str, Any]:
+    """What the figures come from: the code of the run, of the evaluators and of the dataset, and the data."""
+    nodes = {"dataset": request.settings.dataset, "evaluator": request.settings.evaluator}
+    config = {**request.config, **nodes}
+    return environment_record(
+        device, config=config, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
+    )
+
+
+def _evaluate(
+    request: Request,
+    evaluators: dict[str, Evaluator],
+    *,
+    device: torch.device,
+    data: Data,
+    environment: dict[str, Any],
+) -> dict[str, Any]:
     """The record of one evaluation: images are standardized as in training, whatever they are."""
     since, config, settings = time.perf_counter(), request.config, request.settings
-    device = choose_device(settings.device)
+    weights = file_hash(weights_path(request.run))
     encoder, (mean, std) = saved_encoder(request.run, config, device), training_statistics(request.run)
-    data, data_hash = load_data(settings.dataset)
     applicable = applicable_evaluators(evaluators, data)
     if not applicable:
         raise ConfigError(
@@ -91,10 +116,8 @@ def _evaluate(request: Request, evaluators: dict[str, Evaluator]) -> dict[str, A
         data_root=settings.data_root,
     )
     scores = evaluate(applicable, features)
-    environment = environment_record(
-        device, config=config, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
-    )
     return {
+        "weights": weights,
         "dataset": request.dataset_name, "is_transfer": request.is_transfer, "mean": mean, "std": std,
         "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},
         "test": scores.test, "val": scores.val, "audit": scores.audit, "protocol": scores.protocol,

@@ -11,14 +11,19 @@ from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from contrastive.errors import ConfigError
-from contrastive.program.configs import CONFIGS, options
+from contrastive.program.composition import checked_composition
+from contrastive.program.configs import CONFIGS
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
+from contrastive.run.config import read_config
+from contrastive.run.identity import flatten
+from contrastive.run.yaml_files import check_yaml
 
 USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
-SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "trust", "hydra")
+SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "trust")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
@@ -57,15 +62,13 @@ def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
             raise ConfigError(f"{word} is neither a folder nor KEY=VALUE: {USAGE}")
         if key.split(".")[0] not in SETTABLE:
             raise ConfigError(
-                f"{key} is no setting of an evaluation, which are {', '.join(SETTABLE[:-1])}: "
+                f"{key} is no setting of an evaluation, which are {', '.join(SETTABLE)}: "
                 f"try python train.py {word} for a new run"
             )
     if not places:
         raise ConfigError(f"no run is named: {USAGE}")
     check_booleans(overrides)
-    if folders:
-        overrides.append(f"hydra.searchpath=[{','.join(_quoted(f'file://{folder}') for folder in folders)}]")
-    return [_request(run, overrides) for place in places for run in finished_runs(Path(place))]
+    return [_request(run, overrides, folders) for place in places for run in finished_runs(Path(place))]
 
 
 def _quoted(text: str) -> str:
@@ -83,19 +86,27 @@ def finished_runs(folder: Path) -> list[Path]:
     return runs
 
 
-def _request(run: Path, overrides: list[str]) -> Request:
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    typed = {word.lstrip("+~").partition("=")[0] for word in overrides}
-    own = _option(config["dataset"]["_target_"]) or NEUTRAL
+def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:
+    config = read_config(run)
+    typed = _typed_keys(overrides)
+    own = _option(config["dataset"]["_target_"], folders) or NEUTRAL
     words = [f"seed={config['seed']}", *([] if "dataset" in typed else [f"dataset={own}"]), *overrides]
-    with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
+    if folders:
+        words.append(f"hydra.searchpath=[{','.join(_quoted(f'file://{folder}') for folder in folders)}]")
+    with checked_composition(), initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
         cfg = compose("train", words, return_hydra_config=True)
     choice = str(cfg.hydra.runtime.choices.dataset)
     OmegaConf.set_struct(cfg, False)
     del cfg["hydra"]  # it names a run directory, and there is none
     if "dataset" not in typed:
-        _keep_recorded(cfg, {"dataset": config["dataset"]}, typed, keep_absent=True)
-        _keep_recorded(cfg, {"evaluator": config["evaluator"]}, typed, keep_absent=False)
+        node = {**config["dataset"], **_typed_values(cfg, typed, "dataset")}
+        if "data_root" in typed:
+            moved = [key for key, value in node.items() if value == config.get("data_root") and key not in typed]
+            node |= dict.fromkeys(moved, cfg.data_root)
+        cfg.dataset = node
+        for name, recorded in config["evaluator"].items():
+            if "_target_" in (cfg.evaluator.get(name) or {}):
+                cfg.evaluator[name] = {**recorded, **_typed_values(cfg, typed, f"evaluator.{name}")}
     elif "size" in cfg.dataset and "dataset.size" not in typed and "size" in config["dataset"]:
         cfg.dataset.size = config["dataset"]["size"]
     warnings = [f"nothing reads {key} here, so {key} changes nothing" for key in unused_overrides(cfg, overrides)]
@@ -110,28 +121,41 @@ def _request(run: Path, overrides: list[str]) -> Request:
     )
 
 
-def _keep_recorded(cfg: Any, nodes: dict[str, Any], typed: set[str], *, keep_absent: bool) -> None:
-    """Give the settings the values that the run had, except where another was typed.
-
-    Args:
-        keep_absent: also settings that the composed node does not have; else only those of chosen evaluators.
-    """
-    for group, node in nodes.items():
-        for name, value in node.items():
-            key = f"{group}.{name}"
-            if isinstance(value, dict) and group == "evaluator":
-                if "_target_" in (cfg.evaluator.get(name) or {}):
-                    _keep_recorded(cfg, {key: value}, typed, keep_absent=True)
-            elif key not in typed and (keep_absent or OmegaConf.select(cfg, key) is not None):
-                OmegaConf.update(cfg, key, value, merge=False)
+def _typed_keys(overrides: list[str]) -> set[str]:
+    """The dotted keys that were typed, those inside of a typed mapping too: evaluator.knn={k:5} is evaluator.knn.k."""
+    keys: set[str] = set()
+    for override in OverridesParser.create().parse_overrides(overrides):
+        value = override.value()
+        nested = flatten(value, f"{override.key_or_group}.") if isinstance(value, dict) and value else {}
+        keys |= nested.keys() or {override.key_or_group}
+    return keys
 
 
-def _option(target: str) -> str | None:
-    """The option of configs/dataset that builds `target`."""
-    for name in options("dataset"):
-        if yaml.safe_load((CONFIGS / "dataset" / f"{name}.yaml").read_text())["dataset"]["_target_"] == target:
-            return name
+def _typed_values(cfg: Any, typed: set[str], prefix: str) -> dict[str, Any]:
+    """{name: composed value} of what was typed below `prefix`."""
+    names = {key.removeprefix(f"{prefix}.").partition(".")[0] for key in typed if key.startswith(f"{prefix}.")}
+    node = OmegaConf.select(cfg, prefix)
+    return {name: OmegaConf.to_container(node, resolve=True)[name] for name in names if name in node}  # type: ignore[call-overload, index]
+
+
+def _option(target: str, folders: Sequence[Path]) -> str | None:
+    """The option of dataset that builds `target`, of the package or of the folders."""
+    for folder in (CONFIGS, *folders):
+        for path in sorted((folder / "dataset").glob("*.yaml")):
+            content = yaml.safe_load(path.read_text()) if folder == CONFIGS or _is_sound(path) else None
+            node = content.get("dataset", content) if isinstance(content, dict) else {}
+            if isinstance(node, dict) and node.get("_target_") == target:
+                return path.stem
     return None
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether a user's YAML can be read; one that is chosen is read again, and then named."""
+    try:
+        check_yaml(path)
+    except ConfigError:
+        return False
+    return True
 
 
 def _dataset_name(choice: str, node: dict[str, Any]) -> str:

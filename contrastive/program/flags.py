@@ -65,10 +65,10 @@ def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
         if word != "--config-dir":
             others.append(word + is_joined + value)
             continue
-        folder = Path(value if is_joined else rest.pop(0) if rest else "")
-        if not folder.name or not folder.is_dir():
-            raise ConfigError(f"--config-dir needs a folder, got {str(folder)!r}: try --config-dir mine")
-        folders.append(folder.resolve())
+        name = value if is_joined else rest.pop(0) if rest else ""
+        if not name or not Path(name).is_dir():
+            raise ConfigError(f"--config-dir needs a folder, got {name!r}: try --config-dir mine")
+        folders.append(Path(name).resolve())
     return folders, others
 
 

@@ -17,7 +17,17 @@ REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeErro
 
 
 def user_message(error: BaseException) -> str | None:
-    """One sentence for the user; None for errors the user cannot fix, whose traceback says more."""
+    """One line for the user; None for errors the user cannot fix, whose traceback says more."""
+    message = _message(error)
+    return None if message is None else _printable(message)
+
+
+def _printable(message: str) -> str:
+    """The message with control characters, which values may hold, as \\x1b: a terminal would obey them."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
+
+
+def _message(error: BaseException) -> str | None:
     chain = _causes(error)
     for link in chain:
         if isinstance(link, ConfigError):

@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, open_dict
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.errors import ConfigError
+from contrastive.program.composition import checked_composition
 from contrastive.program.configs import CONFIGS
 from contrastive.program.job import run_job
 from contrastive.program.messages import user_message
 from contrastive.program.saved_encoder import saved_encoder
 from contrastive.program.trust import check_targets
+from contrastive.run.config import read_config
 from contrastive.run.result import read_result
 
 
@@ -66,7 +67,7 @@ class Result:
 
     def encoder(self) -> torch.nn.Module:
         """The trained encoder in eval mode, on the CPU; it takes normalized images."""
-        config = yaml.safe_load((self.path / "config.yaml").read_text())
+        config = read_config(self.path)
         check_targets(config, trust=(), folders=[Path.cwd()])
         return saved_encoder(self.path, config, torch.device("cpu"))
 
@@ -100,7 +101,7 @@ def pretrain(*overrides: str) -> Result:
 
 def composed(overrides: list[str]) -> tuple[DictConfig, Path]:
     """The configuration that the words compose, and its run directory. Hydra's global state is as before afterwards."""
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+    with checked_composition(), initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg: Any = compose("train", overrides, return_hydra_config=True)
         with open_dict(cfg):
             cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads

@@ -11,6 +11,7 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
+import contrastive.program.resolvers  # noqa: F401  which variables of the environment a configuration reads
 from contrastive.errors import ConfigError, check_choice
 from contrastive.loss._checks import check_tau_plus, check_temperature
 

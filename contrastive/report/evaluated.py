@@ -50,9 +50,10 @@ def _figures(record: dict[str, Any]) -> Iterator[Figure]:
         for key, value in record[split].items():
             owner = next(name for name in evaluators if key == name or key.startswith(f"{name}_"))
             nodes = {"dataset": record["settings"]["dataset"], owner: record["settings"]["evaluator"][owner]}
-            yield Figure(f"{prefix}{key}", _digest(nodes), split, value)
+            of = record["environment"]["data"] if record["is_transfer"] else ""  # two folders may have one name
+            yield Figure(f"{prefix}{key}", _digest(nodes, of), split, value)
 
 
-def _digest(nodes: dict[str, Any]) -> str:
+def _digest(nodes: dict[str, Any], data_hash: str) -> str:
     settings = {key: value for key, value in flatten(nodes).items() if is_identity(key) and key not in NOT_COMPARED}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
+    return hashlib.sha256(json.dumps([settings, data_hash], sort_keys=True).encode()).hexdigest()[:6]

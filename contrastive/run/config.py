@@ -1,0 +1,50 @@
+"""config.yaml of a run directory, which anybody may have written: read as data. Imports no torch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contrastive.errors import ConfigError
+from contrastive.run.yaml_files import check_yaml
+
+COMPONENTS = ("dataset", "augmentation", "encoder", "head", "loss")  # of every run, each with a `_target_`
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """The resolved configuration of a run.
+
+    Raises:
+        ConfigError: config.yaml is missing, damaged, no run's, or holds an interpolation.
+    """
+    file = run / "config.yaml"
+    try:
+        check_yaml(file)
+        config = yaml.safe_load(file.read_text())
+    except (ConfigError, OSError, ValueError, yaml.YAMLError):
+        config = None
+    if not is_config(config):
+        raise ConfigError(f"{file} is missing or damaged: try rerun=true with the command of the run to start it over")
+    if interpolation := next(_interpolations(config), None):
+        raise ConfigError(f"{file} holds {interpolation}, which no run writes there: try another run")
+    return config  # type: ignore[no-any-return]
+
+
+def is_config(content: Any) -> bool:
+    """Whether the content of a YAML is the configuration of a run."""
+    if not isinstance(content, dict) or not isinstance(content.get("seed"), int):
+        return False
+    nodes = [content.get(name) for name in COMPONENTS]
+    return isinstance(content.get("evaluator"), dict) and all(
+        isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
+    )
+
+
+def _interpolations(node: Any) -> Iterator[str]:
+    """Every string below a node that OmegaConf would resolve."""
+    if isinstance(node, str) and "${" in node:
+        yield node
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for child in children:
+        yield from _interpolations(child)
