@@ -1,5 +1,6 @@
 """Decoding of single images, and the file they are mapped from."""
 
+import errno
 import os
 
 import numpy as np
@@ -116,3 +117,51 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     with locked(cache / "image_folder-1.lock"):  # another process is writing that one
         decode_to_memmap([path], 4, cache / "pixels.images")
     assert sorted(item.name for item in cache.glob("*.part")) == [".new.json.18.part", "image_folder-1.part"]
+
+
+def test_pixels_that_changed_on_disk_are_decoded_again(tmp_path, capsys, monkeypatch):
+    paths = [save(np.full((4, 4, 3), i + 1, dtype=np.uint8), tmp_path / f"{i}.png") for i in range(5)]
+    cache_path = tmp_path / "pixels.images"
+    before = decode_to_memmap(paths, 4, cache_path)
+    for damaged in (bytes(5 * 48), b"", cache_path.read_bytes()[:-1], None):
+        cache_path.unlink()
+        if damaged is not None:
+            cache_path.write_bytes(damaged)
+        again = decode_to_memmap(paths, 4, cache_path)
+        assert torch.equal(again.image, before.image)
+        assert again.digest == before.digest
+        assert "is missing or damaged: its images are decoded again" in capsys.readouterr().out
+    monkeypatch.setattr("contrastive.dataset._decode.ALWAYS_HASHED", 0)  # as for a file that is too large for it
+    cache_path.write_bytes(bytes(5 * 48))
+    assert torch.equal(decode_to_memmap(paths, 4, cache_path).image, before.image)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{"])
+def test_a_damaged_record_of_the_pixels_is_made_again(tmp_path, content):
+    paths = [save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")]
+    before = decode_to_memmap(paths, 4, tmp_path / "pixels.images")
+    (tmp_path / "pixels.json").write_text(content)
+    assert decode_to_memmap(paths, 4, tmp_path / "pixels.images").digest == before.digest
+
+
+def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):
+    trap = tmp_path / "bin/gs"
+    trap.parent.mkdir()
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/EVIL\n")
+    trap.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{trap.parent}:{os.environ['PATH']}")
+    path = tmp_path / "x.png"
+    path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
+    assert isinstance(decode(path, 4), str)
+    assert not (tmp_path / "EVIL").exists()
+
+
+def test_space_is_reserved_before_pixels_are_written(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = save(np.zeros((4, 4, 3), dtype=np.uint8), tmp_path / "a.png")
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space"):
+        decode_to_memmap([path], 4, tmp_path / "pixels.images")
+    assert not list(tmp_path.glob("*.part"))

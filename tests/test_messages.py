@@ -37,6 +37,7 @@ from tests.hostile import DRY, SMALL, call
         (["trust=[a.b]"], "trust must be names of modules"),
         (["loss._target_=contrastive.loss.nt_xent.Nothing"], "cannot be imported"),
         (["encoder=nothing"], "there is no encoder=nothing, known are"),
+        (["dataset.size=99999999999999999999999"], "dataset.size must be at most 4096, got 9999"),
         (["dataset.size=null"], "dataset.size must be a whole number, got null"),
         (["schedule=step", "schedule.milestones=5"], "schedule.milestones must be a list of numbers, got 5"),
         (["evaluator=[few_shot]", "evaluator.few_shot.shots=2.5"], "shots must be"),
@@ -50,7 +51,11 @@ def test_a_mistake_is_one_sentence(tmp_path, words, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content", ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing",
+     '{_target_: contrastive.loss.nt_xent.NTXent, _args_: "\\e[31m \\x1e"}'],
+)  # fmt: skip
 def test_a_users_yaml_that_is_broken_is_one_sentence(tmp_path, content):
     path = tmp_path / "mine/loss/odd.yaml"
     path.parent.mkdir(parents=True)
@@ -58,6 +63,7 @@ def test_a_users_yaml_that_is_broken_is_one_sentence(tmp_path, content):
     code, err = call([*DRY, "--config-dir", "mine", "loss=odd"], tmp_path)
     assert code == 2, err
     assert len(err.strip().splitlines()) == 1
+    assert "\x1b" not in err
 
 
 @pytest.mark.slow

@@ -3,7 +3,9 @@
 import fcntl
 import hashlib
 import json
+import math
 import os
+import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,9 @@ from contrastive.dataset._splits import ChannelStats, channel_stats
 Pixels = npt.NDArray[np.uint8]
 DAY = 86_400  # seconds
 MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
+ALWAYS_HASHED = 2**30  # bytes, a second: larger pixel files are read again only where their time of change is another
+# Never EPS, for one: Pillow would start Ghostscript on it, whatever the file is called.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 
 
 class DecodedImages(NamedTuple):
@@ -45,15 +50,42 @@ def decode_to_memmap(paths: list[Path], size: int, cache_path: Path) -> DecodedI
     record_path = cache_path.with_suffix(".json")
     with locked(cache_path.with_suffix(".lock")):
         remove_leftovers(cache_path.parent)
-        if not (cache_path.exists() and record_path.exists()):
+        record = _read_record(record_path)
+        if record is not None and not _is_whole(cache_path, record, shape=(len(paths), 3, size, size)):
+            print(f"warning: {cache_path} is missing or damaged: its images are decoded again")
+            record = None
+        if record is None:
             faults = _decode_all(paths, size, cache_path)
-            record = {"faults": faults, **_pixel_facts(_map(cache_path, len(paths) - len(faults), size))}
+            image = _map(cache_path, len(paths) - len(faults), size)
+            changed = cache_path.stat().st_mtime_ns
+            record = {"faults": {str(i): fault for i, fault in faults.items()}, "changed": changed}
+            record |= _pixel_facts(image)
             write_text(record_path, json.dumps(record))  # last: marks the decoding as complete
-    record = json.loads(record_path.read_text())
     faults = {int(i): fault for i, fault in record["faults"].items()}
     image = _map(cache_path, len(paths) - len(faults), size)
     mean, std = record["mean"], record["std"]
     return DecodedImages(image, faults, stats=(tuple(mean), tuple(std)), digest=record["sha256"])
+
+
+def _read_record(path: Path) -> dict[str, Any] | None:
+    """What an earlier decoding left beside its pixels; None if there is none, or a damaged one."""
+    try:
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_whole = isinstance(record, dict) and record.keys() >= {"faults", "mean", "std", "sha256"}
+    return record if is_whole else None
+
+
+def _is_whole(cache_path: Path, record: dict[str, Any], *, shape: tuple[int, ...]) -> bool:
+    """Whether the pixels are those that were decoded."""
+    n = shape[0] - len(record["faults"])
+    n_bytes = n * math.prod(shape[1:])
+    if not cache_path.is_file() or cache_path.stat().st_size != n_bytes:
+        return False
+    if n_bytes > ALWAYS_HASHED and cache_path.stat().st_mtime_ns == record.get("changed"):
+        return True
+    return _hash(_map(cache_path, n, shape[-1])) == str(record["sha256"])
 
 
 def remove_leftovers(cache: Path) -> None:
@@ -81,13 +113,18 @@ def _map(cache_path: Path, n: int, size: int) -> Tensor:
 
 def _pixel_facts(image: Tensor) -> dict[str, Any]:
     mean, std = channel_stats(image) if len(image) else ((0.0,) * 3, (0.0,) * 3)
-    return {"mean": mean, "std": std, "sha256": hashlib.sha256(image.numpy().data).hexdigest()}
+    return {"mean": mean, "std": std, "sha256": _hash(image)}
+
+
+def _hash(image: Tensor) -> str:
+    return hashlib.sha256(image.numpy().data).hexdigest()
 
 
 def _decode_all(paths: list[Path], size: int, cache_path: Path) -> dict[int, str]:
     """Fill `cache_path` in parallel, close the gaps of unreadable images and return their faults."""
     part = cache_path.with_suffix(".part")  # one name, unlike atomic's: a killed process leaves gigabytes to reuse
-    array = np.memmap(part, np.uint8, "w+", shape=(len(paths), 3, size, size))
+    _reserve(part, len(paths) * 3 * size * size)
+    array = np.memmap(part, np.uint8, "r+", shape=(len(paths), 3, size, size))
 
     def decode_into(place: int) -> str | None:
         pixels = decode(paths[place], size)
@@ -111,13 +148,25 @@ def _decode_all(paths: list[Path], size: int, cache_path: Path) -> dict[int, str
     return faults
 
 
+def _reserve(path: Path, n_bytes: int) -> None:
+    """Make a file of this size, its space taken now: on a full disk, writing to mapped pages kills the process."""
+    try:
+        with path.open("wb") as file:
+            file.truncate(n_bytes)
+            if sys.platform == "linux":
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
 def decode(path: Path, size: int) -> Pixels | str:
     """Pixels (3, size, size) of one image, or the reason why the file cannot be read.
 
     The image becomes RGB, transparency is put on black, the shorter side is resized to `size`, the center cropped.
     """
     try:
-        with Image.open(path) as opened:
+        with Image.open(path, formats=FORMATS) as opened:
             if fault := _refusal(opened, size):
                 return fault
             picture = resize_and_crop(to_rgb(opened), size)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from contrastive.errors import ConfigError
 
 USUAL_SIZE = 32
+MAX_SIZE = 4096
 
 
 def image_size(dataset: dict[str, Any]) -> int | None:
@@ -30,8 +31,11 @@ def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
             tried, and an encoder that fails on them because of their size is accepted.
 
     Raises:
-        ConfigError: the encoder has no int attribute `dim`, or does not map (2, 3, H, W) to (2, dim).
+        ConfigError: the encoder has no int attribute `dim`, or does not map (2, 3, H, W) to (2, dim); `size` is above
+            4096.
     """
+    if size is not None and size > MAX_SIZE:
+        raise ConfigError(f"dataset.size must be at most {MAX_SIZE}, got {size}: try dataset.size={USUAL_SIZE}")
     name, dim = type(encoder).__name__, getattr(encoder, "dim", None)
     if not isinstance(dim, int):
         raise ConfigError(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
@@ -18,7 +17,7 @@ from contrastive.errors import ConfigError
 from contrastive.program.components import encoder_node
 from contrastive.training.normalize import Normalize
 from contrastive.weights.file import weights_path
-from contrastive.weights.metadata import HEAD, read_metadata
+from contrastive.weights.metadata import HEAD, read_metadata, read_whole
 
 
 class Transform:
@@ -114,9 +113,12 @@ def load_head(path: str | Path) -> nn.Module:
 
 
 def load_state(module: nn.Module, file: Path) -> None:
-    """Load a .safetensors file; raises ConfigError unless all names and shapes agree."""
+    """Load a file by `save_weights`; raises ConfigError unless it is whole and all names and shapes agree."""
+    tensors = read_whole(file)
+    if tensors is None:
+        raise ConfigError(f"{file} is damaged: try the command of its run again, which writes it from the checkpoint")
     try:
-        module.load_state_dict(load_file(file))
+        module.load_state_dict(tensors)
     except RuntimeError as error:
         raise ConfigError(
             f"the weights of {file} do not fit {type(module).__name__} ({' '.join(str(error).split())[:300]}): "

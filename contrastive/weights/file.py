@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
 from contrastive.errors import ConfigError
-from contrastive.weights.content import file_hash
+from contrastive.weights.content import content_hash, file_hash
 from contrastive.weights.metadata import ENCODER
 
 
@@ -66,9 +66,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        tensors = load_file(path)
+        with safe_open(path, "pt") as file:
+            recorded = (file.metadata() or {}).get("sha256")
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"{path} is no whole .safetensors file ({error}): try to copy it again") from error
+    if recorded is not None and recorded != content_hash(tensors):  # of a run of this package
+        raise ConfigError(f"{path} has other content than was written: try to copy it again")
+    return tensors
 
 
 def _read_pickle(path: Path) -> Any:
