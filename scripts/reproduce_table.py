@@ -32,6 +32,7 @@ from contrastive.report.record import table_record
 from contrastive.report.sources import Source
 from contrastive.report.table import PRESETS, Table, read_table
 from contrastive.report.web.page_command import page
+from contrastive.run.result import read_result
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "configs" / "table"
@@ -156,12 +157,16 @@ def conclude(
     table: Table, base: Path, failed: list[TableJob], unavailable: dict[str, list[TableJob]], *, strict: bool
 ) -> int:
     """Write and print the page, say what failed, return the exit code."""
-    record = table_record(table, base)
+    # A run that is there although its job is not done has other settings: train.py refuses its directory.
+    others = [job for jobs in (failed, *unavailable.values()) for job in jobs if read_result(job.path) is not None]
+    record = table_record(table, base, leave_out=[job.path for job in others])
     text = write_pages(record, base)
     print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")
     write_html(record, base)
     for sentence, blocked in unavailable.items():
         print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
+    for job in others:
+        print(f"left out: {job}: {job.path} holds a run with other settings: try removing it", file=sys.stderr)
     for job in failed:
         print(f"failed: {job}: see {job.log}", file=sys.stderr)
     if failed:

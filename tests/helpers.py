@@ -16,6 +16,8 @@ from PIL import Image
 
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
+from contrastive.run.config import COMPONENTS
+from contrastive.run.result import GROUPS
 from contrastive.types import Data, Features
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +41,10 @@ TERMS = [
 ]
 REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the checkout
 MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
+
+EMPTY_RESULT: dict[str, Any] = {group: {} for group in GROUPS}
+# the least that is the configuration of a run
+SOUND_CONFIG = {"seed": 0, "evaluator": {}, **{name: {"_target_": "x.Y"} for name in COMPONENTS}}
 
 
 def program(*words: str, cwd: Path = ROOT, **kwargs: Any) -> subprocess.CompletedProcess[str]:

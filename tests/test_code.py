@@ -4,14 +4,20 @@ import sys
 
 import pytest
 
-from contrastive.run.code import code_hash, user_files
+from contrastive.errors import ConfigError
+from contrastive.run.code import _first_seen, code_hash, user_files
 
 FILES = {
-    "my_hash_loss.py": "import torch\nfrom my_hash_helper import twice\n\nclass MyLoss:\n    pass\n",
+    "my_hash_loss.py": (
+        "import torch\nfrom my_hash_helper import twice\nfrom my_hash_folder.maths import THREE\n"
+        "\nclass MyLoss:\n    pass\n"
+    ),
     "my_hash_helper.py": "def twice(x):\n    from my_hash_package.deep import half\n    return half(x) * 4\n",
     "my_hash_package/__init__.py": "",
     "my_hash_package/deep.py": "from . import beside\n\ndef half(x):\n    return x / 2\n",
     "my_hash_package/beside.py": "VALUE = 1\n",
+    "my_hash_folder/maths.py": "from .more import other\nTHREE = 3\n",
+    "my_hash_folder/more/other.py": "VALUE = 1\n",
     "my_hash_unused.py": "VALUE = 1\n",
 }
 
@@ -20,7 +26,7 @@ FILES = {
 def folder(tmp_path, monkeypatch):
     """A user's folder: a loss, a helper it imports, and a package that the helper imports inside a function."""
     for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     __import__("my_hash_loss")
@@ -34,12 +40,18 @@ def test_every_file_that_the_loss_leads_to_counts(folder, name):
     before = code_hash({"my_hash_loss.MyLoss"})
     with (folder / name).open("a") as file:
         file.write("# changed\n")
-    assert (code_hash({"my_hash_loss.MyLoss"}) != before) == (name != "my_hash_unused.py")
+    is_used = name != "my_hash_unused.py"
+    if is_used:  # this process imported what the file was
+        with pytest.raises(ConfigError, match="changed since this program began: try the same command again"):
+            code_hash({"my_hash_loss.MyLoss"})
+    _first_seen.cache_clear()  # as in a new process
+    assert (code_hash({"my_hash_loss.MyLoss"}) != before) == is_used
 
 
 def test_files_are_named_by_module(folder):
     assert set(user_files("my_hash_loss")) == {
         "my_hash_loss", "my_hash_helper", "my_hash_package", "my_hash_package.deep", "my_hash_package.beside",
+        "my_hash_folder.maths", "my_hash_folder.more.other",
     }  # fmt: skip
 
 

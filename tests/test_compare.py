@@ -16,13 +16,16 @@ from contrastive.report.compare_curves import draw_curves, group_curve
 from contrastive.report.groups import read_groups
 from contrastive.report.intervals import paired_test, welch_interval
 from contrastive.run.evaluations import write_evaluation
+from contrastive.weights.content import file_hash
+from contrastive.weights.metadata import ENCODER
+from tests.helpers import EMPTY_RESULT
 
 
 def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | None = None, **config: Any) -> Path:
     path.mkdir(parents=True)
     val = {} if linear is None else {"linear_top1": linear}
     result = {"test": {"knn_top1": knn, "linear_top1": knn / 2}, "val": val, "untrained": {}}
-    (path / "result.json").write_text(json.dumps(result))
+    (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result))
     (path / "environment.json").write_text(json.dumps({"data": "a" * 64}))
     (path / "config.yaml").write_text(yaml.safe_dump({"loss": {"_target_": f"x.{loss}"}, "seed": seed, **config}))
     (path / "encoder.safetensors").write_bytes(b"weights")
@@ -46,6 +49,7 @@ def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str =
         run,
         name,
         {
+            "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {"data": dataset},
             "dataset": dataset, "is_transfer": bool(dataset), "settings": settings,
             "test": {"knn_top1": value, "knn_sweep_top1": 1.0}, "val": {},
         },

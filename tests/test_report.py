@@ -12,7 +12,7 @@ import yaml
 from contrastive.report.__main__ import main
 from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job, spread, sweep_table
-from tests.helpers import ROOT
+from tests.helpers import EMPTY_RESULT, ROOT
 
 
 def result(knn: float) -> dict:
@@ -45,7 +45,7 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
 
 def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
     path.mkdir(parents=True)
-    (path / "result.json").write_text(json.dumps(result(knn)))
+    (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result(knn)))
     (path / "environment.json").write_text(json.dumps({"data": data}))
     (path / "config.yaml").write_text(yaml.safe_dump(config))
 

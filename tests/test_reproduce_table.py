@@ -49,6 +49,13 @@ def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path, capsys):
     page.write_text(page.read_text().replace("NT-Xent", "Mine"))
     assert verify(["--table", str(page.parent)]) == 1
     assert "md is not what" in capsys.readouterr().err
+    config = results[0].with_name("config.yaml")
+    config.write_text(config.read_text().replace("epochs: 1", "epochs: 2"))  # as if the table's YAML had changed
+    other = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert other.returncode == 1
+    assert f"{results[0].parent.relative_to(tmp_path)} holds a run with other settings: try removing it" in other.stderr
+    rows = json.loads(page.with_suffix(".json").read_text())["rows"]
+    assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]
     listed = reproduce(cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "| digits " in listed.stdout

@@ -4,9 +4,8 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.run.config import COMPONENTS, read_config
-
-SOUND = {"seed": 0, "evaluator": {}, **{name: {"_target_": "x.Y"} for name in COMPONENTS}}
+from contrastive.run.config import read_config
+from tests.helpers import SOUND_CONFIG
 
 
 def written(run, content):
@@ -17,7 +16,7 @@ def written(run, content):
 
 
 def test_a_sound_configuration_is_returned(tmp_path):
-    assert read_config(written(tmp_path / "run", SOUND)) == SOUND
+    assert read_config(written(tmp_path / "run", SOUND_CONFIG)) == SOUND_CONFIG
 
 
 BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
@@ -27,8 +26,10 @@ BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\xff\xfe", b"a: [", b"[1, 2]", BOMB, {**SOUND, "loss": None}, {**SOUND, "encoder": {"width": 2}},
-     {**SOUND, "seed": "x"}],
+    [
+        b"", b"\xff\xfe", b"a: [", b"[1, 2]", BOMB, {**SOUND_CONFIG, "loss": None},
+        {**SOUND_CONFIG, "encoder": {"width": 2}}, {**SOUND_CONFIG, "seed": "x"},
+    ],
 )  # fmt: skip
 def test_what_is_no_configuration_is_one_sentence(tmp_path, content):
     run = written(tmp_path / "run", content)
@@ -42,6 +43,6 @@ def test_a_missing_file_is_one_sentence(tmp_path):
 
 
 def test_an_interpolation_is_never_resolved(tmp_path):
-    run = written(tmp_path / "run", {**SOUND, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}})
+    run = written(tmp_path / "run", {**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}})
     with pytest.raises(ConfigError, match=r"holds \$\{oc.env:SECRET\}, which no run writes"):
         read_config(run)

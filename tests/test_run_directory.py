@@ -67,3 +67,33 @@ def test_rerun_removes_what_was_measured(tmp_path):
         assert (tmp_path / "metrics.jsonl").read_text() == ""
     with pytest.raises(ConfigError, match="a: 2 -> 1"), opened(tmp_path):
         pass
+
+
+def test_rerun_removes_exports_of_the_weights_that_it_replaces(tmp_path):
+    with opened(tmp_path) as run:
+        run.finish({"status": "done"}, write_weights)
+    (tmp_path / "encoder.onnx").write_text("of the old weights")
+    with opened(tmp_path, rerun=True):
+        assert not (tmp_path / "encoder.onnx").exists()
+
+
+@pytest.mark.parametrize("rerun", [False, True])
+@pytest.mark.parametrize("name", ["config.yaml", "result.json", "environment.json"])
+def test_a_folder_with_files_of_others_is_left_alone(tmp_path, name, rerun):
+    (tmp_path / name).write_text('{"mine": 1}')
+    with pytest.raises(ConfigError, match="that no run wrote: try"), opened(tmp_path, rerun=rerun):
+        pass
+    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.name != ".lock"} == {name: '{"mine": 1}'}
+
+
+def test_only_leftovers_of_this_run_are_removed(tmp_path):
+    """Two runs below the folder, files of others in it: only what this run's process left is its to remove."""
+    own = [tmp_path / place for place in (".config.yaml.17.part", "checkpoints/.last.pt.17.part")]
+    others = [tmp_path / place for place in ("seed=0/checkpoints/.last.pt.17.part", ".x.part", ".x.txt.17.part")]
+    for path in (*own, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    with opened(tmp_path):
+        pass
+    assert not any(path.exists() for path in own)
+    assert all(path.exists() for path in others)

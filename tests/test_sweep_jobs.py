@@ -7,6 +7,7 @@ import pytest
 
 from contrastive.program import sweep_jobs
 from contrastive.program.sweep_jobs import PARALLEL, RECORDS, choose_launcher, read_jobs, record_job, sweep_records
+from tests.helpers import EMPTY_RESULT
 
 SWEEP = ["-m", "seed=0,1"]
 
@@ -41,12 +42,13 @@ def test_a_gpu_is_not_shared(monkeypatch, tmp_path):
 
 
 def test_records_come_back_in_the_order_of_the_sweep(tmp_path):
-    (tmp_path / "result.json").write_text(json.dumps({"test": {"knn_top1": 50.0}}))
+    result = EMPTY_RESULT | {"test": {"knn_top1": 50.0}}
+    (tmp_path / "result.json").write_text(json.dumps(result))
     with sweep_records() as records:
         record_job(1, ["seed=1"], path=tmp_path, failure="too large")
         record_job(0, ["seed=0"], path=tmp_path, failure=None)
         first, second = read_jobs(records)
-    assert (first.overrides, first.result, first.failure) == (["seed=0"], {"test": {"knn_top1": 50.0}}, None)
+    assert (first.overrides, first.result, first.failure) == (["seed=0"], result, None)
     assert (second.overrides, second.result, second.failure) == (["seed=1"], None, "too large")
     assert RECORDS not in os.environ
     record_job(0, [], path=tmp_path, failure=None)  # a job of a cluster: nobody on this machine reads its record

@@ -15,7 +15,7 @@ from contrastive.program.table_jobs import TableJob, is_done, run_jobs
 from contrastive.program.table_list import hours_left, missing_of, tables_text
 from contrastive.report.rows import Row
 from contrastive.report.table import read_table
-from tests.helpers import ROOT
+from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG
 
 
 def row(name: str = "A", minutes: float | None = None) -> Row:
@@ -28,21 +28,21 @@ def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
 
 def finish(job: TableJob, *, device: str = "X", seconds: float = 60, **config: Any) -> None:
     job.path.mkdir(parents=True, exist_ok=True)
-    (job.path / "result.json").write_text(json.dumps({"test": {}, "time": {"seconds": seconds}}))
+    (job.path / "result.json").write_text(json.dumps(EMPTY_RESULT | {"time": {"seconds": seconds}}))
     (job.path / "environment.json").write_text(json.dumps({"device": device}))
-    (job.path / "config.yaml").write_text(yaml.safe_dump(config))
+    (job.path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
 
 
 def test_a_run_is_done_when_it_has_a_result_of_the_same_configuration(tmp_path):
     one = job(tmp_path)
-    assert not is_done(one, lambda words: {"epochs": 3})
+    assert not is_done(one, lambda words: SOUND_CONFIG | {"epochs": 3})
     finish(one, epochs=3, device="cpu")
     seen = []
-    assert is_done(one, lambda words: seen.append(words) or {"epochs": 3, "device": "cuda"})
+    assert is_done(one, lambda words: seen.append(words) or SOUND_CONFIG | {"epochs": 3, "device": "cuda"})
     assert seen == [("loss=x", "seed=0")]
-    assert not is_done(one, lambda words: {"epochs": 4})
+    assert not is_done(one, lambda words: SOUND_CONFIG | {"epochs": 4})
     (one.path / "result.json").write_text("null")
-    assert not is_done(one, lambda words: {"epochs": 3})  # damaged: the program computes it again
+    assert not is_done(one, lambda words: SOUND_CONFIG | {"epochs": 3})  # damaged: the program computes it again
 
 
 @pytest.fixture

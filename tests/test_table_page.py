@@ -15,7 +15,7 @@ from contrastive.report.page import page
 from contrastive.report.record import table_record
 from contrastive.report.rows import Row
 from contrastive.report.table import Table, row_folder
-from tests.helpers import ROOT
+from tests.helpers import EMPTY_RESULT, ROOT
 
 ENVIRONMENT = {
     "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X", "precision": "fp32",
@@ -51,8 +51,7 @@ def write_run(base: Path, row: Row, seed: int, result: dict[str, Any], **config:
     path = row_folder(row, base) / f"seed={seed}"
     path.mkdir(parents=True)
     time = {"seconds": 90, "finished": "2026-01-02T03:04:05+00:00"}
-    empty = {"test": {}, "val": {}, "audit": {}, "protocol": PROTOCOL, "time": time}
-    (path / "result.json").write_text(json.dumps({**empty, **result}))
+    (path / "result.json").write_text(json.dumps({**EMPTY_RESULT, "protocol": PROTOCOL, "time": time, **result}))
     (path / "environment.json").write_text(json.dumps(ENVIRONMENT))
     (path / "config.yaml").write_text(yaml.safe_dump({**CONFIG, **config}))
 

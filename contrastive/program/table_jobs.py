@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from contrastive.errors import ConfigError
 from contrastive.report.rows import Row
 from contrastive.report.table import Table, row_folder
+from contrastive.run.config import read_config
 from contrastive.run.identity import differences
 from contrastive.run.result import read_result
 
@@ -52,7 +52,10 @@ def is_done(job: TableJob, compose: Compose) -> bool:
     """Whether the run is finished, with the configuration that the job has now."""
     if read_result(job.path) is None:
         return False
-    return not differences(yaml.safe_load((job.path / "config.yaml").read_text()), compose(job.words))
+    try:
+        return not differences(read_config(job.path), compose(job.words))
+    except ConfigError:
+        return False
 
 
 def run_jobs(jobs: Sequence[TableJob], *, program: Sequence[str], n_parallel: int, one_thread: bool) -> list[TableJob]:

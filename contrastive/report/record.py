@@ -5,6 +5,7 @@ the repository without the runs; so are the page's curves, views and histograms.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,15 @@ class Shared:
     protocols: list[dict[str, str]] = field(default_factory=list)
 
 
-def table_record(table: Table, base: Path) -> dict[str, Any]:
-    """The record of the table's finished runs under `base`, plain containers for JSON."""
+def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) -> dict[str, Any]:
+    """The record of the table's finished runs under `base`, plain containers for JSON.
+
+    Args:
+        leave_out: directories of runs that are not the table's, such as those with other settings.
+    """
     shared = Shared()
     paths = {row.name: finished_runs(row, table, base) for row in table.rows}
+    paths = {name: {i: path for i, path in runs.items() if path not in leave_out} for name, runs in paths.items()}
     rows = [
         row_record(row, paths[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
         for row in table.rows

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,21 @@ import yaml
 
 from contrastive.atomic import write_text
 from contrastive.errors import ConfigError
+from contrastive.run.checkpoint import FOLDER as CHECKPOINTS
 from contrastive.run.checkpoint import has_checkpoint, last_checkpoint, previous_checkpoint
+from contrastive.run.config import is_config
 from contrastive.run.identity import differences, identity
 from contrastive.run.logs import event_files
+from contrastive.run.projector import CONFIG as PROJECTOR_CONFIG
+from contrastive.run.projector import FOLDER as PROJECTOR
 from contrastive.run.result import result_file
+from contrastive.run.yaml_files import check_yaml
 from contrastive.weights.metadata import ENCODER, HEAD
 
+# of a run directory, besides result.json, checkpoints/, projector/ and TensorBoard's; the exports belong to the encoder
+FILES = (
+    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", "environment.json", "config.yaml",
+)  # fmt: skip
 # recorded of every interrupted session
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
 EXACT_KEYS = ("device", "precision", "torch", "processes")  # another value of them changes the bits of what follows
@@ -66,6 +76,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 
 def _recorded(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     """environment.json of the run that the directory holds, which must have this configuration; empty if none."""
+    _check_is_run(path)
     if not (path / "config.yaml").exists():
         if result_file(path).exists() or has_checkpoint(path):
             raise ConfigError(
@@ -83,18 +94,49 @@ def _recorded(path: Path, config: dict[str, Any]) -> dict[str, Any]:
 
 def _read(file: Path, parse: Any) -> dict[str, Any]:
     """A YAML or JSON mapping."""
-    try:
-        content = parse(file.read_text())
-    except (OSError, ValueError, yaml.YAMLError):
-        content = None
+    content = _parsed(file, parse)
     if not isinstance(content, dict) or not content:
         raise ConfigError(f"{file} is missing or damaged: try rerun=true to start the run over")
     return content
 
 
+def _parsed(file: Path, parse: Any) -> Any:
+    """What a file holds; None if it is missing or damaged."""
+    try:
+        if file.suffix == ".yaml":
+            check_yaml(file)
+        return parse(file.read_text())
+    except (ConfigError, OSError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+
+
 def clear(path: Path) -> None:
-    """Remove what a run wrote; the result first, its configuration last."""
+    """Remove what a run wrote; the result first, its configuration last.
+
+    Raises:
+        ConfigError: files of these names are no run's.
+    """
+    _check_is_run(path)
     files = [result_file(path), last_checkpoint(path), previous_checkpoint(path)]
-    names = (ENCODER, HEAD, "metrics.jsonl", "failure.json", "environment.json", "config.yaml")
-    for file in (*files, *event_files(path), *(path / name for name in names)):
+    for file in (*files, *event_files(path), *(path / name for name in FILES)):
         file.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what a killed process of this run left half-written; the lock of the directory is held."""
+    for folder in (path, path / CHECKPOINTS, path / PROJECTOR):
+        for part in folder.glob(".*.part"):
+            name = re.fullmatch(r"\.(.+)\.\d+\.part", part.name)
+            if name and (folder != path or name[1] in (*FILES, result_file(path).name, PROJECTOR_CONFIG)):
+                part.unlink()
+
+
+def _check_is_run(path: Path) -> None:
+    """Refuse a directory whose config.yaml, environment.json or result.json no run wrote; one without them passes."""
+    there = [name for name in ("result.json", "config.yaml", "environment.json") if (path / name).exists()]
+    if not there or has_checkpoint(path):
+        return
+    environment, config = _parsed(path / "environment.json", json.loads), _parsed(path / "config.yaml", yaml.safe_load)
+    is_environment = isinstance(environment, dict) and environment.keys() >= {"command", "code", "data"}
+    if not is_environment and not is_config(config):
+        raise ConfigError(f"{path} holds a {there[0]} that no run wrote: try hydra.run.dir=PATH with another folder")

@@ -1,10 +1,15 @@
 """Hash of the code that makes a run: this package, and the user's files that a configuration leads to."""
 
+import ast
 import hashlib
 import sys
-from modulefinder import ModuleFinder
+from collections.abc import Iterator
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
+
+from contrastive.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ROOT = PACKAGE.parent
@@ -16,16 +21,36 @@ def code_hash(targets: set[str]) -> str:
 
     Args:
         targets: dotted names of classes and functions, their modules imported.
+
+    Raises:
+        ConfigError: a file changed since this process began, which runs what it was and not what it is.
     """
     digest = hashlib.sha256()
-    for path in (ROOT / "train.py", *sorted(PACKAGE.rglob("*.py"))):
-        if path.exists():  # an installed package has no train.py beside it
-            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    for path in package_files():
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + _unchanged(path))
     for target in sorted(targets):
         if not target.startswith(("contrastive.", "torch.")):
             for name, path in sorted(user_files(target.rpartition(".")[0]).items()):
-                digest.update(name.encode() + b"\0" + path.read_bytes())
+                digest.update(name.encode() + b"\0" + _unchanged(path))
     return digest.hexdigest()
+
+
+def package_files() -> list[Path]:
+    """train.py, unless the package is installed without it, and every Python file of the package."""
+    return [path for path in (ROOT / "train.py", *sorted(PACKAGE.rglob("*.py"))) if path.exists()]
+
+
+def _unchanged(path: Path) -> bytes:
+    """The content of a file, which must be what it was when this process first looked."""
+    content = path.read_bytes()
+    if hashlib.sha256(content).digest() != _first_seen(path):
+        raise ConfigError(f"{path} changed since this program began: try the same command again, or a new kernel")
+    return content
+
+
+@cache
+def _first_seen(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 def user_files(module: str) -> dict[str, Path]:
@@ -41,12 +66,49 @@ def user_files(module: str) -> dict[str, Path]:
     path = Path(file).resolve()
     if set(INSTALLED) & set(path.parts):
         return {module: path}
-    depth = module.count(".") + (path.name == "__init__.py")
-    folder = path.parents[depth]
-    finder = ModuleFinder([str(folder)], excludes=[PACKAGE.name])
-    finder.import_hook(module)
-    files = {name: getattr(part, "__file__", None) for name, part in finder.modules.items()}
-    return {**{name: Path(file) for name, file in files.items() if file}, module: path}
+    folder = path.parents[module.count(".") + (path.name == "__init__.py")]
+    files: dict[str, Path] = {}
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        found = None if name in files or name.partition(".")[0] == PACKAGE.name else _file_of(name, folder)
+        if found is not None:
+            files[name] = found
+            pending += _imports(found, name)
+    return {**files, module: path}
+
+
+def _file_of(module: str, folder: Path) -> Path | None:
+    """The file of a module below `folder`; None for a package without a file of its own, and for modules elsewhere."""
+    path = folder.joinpath(*module.split("."))
+    names = [path / "__init__.py", *(path.with_name(path.name + suffix) for suffix in (".py", *EXTENSION_SUFFIXES))]
+    return next((name for name in names if name.is_file()), None)
+
+
+def _imports(file: Path, module: str) -> Iterator[str]:
+    """Dotted names that a file imports, with the packages around them; `from a import b` gives a.b, too."""
+    if file.suffix != ".py":
+        return
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    try:
+        tree = ast.parse(file.read_bytes())
+    except SyntaxError:  # of a file that an import inside a function names and that has not been imported
+        return
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            around = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*around, *([node.module] if node.module else [])])
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+
+
+for _path in package_files():  # as early as can be: what is imported later is then known to be of the same time
+    _first_seen(_path)
 
 
 def targets(node: Any) -> set[str]:

@@ -25,7 +25,7 @@ from contrastive.run.checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from contrastive.run.claim import check_claim, clear, made_by, record
+from contrastive.run.claim import check_claim, clear, made_by, record, remove_leftovers
 from contrastive.run.lock import lock
 from contrastive.run.logs import Logs
 from contrastive.run.result import read_result, result_file, write_result
@@ -139,11 +139,10 @@ def open_run(
 
 def _prepare(path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> list[str]:
     """Refuse a directory that cannot be used; remove leftovers and mend what can be. Returns `stale`."""
-    for part in path.rglob(".*.part"):  # of a process that was killed while it wrote
-        part.unlink()
     if rerun:
         clear(path)
     stale = check_claim(path, config=config, environment=environment)
+    remove_leftovers(path)
     if result_file(path).exists() and read_result(path) is None:
         _drop_damaged_result(path, stale)
     (path / "failure.json").unlink(missing_ok=True)

@@ -7,6 +7,8 @@ from typing import Any
 
 from contrastive.atomic import write_text
 
+GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
+
 
 def result_file(run: Path) -> Path:
     """The path of result.json, whose existence means that the run is done."""
@@ -28,7 +30,7 @@ def read_result(run: Path) -> dict[str, Any] | None:
         result = json.loads(result_file(run).read_bytes())
     except (OSError, ValueError):
         return None
-    is_whole = isinstance(result, dict) and isinstance(result.get("test"), dict)
+    is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
     return result if is_whole and all(map(_is_figure, result["test"].values())) else None
 
 
