@@ -4,12 +4,15 @@ import io
 import os
 import pickle
 import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.error import URLError
 
 import numpy as np
 import pytest
 from torchvision.transforms.functional import resize
 
+from contrastive.dataset._download import fetch
 from contrastive.dataset.cifar import cifar10, cifar100
 from contrastive.errors import ConfigError
 
@@ -96,3 +99,23 @@ def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
     assert not evil.exists()
     pickle.loads(trap)  # it would have
     assert evil.exists()
+
+
+def test_one_process_downloads_while_others_wait(tmp_path):
+    """torchvision opens the archive for writing without a lock: two jobs of a sweep would damage each other's."""
+    at_once: list[int] = []
+
+    class Dataset:
+        running = 0
+
+        def __init__(self, root: str, *, download: bool = False) -> None:
+            if not download:
+                raise RuntimeError("Dataset not found or corrupted.")
+            Dataset.running += 1
+            at_once.append(Dataset.running)
+            time.sleep(0.05)
+            Dataset.running -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: fetch(Dataset, "x.tar.gz", str(tmp_path), folder="x"), range(4)))
+    assert at_once == [1, 1, 1, 1]

@@ -16,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.util.tensor_util import make_ndarray
 
 from contrastive.evaluator.knn import KNN
+from contrastive.run.directory import RunDirectory
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_after, kill_me
 from tests.helpers import logged_lines, saved_weights, without_time
@@ -123,6 +124,14 @@ def test_a_signal_in_an_evaluation_saves_the_epoch_before_it(whole, tmp_path):
     moment = functools.partial(at_call, KNN, "__call__", 1, functools.partial(kill, signal.SIGTERM))
     assert run(tmp_path, fault=moment) == 143
     assert checkpoint(tmp_path)["batch"] == 5
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_signal_in_the_save_at_an_epochs_end_waits_for_it(whole, tmp_path):
+    moment = functools.partial(at_call, RunDirectory, "save", 0, functools.partial(kill, signal.SIGTERM))
+    assert run(tmp_path, fault=moment) == 143
+    assert (checkpoint(tmp_path)["epoch"], checkpoint(tmp_path)["batch"]) == (1, 0)
     assert run(tmp_path) == 0
     assert_same(tmp_path / "run", whole)
 

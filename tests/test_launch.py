@@ -70,6 +70,7 @@ def test_refusals_of_several_processes_are_one_sentence(tmp_path):
         (["devices=0"], "try devices=2"),
         (["devices=2", "loss=debiased_pos", "tau_plus=0.001"], "tau_plus * batch_size"),
         (["devices=2", "loss=nt_xent", "regularizer=end"], "bias labels"),
+        (["devices=2", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     ):
         done = program(*QUICK, *words, cwd=tmp_path)
         assert done.returncode == 2, done.stderr

@@ -12,7 +12,7 @@ from contrastive.weights.metadata import save_weights
 
 ENVIRONMENT = {
     "command": "c", "device": "d", "precision": "p", "torch": "t", "commit": "x", "code": "1", "data": "2",
-    "threads": 1, "processes": 1,
+    "threads": 1, "processes": 1, "compile": False,
 }  # fmt: skip
 
 

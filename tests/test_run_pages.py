@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from contrastive.errors import ConfigError
 from contrastive.report.__main__ import main
 from contrastive.report.embedding import tsne_map
 from contrastive.report.sources import read_sources
@@ -39,6 +41,19 @@ def test_a_map_has_the_labels_of_the_test_images(folder):
     assert {len(column) for column in points.values()} == {359}  # the test split of the digits
     assert set(points["class"]) == {str(digit) for digit in range(10)}
     assert set(points["bias"]) <= set(range(10))
+
+
+@pytest.mark.parametrize("target", ["a_trap.open_it", "os.system", "contrastive.dataset.digits.load_digits"])
+def test_a_map_builds_nothing_else_that_a_run_names(folder, tmp_path, monkeypatch, target):
+    (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load(next(folder.rglob("config.yaml")).read_text())
+    config["dataset"] = {"_target_": target}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(ConfigError, match="is no dataset or encoder of contrastive"):
+        tsne_map(tmp_path)
+    assert not (tmp_path / "EVIL").exists()
 
 
 def test_a_page_of_runs_with_maps(folder, tmp_path):

@@ -88,3 +88,37 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
     assert main(["--table", str(tmp_path)]) == 2
     assert "holds no table's JSON: usage: " in capsys.readouterr().err
     assert main(["--help"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("config.yaml", b"\xff", "config.yaml is missing or damaged"),
+        ("config.yaml", b"", "config.yaml is missing or damaged"),
+        ("environment.json", b"[]", "environment.json is missing or damaged"),
+        ("result.json", b'{"test": {}}', "has no whole result.json"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(finished, tmp_path, capsys, name, content, said):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / name).write_bytes(content)
+    assert main([str(run)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+
+
+def test_an_option_that_cannot_be_is_one_sentence(finished, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace("  k: 20", "  k: 0"))
+    assert main([str(run), "device=cpu"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "k must be" in line
+    (run / "config.yaml").write_text(text.replace("contrastive.loss.supcon.SupCon", "os.path.Odd"))
+    assert main([str(run)]) == 2
+    assert "try trust=[os] if you know" in capsys.readouterr().err
+    assert main([str(run), "trust=[os]"]) == 2
+    assert "trust=" not in capsys.readouterr().err

@@ -5,15 +5,17 @@ CIFAR are therefore opened only if they are the published ones. Of MNIST it chec
 the rest.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
+from contrastive.atomic import locked
 from contrastive.errors import ConfigError
 
 
 def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) -> Any:
-    """`dataset(root, download=True, **selection)` of a torchvision class.
+    """`dataset(root, **selection)` of a torchvision class, downloaded by one process at a time if it is not there.
 
     Args:
         file: to put into root by hand when the download fails.
@@ -25,8 +27,11 @@ def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) 
     """
     place = Path(root) / folder
     was_there = place.is_dir() and any(place.iterdir())
+    with suppress(RuntimeError):  # not there, not whole
+        return dataset(root, **selection)
     try:
-        return dataset(root, download=True, **selection)
+        with locked(Path(root) / f".{dataset.__name__}.lock"):  # torchvision has none
+            return dataset(root, download=True, **selection)
     except (URLError, OSError, RuntimeError, ValueError, EOFError) as error:
         reason, name = getattr(error, "reason", error), dataset.__name__
         if was_there:

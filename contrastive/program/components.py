@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from contrastive.augmentation.base import Augmentation
@@ -14,6 +15,7 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss
 from contrastive.program.check_types import check_components
 from contrastive.program.encoder_output import check_encoder_output, image_size
+from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
 from contrastive.seeding import derive
 from contrastive.types import Data
@@ -78,8 +80,17 @@ class Components:
 
 
 def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
-    """Instantiate one configuration node, with arguments that only the program knows."""
-    return instantiate(node, **wiring, _convert_="all")
+    """Instantiate one configuration node, with arguments that only the program knows.
+
+    Raises:
+        ConfigError: the constructor refuses its arguments. All processes of a run understand this, not Hydra's error.
+    """
+    try:
+        return instantiate(node, **wiring, _convert_="all")
+    except InstantiationException as error:
+        if (message := user_message(error)) is None:
+            raise
+        raise ConfigError(message) from error
 
 
 def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from contrastive.errors import ConfigError
 from contrastive.program.composition import checked_composition
 from contrastive.program.configs import CONFIGS
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
-from contrastive.run.config import read_config
+from contrastive.run.config import dataset_below, read_config
 from contrastive.run.identity import flatten
 from contrastive.run.yaml_files import check_yaml
 
@@ -99,11 +99,8 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     OmegaConf.set_struct(cfg, False)
     del cfg["hydra"]  # it names a run directory, and there is none
     if "dataset" not in typed:
-        node = {**config["dataset"], **_typed_values(cfg, typed, "dataset")}
-        if "data_root" in typed:
-            moved = [key for key, value in node.items() if value == config.get("data_root") and key not in typed]
-            node |= dict.fromkeys(moved, cfg.data_root)
-        cfg.dataset = node
+        node = dataset_below(config, cfg.data_root) if "data_root" in typed else config["dataset"]
+        cfg.dataset = {**node, **_typed_values(cfg, typed, "dataset")}
         for name, recorded in config["evaluator"].items():
             if "_target_" in (cfg.evaluator.get(name) or {}):
                 cfg.evaluator[name] = {**recorded, **_typed_values(cfg, typed, f"evaluator.{name}")}

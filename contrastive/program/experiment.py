@@ -126,8 +126,11 @@ def train(experiment: Experiment, settings: Settings, run: RunDirectory, saver: 
             except Stop:
                 saver.save(epoch, per_epoch)
                 raise
-            if is_due(settings.checkpoint_every, epoch + 1) or epoch + 1 == settings.epochs:
-                saver.save(epoch + 1)
+            with saver.signals.held():
+                is_last = epoch + 1 == settings.epochs
+                if is_due(settings.checkpoint_every, epoch + 1) or is_last or saver.signals.pending is not None:
+                    saver.save(epoch + 1)
+            saver.signals.check()
             progress.end_epoch(epoch + 1)
 
 

@@ -1,6 +1,7 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,14 @@ class Result:
             raise ConfigError(f'there is no curve {name}, known are {", ".join(known)}: try curve("{known[0]}")')
         return [epoch for epoch, _ in points], [value for _, value in points]
 
-    def encoder(self) -> torch.nn.Module:
-        """The trained encoder in eval mode, on the CPU; it takes normalized images."""
+    def encoder(self, *, trust: Sequence[str] = ()) -> torch.nn.Module:
+        """The trained encoder in eval mode, on the CPU; it takes normalized images.
+
+        Args:
+            trust: modules that the configuration of the run may name, besides those of the current folder.
+        """
         config = read_config(self.path)
-        check_targets(config, trust=(), folders=[Path.cwd()])
+        check_targets(config, trust=trust, folders=[Path.cwd()])
         return saved_encoder(self.path, config, torch.device("cpu"))
 
 

@@ -16,20 +16,23 @@ from contrastive.program.build import Experiment, build
 from contrastive.program.experiment import features, prepare_observers
 from contrastive.program.flags import take_config_dirs
 from contrastive.program.job import importable
+from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
 from contrastive.program.trust import check_targets
 from contrastive.report.committed import check_folder
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by
+from contrastive.run.config import dataset_below, read_config
 from contrastive.run.environment import environment_record
 from contrastive.run.result import read_result
 from contrastive.weights.file import weights_hash
 from contrastive.weights.metadata import ENCODER, read_whole
 
 USAGE = (
-    "usage: python -m contrastive.verify [--config-dir mine] RUN, such as outputs/digits/nt_xent/default/seed=0, "
-    "or --table docs/results"
+    "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0, and as of train.py "
+    "--config-dir mine, trust=[my_loss], device=cpu, data_root=PATH; or --table docs/results"
 )
+SETTABLE = ("trust", "device", "data_root")
 TOLERANCE = 0.01  # relative, on another device or with another torch
 
 
@@ -47,13 +50,16 @@ def main(words: list[str]) -> int:
         return verify_tables(Path(words[1]))
     try:
         folders, words = take_config_dirs(words)
+        typed, words = take_settings(words)
         if len(words) != 1 or words[0].startswith("-"):
             print(USAGE)
             return 0 if words in (["-h"], ["--help"]) else 2
         with importable(folders):
-            checks = list(verify(Path(words[0]), folders=folders))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+            checks = list(verify(Path(words[0]), folders=folders, typed=typed))
+    except Exception as error:
+        if (message := user_message(error)) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
         return 2
     marks = {True: "ok", False: "FAILED", None: "-"}
     width = max(len(check.name) for check in checks)
@@ -62,6 +68,18 @@ def main(words: list[str]) -> int:
     failed = sum(check.passed is False for check in checks)
     print(f"{len(checks)} checks, {failed} failed")
     return 1 if failed else 0
+
+
+def take_settings(words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """{setting: value} of the words that say how to verify, and the other words."""
+    typed, others = {}, []
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in SETTABLE:
+            typed[key] = yaml.safe_load(value)
+        else:
+            others.append(word)
+    return typed, others
 
 
 def verify_tables(folder: Path) -> int:
@@ -80,21 +98,22 @@ def verify_tables(folder: Path) -> int:
     return 1 if wrong else 0
 
 
-def verify(path: Path, *, folders: Sequence[Path] = ()) -> Iterator[Check]:
+def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | None = None) -> Iterator[Check]:
     """Every check of a run directory, which stays as it is.
 
     Args:
         folders: of modules that its configuration may name, besides the current one: those of --config-dir.
+        typed: settings of SETTABLE in place of the run's.
 
     Raises:
         ConfigError: the directory holds no finished run, or its configuration cannot be built.
     """
-    result, settings, recorded = read_result(path), read_settings(path), read_json(path / "environment.json")
-    if result is None:
+    if (result := read_result(path)) is None:
         raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
+    settings, recorded = read_settings(path, typed or {}), read_json(path / "environment.json")
     torch.set_num_threads(int(recorded.get("threads", torch.get_num_threads())))
     config = settings.to_dict()
-    check_targets(config, trust=(), folders=[Path.cwd(), *folders])
+    check_targets(config, trust=settings.trust, folders=[Path.cwd(), *folders])
     experiment = build(settings)
     now = environment_record(
         experiment.device,
@@ -155,19 +174,23 @@ def compare(name: str, recorded: Any, computed: Any, *, exact: bool) -> Iterator
         yield Check(name, same, f"{computed:.6g}" if same else f"{computed:.6g} computed, {recorded:.6g} recorded")
 
 
-def read_settings(path: Path) -> Settings:
-    """The settings in config.yaml."""
+def read_settings(path: Path, typed: dict[str, Any]) -> Settings:
+    """The settings in config.yaml, `typed` in place of its own; a run does not say itself what is to be trusted."""
+    config = read_config(path)
+    if "data_root" in typed:
+        config["dataset"] = dataset_below(config, str(typed["data_root"]))
     try:
-        config = yaml.safe_load((path / "config.yaml").read_text())
-        return Settings(**{**config, "devices": 1, "dry_run": False})
-    except (OSError, yaml.YAMLError, TypeError) as error:
+        return Settings(**{**config, "trust": [], **typed, "devices": 1, "dry_run": False})
+    except TypeError as error:
         raise ConfigError(f"{path / 'config.yaml'} cannot be read ({error}): {USAGE}") from error
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON file that must be there."""
+    """A JSON mapping that must be there."""
     try:
-        content: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read ({error}): {USAGE}") from error
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file} is missing or damaged: {USAGE}")
     return content

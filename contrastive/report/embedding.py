@@ -1,10 +1,13 @@
 """t-SNE maps of the test images of finished runs."""
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
-import yaml
+from contrastive.errors import ConfigError
+from contrastive.run.config import read_config
+from contrastive.weights.metadata import ENCODER, read_whole
 
 MAX_IMAGES = 1000
 
@@ -15,16 +18,17 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
     t-SNE (van der Maaten & Hinton 2008) of scikit-learn, perplexity 30, on normalized features; same map in every call.
     """
     import torch  # late: pages without maps need neither
-    from safetensors.torch import load_file
     from sklearn.manifold import TSNE
     from torch.nn.functional import normalize as unit_length
 
     from contrastive.training.features import extract
     from contrastive.training.normalize import Normalize
 
-    config = yaml.safe_load((run / "config.yaml").read_text())
+    config = read_config(run)
     data, encoder = build(config["dataset"]), build(config["encoder"])
-    encoder.load_state_dict(load_file(run / "encoder.safetensors"))
+    if (weights := read_whole(run / ENCODER)) is None:
+        raise ConfigError(f"{run / ENCODER} is missing or damaged: try the command of the run again")
+    encoder.load_state_dict(weights)
     index = torch.randperm(len(data.test), generator=torch.Generator().manual_seed(0))[:MAX_IMAGES]
     features = extract(encoder, data.test, Normalize(data.mean, data.std), index)
     map_ = TSNE(random_state=0, init="pca").fit_transform(unit_length(features.h, dim=1).numpy())
@@ -34,7 +38,14 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
 
 
 def build(node: dict[str, Any]) -> Any:
-    """Call the `_target_` of a node of config.yaml with the node's other values."""
+    """Call the `_target_` of a node of config.yaml, a dataset or an encoder of this package, with its other values.
+
+    Raises:
+        ConfigError: the target is anything else: nothing that a file names is imported for it.
+    """
     module, _, name = node["_target_"].rpartition(".")
-    options = {key: value for key, value in node.items() if not key.startswith("_")}
-    return getattr(importlib.import_module(module), name)(**options)
+    known = re.fullmatch(r"contrastive\.(dataset|encoder)\.[a-z]\w*", module)
+    target = getattr(importlib.import_module(module), name, None) if known else None
+    if target is None or target.__module__ != module:
+        raise ConfigError(f"{node['_target_']} is no dataset or encoder of contrastive: try without its map (--tsne)")
+    return target(**{key: value for key, value in node.items() if not key.startswith("_")})

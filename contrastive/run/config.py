@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from contrastive.errors import ConfigError
+from contrastive.run.identity import is_identity
 from contrastive.run.yaml_files import check_yaml
 
 COMPONENTS = ("dataset", "augmentation", "encoder", "head", "loss")  # of every run, each with a `_target_`
@@ -39,6 +40,16 @@ def is_config(content: Any) -> bool:
     return isinstance(content.get("evaluator"), dict) and all(
         isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
     )
+
+
+def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
+    """The node of the dataset, with paths in the run's data_root moved to another."""
+    old = str(config.get("data_root", ""))
+    node = dict(config["dataset"])
+    for key, value in node.items():
+        if not is_identity(f"dataset.{key}") and isinstance(value, str) and Path(value).is_relative_to(old):
+            node[key] = str(Path(data_root) / Path(value).relative_to(old))
+    return node
 
 
 def _interpolations(node: Any) -> Iterator[str]:

@@ -46,6 +46,7 @@ def environment_record(
         "threads": torch.get_num_threads(),  # of each process
         "processes": world_size(),
         "precision": precision,
+        "compile": config.get("compile"),
         "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
     }
 
