@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 from contrastive.atomic import locked
-from contrastive.dataset._decode import decode, decode_to_memmap
+from contrastive.dataset._decode import decode_to_memmap
+from contrastive.dataset._image_file import decode
 from tests.hostile import png_header
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset._decode import decode
 from contrastive.dataset._folder_layout import find_images
+from contrastive.dataset._image_file import decode
 from contrastive.dataset._splits import fingerprint
 from contrastive.dataset.image_folder import image_folder
 from contrastive.errors import ConfigError

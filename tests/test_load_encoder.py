@@ -12,7 +12,7 @@ from safetensors import safe_open
 from torch import nn
 
 from contrastive import load_encoder
-from contrastive.dataset._decode import decode
+from contrastive.dataset._image_file import decode
 from contrastive.encoder.resnet import ResNet
 from contrastive.encoder.timm import timm_encoder
 from contrastive.errors import ConfigError

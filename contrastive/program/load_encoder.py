@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
 
-from contrastive.dataset._decode import resize_and_crop, to_rgb
+from contrastive.dataset._image_file import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.program.components import encoder_node
 from contrastive.training.normalize import Normalize

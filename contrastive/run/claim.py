@@ -27,13 +27,8 @@ FILES = (
 )  # fmt: skip
 # recorded of every interrupted session
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
-EXACT_KEYS = (
-    "device",
-    "precision",
-    "torch",
-    "processes",
-    "compile",
-)  # another value of them changes the bits of what follows
+# another value of them changes the bits of what follows
+EXACT_KEYS = ("device", "precision", "torch", "processes", "compile")
 
 
 def made_by(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
