@@ -22,6 +22,7 @@ from contrastive.program.make import make
 from contrastive.training.features import extract
 from contrastive.training.normalize import Normalize
 from contrastive.types import Data
+from contrastive.weights.file import read_tensors
 from contrastive.weights.metadata import read_metadata, save_run_weights, save_weights
 
 NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
@@ -138,6 +139,20 @@ def test_only_encoders_of_this_package_are_built_from_a_file(node, tmp_path):
         load_encoder(tmp_path)
     own, _ = load_encoder(tmp_path, encoder=ResNet(width=2))
     assert torch.equal(own.conv1.weight, encoder.conv1.weight)
+
+
+def test_damaged_weights_are_never_used(run):
+    path, file = run[0], run[0] / "encoder.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 0xFF
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="is damaged: try the command of its run again"):
+        load_encoder(path)
+    with pytest.raises(ConfigError, match="has other content than was written"):
+        read_tensors(file)
+    file.write_bytes(content[:-50])
+    with pytest.raises(ConfigError, match=r"no whole \.safetensors file"):
+        load_encoder(path)
 
 
 def test_a_file_that_does_not_fit_is_refused(run, tmp_path):
