@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 from hydra import compose, initialize_config_dir
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
@@ -43,9 +43,10 @@ SEED = bool(os.environ.get("HOSTILE_CASES"))
 
 
 def cases(share: float) -> settings:
-    """A share of the cases; the same ones at every run unless HOSTILE_CASES asks for fresh ones."""
+    """A share of the cases; the same ones at every run unless HOSTILE_CASES asks for fresh ones, as they come."""
     return settings(
         max_examples=max(1, round(CASES * share)), deadline=None, derandomize=not SEED, database=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
 

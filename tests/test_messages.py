@@ -53,7 +53,7 @@ def test_a_mistake_is_one_sentence(tmp_path, words, said):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
-    ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing",
+    ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing", 'defaults: ["???"]',
      '{_target_: contrastive.loss.nt_xent.NTXent, _args_: "\\e[31m \\x1e"}'],
 )  # fmt: skip
 def test_a_users_yaml_that_is_broken_is_one_sentence(tmp_path, content):

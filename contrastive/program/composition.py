@@ -79,6 +79,14 @@ class CheckedLoader(ConfigLoaderImpl):
         except (TypeError, AttributeError, LookupError, AssertionError, RecursionError) as error:  # for odd values
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise ConfigError(f"these words make no configuration ({reason}): try python train.py --help") from error
+        except ValueError as error:
+            if type(error) is not ValueError:  # OmegaConf's own, which messages.py knows
+                raise
+            if "Config group override" in str(error):
+                said = "a group needs one of its options, not null and no number: try python train.py --help"
+                raise ConfigError(said) from error
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"these YAMLs make no configuration ({reason}): try python train.py --help") from error
         check_hydra(cfg)
         return cfg
 

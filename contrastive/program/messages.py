@@ -34,8 +34,6 @@ def _message(error: BaseException) -> str | None:
             return str(link)
     if message := system_error(chain):
         return message
-    if isinstance(error, ValueError) and "Config group override" in str(error):
-        return "a group needs one of its options, not null and no number: try python train.py --help"
     if isinstance(error, InstantiationException):
         return _instantiation(str(error), chain[-1])
     if isinstance(error, OSError) and error.errno in PATH_ERRORS and error.filename:
