@@ -13,8 +13,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-import contrastive.program.naming  # registers the resolver that names run directories
-import contrastive.program.resolvers  # noqa: F401  registers the resolver that reads DATA_ROOT
+import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.program import malloc
 from contrastive.program.command_line import CommandLine
 from contrastive.program.configs import CONFIGS

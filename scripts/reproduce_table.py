@@ -25,7 +25,7 @@ from contrastive.errors import ConfigError
 from contrastive.program.composition import checked_composition
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
-from contrastive.program.table_jobs import TableJob, is_done, run_jobs, table_jobs
+from contrastive.program.table_jobs import Compose, TableJob, is_done, run_jobs, table_jobs
 from contrastive.program.table_list import missing_of, tables_text
 from contrastive.report.committed import write_pages
 from contrastive.report.record import table_record
@@ -133,7 +133,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         n_parallel=n_parallel,
         one_thread=on_cpu and n_parallel > 1,
     )
-    return conclude(table, base, failed, unavailable, strict=arguments.strict)
+    return conclude(table, base, failed, unavailable, compose=composer.settings, strict=arguments.strict)
 
 
 def unavailable_data(jobs: list[TableJob], composer: Composer) -> dict[str, list[TableJob]]:
@@ -154,11 +154,17 @@ def unavailable_data(jobs: list[TableJob], composer: Composer) -> dict[str, list
 
 
 def conclude(
-    table: Table, base: Path, failed: list[TableJob], unavailable: dict[str, list[TableJob]], *, strict: bool
+    table: Table,
+    base: Path,
+    failed: list[TableJob],
+    unavailable: dict[str, list[TableJob]],
+    *,
+    compose: Compose,
+    strict: bool,
 ) -> int:
     """Write and print the page, say what failed, return the exit code."""
-    # A run that is there although its job is not done has other settings: train.py refuses its directory.
-    others = [job for jobs in (failed, *unavailable.values()) for job in jobs if read_result(job.path) is not None]
+    unfinished = [job for jobs in (failed, *unavailable.values()) for job in jobs]
+    others = [job for job in unfinished if read_result(job.path) is not None and not is_done(job, compose)]
     record = table_record(table, base, leave_out=[job.path for job in others])
     text = write_pages(record, base)
     print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")

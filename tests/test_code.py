@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from contrastive.errors import ConfigError
+from contrastive.program.trust import load_target
 from contrastive.run.code import _first_seen, code_hash, user_files
 
 FILES = {
@@ -61,3 +62,11 @@ def test_components_of_this_package_and_of_torch_add_nothing():
 
 def test_of_an_installed_package_only_the_module_counts():
     assert list(user_files("torchvision.models")) == ["torchvision.models"]
+
+
+def test_an_edit_between_import_and_the_first_run_is_noticed(folder):
+    (folder / "my_hash_late.py").write_text("class Late:\n    pass\n")
+    load_target("my_hash_late.Late")
+    (folder / "my_hash_late.py").write_text("class Late:\n    x = 1\n")
+    with pytest.raises(ConfigError, match="changed since this program began"):
+        code_hash({"my_hash_late.Late"})

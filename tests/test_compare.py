@@ -49,7 +49,7 @@ def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str =
         run,
         name,
         {
-            "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {"data": dataset},
+            "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {}, "time": {"finished": ""},
             "dataset": dataset, "is_transfer": bool(dataset), "settings": settings,
             "test": {"knn_top1": value, "knn_sweep_top1": 1.0}, "val": {},
         },

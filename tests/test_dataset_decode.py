@@ -166,3 +166,25 @@ def test_space_is_reserved_before_pixels_are_written(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         decode_to_memmap([path], 4, tmp_path / "pixels.images")
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_copied_cache_is_read_once(tmp_path, monkeypatch):
+    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")
+    decode_to_memmap([path], 4, tmp_path / "pixels.images")
+    monkeypatch.setattr("contrastive.dataset._decode.ALWAYS_HASHED", 0)
+    os.utime(tmp_path / "pixels.images", (1, 1))
+    decode_to_memmap([path], 4, tmp_path / "pixels.images")
+    monkeypatch.setattr("contrastive.dataset._decode._hash", None)  # a call would fail
+    decode_to_memmap([path], 4, tmp_path / "pixels.images")
+
+
+def test_a_file_system_that_cannot_reserve_can_be_decoded_to(tmp_path, monkeypatch):
+    """glibc then reads a byte of every block and writes it."""
+
+    def emulated(file: int, offset: int, n_bytes: int) -> None:
+        os.pread(file, 1, offset)
+        os.pwrite(file, b"\0", offset + n_bytes - 1)
+
+    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")
+    monkeypatch.setattr(os, "posix_fallocate", emulated)
+    assert (decode_to_memmap([path], 4, tmp_path / "pixels.images").image == 7).all()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,25 @@ def test_folders_of_one_name_and_other_code_are_never_mistaken(run, tmp_path, mo
     monkeypatch.setattr("contrastive.run.environment.code_hash", lambda _: "other")
     evaluate_runs(read_words([*words, f"dataset.root={folders[0]}"]))
     assert sum(record["time"] != time for record, time in zip(records(run), before, strict=True)) == 1
+
+
+def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_evaluated.py").write_text(
+        "from contrastive.encoder.resnet import ResNet\nclass Mine(ResNet):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["encoder"]["_target_"] = "my_evaluated.Mine"
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    shutil.copytree(run, tmp_path / "second")
+    words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
+    evaluate_runs(read_words(words))
+    del sys.modules["my_evaluated"]  # as in a new process
+    capsys.readouterr()
+    evaluate_runs(read_words(words))
+    assert capsys.readouterr().out.count("is done already") == 2
+    del sys.modules["my_evaluated"]
 
 
 def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):

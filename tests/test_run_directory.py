@@ -78,12 +78,25 @@ def test_rerun_removes_exports_of_the_weights_that_it_replaces(tmp_path):
 
 
 @pytest.mark.parametrize("rerun", [False, True])
-@pytest.mark.parametrize("name", ["config.yaml", "result.json", "environment.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.yaml",
+        "result.json",
+        "environment.json",
+        "metrics.jsonl",
+        "encoder.pth",
+        "events.out",
+        "checkpoints/last.pt",
+    ],
+)
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path, name, rerun):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text('{"mine": 1}')
     with pytest.raises(ConfigError, match="that no run wrote: try"), opened(tmp_path, rerun=rerun):
         pass
-    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.name != ".lock"} == {name: '{"mine": 1}'}
+    there = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {key: text for key, text in there.items() if key != ".lock"} == {name: '{"mine": 1}'}
 
 
 def test_only_leftovers_of_this_run_are_removed(tmp_path):

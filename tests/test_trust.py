@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from contrastive.errors import ConfigError
 from contrastive.program.pretrain import pretrain
+from contrastive.program.resolvers import limited_environment
 from contrastive.program.trust import check_targets, load_target
 from tests.helpers import ONE_THREAD, ROOT, program
 from tests.hostile import DRY, call
@@ -185,13 +187,19 @@ def test_a_pickled_configuration_is_refused(tmp_path):
             "precious.txt may lie outside the run: try ${hydra.runtime.output_dir}/my.log",
         ),
         ("hydra.job.name=../../precious", "names a file elsewhere: try hydra.job.name=train"),
+        ("hydra.job.name=${data_root}", "names a file elsewhere: try hydra.job.name=train"),
+        (
+            "+hydra.job_logging.handlers.x={class: logging.FileHandler, mode: w, "
+            "filename: '${hydra.runtime.output_dir}/${data_root}'}",
+            "may lie outside the run: try ${hydra.runtime.output_dir}/my.log",
+        ),
     ],
 )
 def test_hydra_imports_and_empties_nothing(tmp_path, monkeypatch, word, said):
     (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
     (tmp_path / "precious.txt").write_text("precious")
     monkeypatch.syspath_prepend(str(tmp_path))
-    code, message = call([*DRY, word], tmp_path)
+    code, message = call([*DRY, word, "data_root=../precious.txt"], tmp_path)
     assert code == 2
     assert said in message
     assert not (tmp_path / "EVIL").exists()
@@ -208,3 +216,10 @@ def test_nothing_that_is_composed_from_python_imports_a_module(tmp_path, monkeyp
     with pytest.raises(ConfigError, match=r"SECRET.* is refused"):
         pretrain("dataset.root=${oc.env:SECRET}", "dataset=mnist", "dry_run=true")
     assert not (tmp_path / "EVIL").exists()
+
+
+def test_other_configurations_of_the_same_process_read_what_they_like(monkeypatch):
+    monkeypatch.setenv("SCRATCH", "/scratch")
+    with limited_environment(), pytest.raises(Exception, match=r"SCRATCH.* is refused"):
+        print(OmegaConf.create({"a": "${oc.env:SCRATCH}"}).a)
+    assert OmegaConf.create({"a": "${oc.env:SCRATCH}"}).a == "/scratch"

@@ -122,3 +122,4 @@ def test_an_option_that_cannot_be_is_one_sentence(finished, tmp_path, capsys):
     assert "try trust=[os] if you know" in capsys.readouterr().err
     assert main([str(run), "trust=[os]"]) == 2
     assert "trust=" not in capsys.readouterr().err
+    assert main([str(finished), "trust=[a", "device=cpu", "data_root=@x"]) == 0

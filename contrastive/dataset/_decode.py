@@ -50,6 +50,9 @@ def decode_to_memmap(paths: list[Path], size: int, cache_path: Path) -> DecodedI
         if record is not None and not _is_whole(cache_path, record, shape=(len(paths), 3, size, size)):
             print(f"warning: {cache_path} is missing or damaged: its images are decoded again")
             record = None
+        if record is not None and record.get("changed") != cache_path.stat().st_mtime_ns:  # copied, and whole
+            record["changed"] = cache_path.stat().st_mtime_ns
+            write_text(record_path, json.dumps(record))
         if record is None:
             faults = _decode_all(paths, size, cache_path)
             image = _map(cache_path, len(paths) - len(faults), size)
@@ -147,7 +150,7 @@ def _decode_all(paths: list[Path], size: int, cache_path: Path) -> dict[int, str
 def _reserve(path: Path, n_bytes: int) -> None:
     """Make a file of this size, its space taken now: on a full disk, writing to mapped pages kills the process."""
     try:
-        with path.open("wb") as file:
+        with path.open("w+b") as file:  # readable: where a file system cannot reserve, glibc reads and writes instead
             file.truncate(n_bytes)
             if sys.platform == "linux":
                 os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -13,6 +13,13 @@ from urllib.error import URLError
 from contrastive.atomic import locked
 from contrastive.errors import ConfigError
 
+FAILURES = (URLError, OSError, RuntimeError, ValueError, EOFError, AssertionError)
+
+
+def lock_path(dataset: Any, root: str) -> Path:
+    """The file whose lock is held while the dataset is downloaded and unpacked."""
+    return Path(root) / f".{dataset.__name__}.lock"
+
 
 def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) -> Any:
     """`dataset(root, **selection)` of a torchvision class, downloaded by one process at a time if it is not there.
@@ -27,12 +34,12 @@ def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) 
     """
     place = Path(root) / folder
     was_there = place.is_dir() and any(place.iterdir())
-    with suppress(RuntimeError):  # not there, not whole
+    with suppress(*FAILURES):  # not there, or not whole
         return dataset(root, **selection)
     try:
-        with locked(Path(root) / f".{dataset.__name__}.lock"):  # torchvision has none
+        with locked(lock_path(dataset, root)):  # torchvision has none
             return dataset(root, download=True, **selection)
-    except (URLError, OSError, RuntimeError, ValueError, EOFError) as error:
+    except FAILURES as error:
         reason, name = getattr(error, "reason", error), dataset.__name__
         if was_there:
             raise ConfigError(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from torchvision.datasets import MNIST
 
-from contrastive.dataset._download import fetch
+from contrastive.atomic import locked
+from contrastive.dataset._download import fetch, lock_path
 from contrastive.dataset._gray import GrayImages
 from contrastive.errors import ConfigError
 
@@ -25,7 +26,13 @@ def load_mnist(root: str) -> tuple[GrayImages, GrayImages]:
     Raises:
         ConfigError: the data is damaged, or missing and cannot be downloaded.
     """
-    check_files(Path(root))
+    try:
+        check_files(Path(root))
+    except ConfigError:
+        if not lock_path(MNIST, root).exists():
+            raise
+        with locked(lock_path(MNIST, root)):  # another process may have been unpacking
+            check_files(Path(root))
     train, test = (fetch(MNIST, FILES, root, folder=FOLDER, train=train) for train in (True, False))
     check_files(Path(root))  # what was just downloaded and unpacked
     return GrayImages(train.data, train.targets), GrayImages(test.data, test.targets)

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS
+from contrastive.program.resolvers import limited_environment
 from contrastive.run.yaml_files import check_yaml
 
 LOADER = "ConfigLoaderImpl"  # the name under which hydra.main finds it
@@ -32,7 +33,8 @@ LOGGING = (
 )  # fmt: skip
 IMPORTS = re.compile(r"\w+://")  # ext://module is imported by logging.config
 HARMLESS = re.compile(r"ext://sys\.std(out|err)|\$\{hydra\.runtime\.output_dir\}/[^:]*")
-IN_THE_RUN = re.compile(r"\$\{hydra\.runtime\.output_dir\}/[^/:]*")  # a file that logging may empty
+# of a log file, which logging may empty
+IN_THE_RUN = re.compile(r"\$\{hydra\.runtime\.output_dir\}/(\$\{hydra\.job\.name\})?[^/:$]*")
 
 
 class CheckedRepository(ConfigRepository):
@@ -93,10 +95,11 @@ class CheckedLoader(ConfigLoaderImpl):
 
 @contextmanager
 def checked_composition() -> Iterator[None]:
-    """While this holds, Hydra composes with `CheckedLoader`."""
+    """While this holds, Hydra composes with `CheckedLoader`, and configurations read DATA_ROOT alone."""
     setattr(hydra_module, LOADER, CheckedLoader)
     try:
-        yield
+        with limited_environment():
+            yield
     finally:
         setattr(hydra_module, LOADER, ConfigLoaderImpl)
 
@@ -113,7 +116,7 @@ def check_hydra(cfg: DictConfig) -> None:
     if node["job"]["env_set"]:
         name = next(iter(node["job"]["env_set"]))
         raise ConfigError(f"hydra.job.env_set may not set variables: try {name}=... python train.py")
-    if "/" in str(node["job"]["name"]):
+    if re.search("[/$]", str(node["job"]["name"])):
         raise ConfigError(f"hydra.job.name={node['job']['name']} names a file elsewhere: try hydra.job.name=train")
     if not isinstance(node["verbose"], bool | str | list):
         raise ConfigError(

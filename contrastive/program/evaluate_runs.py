@@ -18,8 +18,9 @@ from contrastive.program.evaluation_words import Request
 from contrastive.program.feature_sets import feature_sets
 from contrastive.program.saved_encoder import saved_encoder, training_statistics
 from contrastive.program.summary import as_typed
-from contrastive.program.trust import check_targets
+from contrastive.program.trust import check_targets, load_target
 from contrastive.report.sweep import format_grid
+from contrastive.run.code import targets
 from contrastive.run.environment import environment_record
 from contrastive.run.evaluations import evaluation_name, read_evaluation, write_evaluation
 from contrastive.training.normalize import Normalize
@@ -79,9 +80,11 @@ def _evaluators(request: Request) -> dict[str, Evaluator]:
 
 
 def _environment(request: Request, device: torch.device, *, data: Data, data_hash: str) -> dict[str, Any]:
-    """What the figures come from: the code of the run, of the evaluators and of the dataset, and the data."""
-    nodes = {"dataset": request.settings.dataset, "evaluator": request.settings.evaluator}
-    config = {**request.config, **nodes}
+    """What the figures come from: the code of encoder, augmentation, evaluators and dataset, and the data."""
+    config = {key: request.config.get(key) for key in ("encoder", "augmentation", "compile")}
+    config |= {"dataset": request.settings.dataset, "evaluator": request.settings.evaluator}
+    for target in targets(config):  # so that the files of a module of the user's own are known
+        load_target(target)
     return environment_record(
         device, config=config, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
     )

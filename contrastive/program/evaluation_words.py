@@ -86,6 +86,7 @@ def finished_runs(folder: Path) -> list[Path]:
     return runs
 
 
+@checked_composition()
 def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:
     config = read_config(run)
     typed = _typed_keys(overrides)
@@ -93,7 +94,7 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     words = [f"seed={config['seed']}", *([] if "dataset" in typed else [f"dataset={own}"]), *overrides]
     if folders:
         words.append(f"hydra.searchpath=[{','.join(_quoted(f'file://{folder}') for folder in folders)}]")
-    with checked_composition(), initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
+    with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
         cfg = compose("train", words, return_hydra_config=True)
     choice = str(cfg.hydra.runtime.choices.dataset)
     OmegaConf.set_struct(cfg, False)

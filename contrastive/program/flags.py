@@ -62,7 +62,7 @@ def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
     rest = list(words)
     while rest:
         word, is_joined, value = rest.pop(0).partition("=")
-        if word != "--config-dir":
+        if word not in ("--config-dir", "-cd"):
             others.append(word + is_joined + value)
             continue
         name = value if is_joined else rest.pop(0) if rest else ""

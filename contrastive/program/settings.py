@@ -11,9 +11,9 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-import contrastive.program.resolvers  # noqa: F401  which variables of the environment a configuration reads
 from contrastive.errors import ConfigError, check_choice
 from contrastive.loss._checks import check_tau_plus, check_temperature
+from contrastive.program.resolvers import limited_environment
 
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
@@ -124,7 +124,8 @@ class Settings:
         Raises:
             ConfigError: a key that is no setting, or a value out of range.
         """
-        plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
+        with limited_environment():
+            plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
         plain.pop("hydra", None)
         unknown = sorted(plain.keys() - cls.__dataclass_fields__.keys())
         if unknown:

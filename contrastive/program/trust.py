@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
+from contrastive.run.code import remember
 
 COMPONENTS = (
     "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
@@ -109,6 +110,8 @@ def load_target(target: str) -> Any:
         ConfigError: it does not exist, cannot be imported, or is defined elsewhere than where its name says.
     """
     try:
+        if target.split(".")[0] not in ("contrastive", "torch", "torchvision"):
+            remember(target.rpartition(".")[0])
         thing = _locate(target)
     except Exception as error:  # whatever code raises at import
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"

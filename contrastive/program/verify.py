@@ -2,13 +2,13 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import yaml
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
@@ -76,7 +76,7 @@ def take_settings(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     for word in words:
         key, _, value = word.partition("=")
         if key in SETTABLE:
-            typed[key] = yaml.safe_load(value)
+            typed[key] = re.findall(r"\w+", value) if key == "trust" else value
         else:
             others.append(word)
     return typed, others

@@ -27,9 +27,8 @@ def evaluated_figures(runs: list[Path]) -> dict[Path, dict[str, dict[str, float]
     On another dataset a metric is called `dataset:metric`. Where the runs have it under different settings of its
     evaluator, `#` and a hash of the settings follow, so that only figures of one protocol share a name.
     """
-    figures = {
-        run: [figure for record in read_evaluations(run).values() for figure in _figures(record)] for run in runs
-    }
+    # of two figures of one name the newest counts
+    figures = {run: [figure for record in _oldest_first(run) for figure in _figures(record)] for run in runs}
     settings: dict[str, set[str]] = {}
     for items in figures.values():
         for figure in items:
@@ -42,6 +41,11 @@ def evaluated_figures(runs: list[Path]) -> dict[Path, dict[str, dict[str, float]
     return named
 
 
+def _oldest_first(run: Path) -> list[dict[str, Any]]:
+    """The evaluations of a run; of two on the same data, images may have changed between them."""
+    return sorted(read_evaluations(run).values(), key=lambda record: str(record["time"]["finished"]))
+
+
 def _figures(record: dict[str, Any]) -> Iterator[Figure]:
     """Every figure of one evaluation."""
     prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
@@ -50,10 +54,11 @@ def _figures(record: dict[str, Any]) -> Iterator[Figure]:
         for key, value in record[split].items():
             owner = next(name for name in evaluators if key == name or key.startswith(f"{name}_"))
             nodes = {"dataset": record["settings"]["dataset"], owner: record["settings"]["evaluator"][owner]}
-            of = record["environment"]["data"] if record["is_transfer"] else ""  # two folders may have one name
-            yield Figure(f"{prefix}{key}", _digest(nodes, of), split, value)
+            yield Figure(f"{prefix}{key}", _digest(nodes), split, value)
 
 
-def _digest(nodes: dict[str, Any], data_hash: str) -> str:
+def _digest(nodes: dict[str, Any]) -> str:
     settings = {key: value for key, value in flatten(nodes).items() if is_identity(key) and key not in NOT_COMPARED}
-    return hashlib.sha256(json.dumps([settings, data_hash], sort_keys=True).encode()).hexdigest()[:6]
+    if "name" in nodes["dataset"]:  # an image folder: two may have one name
+        settings["dataset.root"] = nodes["dataset"]["root"]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]

@@ -133,11 +133,10 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _check_is_run(path: Path) -> None:
-    """Refuse a directory whose config.yaml, environment.json or result.json no run wrote; one without them passes."""
-    there = [name for name in ("result.json", "config.yaml", "environment.json") if (path / name).exists()]
-    if not there or has_checkpoint(path):
-        return
+    """Refuse a directory with files that look like a run's where nothing says that they are one's."""
+    places = [path / name for name in FILES] + [result_file(path), last_checkpoint(path), previous_checkpoint(path)]
+    there = [place for place in (*places, *event_files(path)) if place.exists()]
     environment, config = _parsed(path / "environment.json", json.loads), _parsed(path / "config.yaml", yaml.safe_load)
     is_environment = isinstance(environment, dict) and environment.keys() >= {"command", "code", "data"}
-    if not is_environment and not is_config(config):
-        raise ConfigError(f"{path} holds a {there[0]} that no run wrote: try hydra.run.dir=PATH with another folder")
+    if there and not is_environment and not is_config(config):
+        raise ConfigError(f"{path} holds a {there[0].name} that no run wrote: try hydra.run.dir=PATH, another folder")

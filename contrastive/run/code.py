@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ def package_files() -> list[Path]:
     return [path for path in (ROOT / "train.py", *sorted(PACKAGE.rglob("*.py"))) if path.exists()]
 
 
+def remember(module: str) -> None:
+    """Note what a user's files are, before the module is imported: they may not be edited between that and the run."""
+    for path in user_files(module).values():
+        _first_seen(path)
+
+
 def _unchanged(path: Path) -> bytes:
     """The content of a file, which must be what it was when this process first looked."""
     content = path.read_bytes()
@@ -54,14 +61,14 @@ def _first_seen(path: Path) -> bytes:
 
 
 def user_files(module: str) -> dict[str, Path]:
-    """{dotted name: file} of an imported module and of everything in its folder that it imports, in whatever depth.
+    """{dotted name: file} of a module and of everything in its folder that it imports, in whatever depth.
 
     The folder is the one that holds the top-level module or package. Imports are read from the source, those inside
     functions too, so that the files do not depend on what has run. Of an installed package only the module counts:
     environment.json records its version.
     """
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
+    file = getattr(sys.modules.get(module), "__file__", None) or _origin(module)
+    if file is None or not Path(file).is_file():
         return {}
     path = Path(file).resolve()
     if set(INSTALLED) & set(path.parts):
@@ -76,6 +83,14 @@ def user_files(module: str) -> dict[str, Path]:
             files[name] = found
             pending += _imports(found, name)
     return {**files, module: path}
+
+
+def _origin(module: str) -> str | None:
+    """The file that importing the module would read; None if there is none."""
+    try:
+        return getattr(find_spec(module), "origin", None)
+    except (ImportError, ValueError, AttributeError):
+        return None
 
 
 def _file_of(module: str, folder: Path) -> Path | None:

@@ -13,7 +13,7 @@ from contrastive.weights.metadata import ENCODER
 
 FOLDER = "evaluation"
 MAX_LENGTH = 100  # characters of a name before its hash
-KEYS = {"weights", "dataset", "settings", "test", "protocol", "environment"}  # of every record
+KEYS = {"weights", "dataset", "settings", "test", "val", "protocol", "time", "environment"}  # of every record
 
 
 def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash: str) -> str:
