@@ -30,13 +30,14 @@ demo: $(VENV)/.done  ## pretrain and evaluate on the bundled digits: 20 to 40 se
 doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, ten steps: one page
 	$(RUN) -m contrastive.doctor
 
+# files in the order of their names: xdist's own puts those with few tests, which are the long ones, last
 test: $(VENV)/.done lint  ## lint, types and every test, a core each with one thread
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 quick: $(VENV)/.done  ## the tests that start no process: a minute on two cores
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile -m "not slow"
 
-torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: about two hours
+torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: an hour on two cores
 	HOSTILE_CASES=10000 OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --hypothesis-show-statistics tests/test_hostile_input.py
 
 lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
