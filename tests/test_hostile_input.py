@@ -7,8 +7,10 @@ results (exit code 0) and the refusals (2).
 import io
 import json
 import os
+import resource
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,15 @@ def cases(share: float) -> settings:
 
 with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
     KEYS = keys_of(Settings.from_config(compose("train", DRY)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory() -> Iterator[None]:
+    """At most 12 GiB: a word that asks for more gets an error, as with `ulimit -d`, and not the kernel's kill."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (12 * 2**30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 @pytest.mark.slow
