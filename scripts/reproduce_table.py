@@ -11,20 +11,18 @@ Exit codes: 0 done, 1 a run failed, 2 a wrong word, or missing data with --stric
 import argparse
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from hydra import initialize_config_dir
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.atomic import write_text
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
+from contrastive.program.composer import Composer
 from contrastive.program.composition import checked_composition
 from contrastive.program.messages import user_message
-from contrastive.program.settings import Settings
 from contrastive.program.table_jobs import Compose, TableJob, is_done, run_jobs, table_jobs
 from contrastive.program.table_list import missing_of, tables_text
 from contrastive.report.committed import write_pages
@@ -64,25 +62,6 @@ def main() -> int:
             raise
         print(f"error: {message}", file=sys.stderr)
         return 2
-
-
-@dataclass(frozen=True)
-class Composer:
-    """The configuration that words on train.py's command line give, with options of a folder of one's own."""
-
-    folder: Path | None
-
-    def settings(self, words: tuple[str, ...]) -> dict[str, Any]:
-        """All of it, resolved."""
-        return Settings.from_config(self._compose(words)).to_dict()
-
-    def dataset(self, words: tuple[str, ...]) -> dict[str, Any]:
-        """The dataset's node, resolved."""
-        return cast(dict[str, Any], OmegaConf.to_container(self._compose(words).dataset, resolve=True))
-
-    def _compose(self, words: tuple[str, ...]) -> DictConfig:
-        path = [] if self.folder is None else [f"hydra.searchpath=[file://{self.folder.resolve()}]"]
-        return compose("train", [*words, *path])
 
 
 def table_paths(config_dir: Path | None) -> dict[str, Path]:

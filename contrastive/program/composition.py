@@ -6,7 +6,7 @@ replaced by one that checks.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -102,6 +102,13 @@ def checked_composition() -> Iterator[None]:
             yield
     finally:
         setattr(hydra_module, LOADER, ConfigLoaderImpl)
+
+
+def search_path(folders: Sequence[Path]) -> list[str]:
+    """The override that lets Hydra find the YAMLs of these folders, as --config-dir does; none without folders."""
+    names = [str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'") for folder in folders]
+    quoted = ",".join("'file://" + name + "'" for name in names)
+    return [f"hydra.searchpath=[{quoted}]"] if folders else []
 
 
 def check_hydra(cfg: DictConfig) -> None:

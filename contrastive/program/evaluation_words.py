@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from contrastive.errors import ConfigError
-from contrastive.program.composition import checked_composition
+from contrastive.program.composition import checked_composition, search_path
 from contrastive.program.configs import CONFIGS
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
 from contrastive.run.config import dataset_below, read_config
@@ -71,11 +71,6 @@ def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
     return [_request(run, overrides, folders) for place in places for run in finished_runs(Path(place))]
 
 
-def _quoted(text: str) -> str:
-    """A string in Hydra's grammar."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def finished_runs(folder: Path) -> list[Path]:
     """The run directory itself, or every finished run below the folder."""
     if (folder / "config.yaml").exists() and not (folder / "result.json").exists():
@@ -91,9 +86,8 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     config = read_config(run)
     typed = _typed_keys(overrides)
     own = _option(config["dataset"]["_target_"], folders) or NEUTRAL
-    words = [f"seed={config['seed']}", *([] if "dataset" in typed else [f"dataset={own}"]), *overrides]
-    if folders:
-        words.append(f"hydra.searchpath=[{','.join(_quoted(f'file://{folder}') for folder in folders)}]")
+    words = [f"seed={config['seed']}", *([] if "dataset" in typed else [f"dataset={own}"])]
+    words += [*overrides, *search_path(folders)]
     with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
         cfg = compose("train", words, return_hydra_config=True)
     choice = str(cfg.hydra.runtime.choices.dataset)

@@ -1,7 +1,5 @@
 """Use a trained encoder: the network and the transform of its images from a run, or from its file alone."""
 
-import importlib.util
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from torchvision.transforms.v2.functional import center_crop, resize
 from contrastive.dataset._image_file import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.program.components import encoder_node
+from contrastive.run.config import own_component
 from contrastive.training.normalize import Normalize
 from contrastive.weights.file import weights_path
 from contrastive.weights.metadata import HEAD, read_metadata, read_whole
@@ -133,14 +132,9 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
         ConfigError: it does not, or the constructor refuses the arguments.
     """
     arguments = {key: value for key, value in node.items() if key != "_target_"}
-    module, _, name = str(node.get("_target_")).rpartition(".")
-    inside = re.fullmatch(rf"contrastive\.{group}\.[a-z]\w*", module) and not name.startswith("_")
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
-    exists = inside and importlib.util.find_spec(module)
-    target = getattr(importlib.import_module(module), name, None) if exists else None
-    if (
-        target is None or not plain or getattr(target, "__module__", None) != module
-    ):  # also refuses what that module itself imports
+    target = own_component(node.get("_target_"), [group])
+    if target is None or not plain:
         raise ConfigError(
             f"the file's {group} {node.get('_target_')} is no part of contrastive and is not built from a file: if you "
             f"trust it, build it yourself and try load_encoder(PATH, encoder=module)"

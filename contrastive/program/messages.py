@@ -37,8 +37,8 @@ def _message(error: BaseException) -> str | None:
     if isinstance(error, InstantiationException):
         return _instantiation(str(error), chain[-1])
     if isinstance(error, OSError) and error.errno in PATH_ERRORS and error.filename:
-        path = " ".join(str(error.filename).encode(errors="backslashreplace").decode().split())
-        return f"{path} cannot be used ({error.strerror}): try hydra.run.dir=PATH if a run shall not be written there"
+        advice = "try hydra.run.dir=PATH if a run shall not be written there"
+        return f"{error.filename} cannot be used ({error.strerror}): {advice}"
     if not isinstance(error, HydraException | OmegaConfBaseException):
         return None
     text = "\n".join(str(link) for link in chain)

@@ -29,14 +29,9 @@ def system_error(chain: list[BaseException]) -> str | None:
             return out_of_memory(link, "")
     for link in chain:
         if isinstance(link, OSError) and link.errno in ADVICE:
-            file = "" if link.filename is None else f"{_printable(link.filename)}: "
+            file = "" if link.filename is None else f"{link.filename}: "
             return f"{file}{(link.strerror or 'error').lower()}: {ADVICE[link.errno]}"
     return None
-
-
-def _printable(name: object) -> str:
-    """A file name on one line; bytes of it that are no text as \\xff."""
-    return " ".join(str(name).encode(errors="backslashreplace").decode().split())
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-MAX_POINTS = 30
+MAX_POINTS = 20
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
 
@@ -22,7 +22,7 @@ def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
 
 
 def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[float]]]:
-    """{logged name: {epoch: [...], value: [...]}} of the metrics and the diagnostics, at most 30 points each.
+    """{logged name: {epoch: [...], value: [...]}} of the metrics and the diagnostics, at most 20 points each.
 
     Args:
         metrics: columns of a table; `knn_top1` is logged as test/knn_top1, `audit.linear.top1` as audit/linear/top1.
@@ -41,7 +41,7 @@ def logged_name(metric: str) -> str:
 
 
 def thin(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
-    """At most 30 of the points, evenly spaced, the first and the last among them, to four significant digits."""
+    """At most 20 of the points, evenly spaced, the first and the last among them, to four significant digits."""
     last = len(points) - 1
     count = min(MAX_POINTS, len(points))
     chosen = [points[round(i * last / max(1, count - 1))] for i in range(count)]

@@ -1,12 +1,10 @@
 """t-SNE maps of the test images of finished runs."""
 
-import importlib
-import re
 from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.run.config import read_config
+from contrastive.run.config import own_component, read_config
 from contrastive.weights.metadata import ENCODER, read_whole
 
 MAX_IMAGES = 1000
@@ -43,9 +41,6 @@ def build(node: dict[str, Any]) -> Any:
     Raises:
         ConfigError: the target is anything else: nothing that a file names is imported for it.
     """
-    module, _, name = node["_target_"].rpartition(".")
-    known = re.fullmatch(r"contrastive\.(dataset|encoder)\.[a-z]\w*", module)
-    target = getattr(importlib.import_module(module), name, None) if known else None
-    if target is None or target.__module__ != module:
+    if (target := own_component(node["_target_"], ["dataset", "encoder"])) is None:
         raise ConfigError(f"{node['_target_']} is no dataset or encoder of contrastive: try without its map (--tsne)")
     return target(**{key: value for key, value in node.items() if not key.startswith("_")})

@@ -1,6 +1,8 @@
 """config.yaml of a run directory, which anybody may have written: read as data. Imports no torch."""
 
-from collections.abc import Iterator
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,20 @@ def is_config(content: Any) -> bool:
     return isinstance(content.get("evaluator"), dict) and all(
         isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
     )
+
+
+def own_component(target: Any, groups: Sequence[str]) -> Any:
+    """The class or function of this package that a file names; None for anything else, which is not imported.
+
+    Args:
+        groups: folders of the package that it may be defined in, such as encoder.
+    """
+    module, _, name = str(target).rpartition(".")
+    is_inside = re.fullmatch(rf"contrastive\.({'|'.join(groups)})\.[a-z]\w*", module) and not name.startswith("_")
+    if not is_inside or importlib.util.find_spec(module) is None:
+        return None
+    found = getattr(importlib.import_module(module), name, None)
+    return found if getattr(found, "__module__", None) == module else None  # not what that module itself imports
 
 
 def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
