@@ -168,6 +168,10 @@ FACTS = [
     Facts("digits_tau_plus", "", {"dataset._target_": DIGITS, "dataset.hold_out": False, "epochs": 10}),
     Facts("digits_tuned", "", {"dataset._target_": DIGITS, "dataset.hold_out": False, "batch_size": 128}),
     Facts("digits_tuned", "t 0.5", {"loss.temperature": 0.5, "optimizer.lr": 3e-3}),
+    Facts("digits_long", "", {"dataset._target_": DIGITS, "dataset.hold_out": False, "epochs": 80}),
+    Facts("digits_long", "t 0.5", {"loss.temperature": 0.5, "optimizer.lr": 3e-3}),
+    Facts("digits_long", "^NT-Xent, tuned", {"loss.temperature": 0.1, "optimizer.lr": 1e-2}),
+    Facts("digits_long", "^Debiased positives, tuned", {"loss.temperature": 0.5, "optimizer.lr": 1e-2}),
     Facts(
         "debiased_search", "", {"dataset.hold_out": True, "epochs": 50, "batch_size": 512, "views_forward": "per_view"}
     ),
