@@ -80,6 +80,16 @@ def test_the_page_is_one_file_that_loads_nothing(record):
     assert len(text) < 1.5e6
 
 
+def test_a_static_page_shows_the_same_without_a_script(record):
+    text = page([Source(record, {})], static=True)
+    assert not re.search(r"<script|<button|<select|javascript:|\son\w+=", text)
+    assert text.count("<svg") == len(specs(page([Source(record, {})]))) == 11
+    points = [title for title in re.findall(r"<title>(.*?)</title>", text, re.DOTALL) if "origin: published" in title]
+    assert points and all("mean: " in point and "method: " in point for point in points)
+    assert "effect: 10" in text
+    assert ">Show kNN<" in text
+
+
 def test_text_of_a_table_cannot_become_markup(record):
     text = section(record, "t", {})
     assert "<h2>A &lt; B &amp; &lt;/script&gt;</h2>" in text

@@ -1,8 +1,10 @@
 """Pieces of HTML, and the document around them."""
 
+import importlib
 import json
 from html import escape
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from contrastive.errors import ConfigError
@@ -16,19 +18,32 @@ SCRIPT = '<script type="application/json" id="{id}">{json}</script>'
 
 
 def document(title: str, body: str) -> str:
-    """A whole page that needs no network: style, charting library and script are inside."""
-    try:
-        import vl_convert  # late: only pages need it
-    except ImportError:
-        raise ConfigError("the page's charts need vl-convert-python: try pip install -e '.[report]'") from None
-    library = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
-    style, script = (HERE / "page.css").read_text(), (HERE / "page.js").read_text()
+    """A whole page that needs no network: its style is inside."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
-        f"<!-- Charts: {LIBRARY} -->\n<script>{library}</script>\n<script>\n{script}</script>\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{(HERE / 'page.css').read_text()}</style>\n</head>\n<body>\n{body}\n"
+        "</body>\n</html>\n"
     )
+
+
+def scripts() -> str:
+    """The charting library and the page's own script.
+
+    Raises:
+        ConfigError: vl-convert-python is not installed.
+    """
+    library = vl_convert().javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    script = (HERE / "page.js").read_text()
+    return f"\n<!-- Charts: {LIBRARY} -->\n<script>{library}</script>\n<script>\n{script}</script>"
+
+
+def vl_convert() -> ModuleType:
+    """The package that brings the charting library."""
+    try:
+        return importlib.import_module("vl_convert")  # late: only pages need it
+    except ImportError:
+        raise ConfigError("the page's charts need vl-convert-python: try pip install -e '.[report]'") from None
 
 
 def element(name: str, text: str, **attributes: str) -> str:
