@@ -1,5 +1,6 @@
 """encoder=torchvision: any of its classification networks, cut before the classifier."""
 
+import os
 from urllib.error import URLError
 
 import pytest
@@ -108,3 +109,21 @@ def test_pretrained_weights_keep_their_stem(monkeypatch):
     with pytest.raises(ConfigError, match="have the large stem"):
         torchvision_encoder(pretrained=True, stem="small")
     assert isinstance(torchvision_encoder(pretrained=True).fc, nn.Identity)
+
+
+def test_downloaded_weights_that_are_a_program_are_not_run(tmp_path, monkeypatch):
+    class Trap:
+        def __reduce__(self):
+            return os.system, (f"touch {tmp_path}/EVIL",)
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
+    file.parent.mkdir(parents=True)
+    torch.save({"fc.bias": Trap()}, file)
+    with pytest.raises(ConfigError, match=r"resnet18-f37072fd.pth holds something else than weights: try removing it"):
+        torchvision_encoder(name="resnet18", pretrained=True)
+    assert not (tmp_path / "EVIL").exists()
+    network = torchvision.models.resnet18(weights=None)
+    torch.save(network.state_dict(), file)
+    encoder = torchvision_encoder(name="resnet18", pretrained=True)
+    assert torch.equal(encoder.conv1.weight, network.conv1.weight)

@@ -112,6 +112,39 @@ def test_components_are_let_in(target):
     assert callable(load_target(target))
 
 
+@pytest.mark.parametrize("node", [
+    {"weights": "DEFAULT"}, {"pretrained": True}, {"_args_": [True]}, {"weights_backbone": "DEFAULT"}
+])  # fmt: skip
+def test_weights_that_torchvision_would_unpickle_are_refused(node, tmp_path):
+    said = refuse({"_target_": "torchvision.models.resnet18", **node}, tmp_path)
+    assert "would load unchecked weights: try encoder=torchvision encoder.pretrained=true" in said
+    check_targets(settings(encoder={"_target_": "torchvision.models.resnet18", "weights": None}), trust=[], folders=[])
+    with pytest.raises(ConfigError, match="no component"):  # fetches the weights of its backbone unless told not to
+        load_target("torchvision.models.segmentation.fcn_resnet50")
+
+
+@pytest.mark.parametrize(
+    "target", ["subprocess.Popen", "shutil.rmtree", "pathlib.Path.write_text", "logging.FileHandler"]
+)
+def test_the_standard_library_is_nobodys_folder(target):
+    assert "trust=[" in refuse({"_target_": target}, Path(sys.base_prefix))
+    assert "trust=[" in refuse({"_target_": target}, Path("/"))
+
+
+@pytest.mark.parametrize("root", ["trust: [logging]", "hydra: {sweeper: {params: {trust: '[logging]'}}}"])
+def test_a_yaml_cannot_vouch_for_itself(root, tmp_path, monkeypatch):
+    (tmp_path / "mine/loss").mkdir(parents=True)
+    loss = "loss: {_target_: logging.FileHandler, filename: EVIL}"
+    (tmp_path / "mine/loss/evil.yaml").write_text(f"# @package _global_\n{root}\n{loss}\n")
+    code, said = call([*DRY, "--config-dir", str(tmp_path / "mine"), "loss=evil"], tmp_path)
+    assert code == 2
+    assert "trust" in said and "on the command line" in said
+    assert not list(tmp_path.rglob("EVIL"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="on the command line"):
+        pretrain(f"hydra.searchpath=[file://{tmp_path}/mine]", "loss=evil", "dry_run=true")
+
+
 def test_a_trusted_module_is_no_way_to_another(tmp_path, monkeypatch):
     (tmp_path / "my_open_door.py").write_text("import os\nfrom os import system\nclass Loss: pass\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,8 +1,11 @@
 """Any classification network of torchvision without its classifier."""
 
 from itertools import takewhile
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
+import torch
 from torch import nn
 from torchvision import models
 
@@ -60,6 +63,7 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
                 "try encoder.image_size=32 with dataset.size=32"
             ) from error
     try:
+        _check_weights(models.get_model_weights(name).DEFAULT.url)
         return models.get_model(name, weights="DEFAULT", **size)
     except ValueError as error:
         raise ConfigError(
@@ -69,6 +73,17 @@ def _build(name: str, *, pretrained: bool, image_size: int | None) -> Any:
         raise ConfigError(
             f"the pretrained weights of {name} cannot be downloaded ({error}): try encoder.weights=PATH with a file of "
             "them, or encoder.pretrained=false"
+        ) from error
+
+
+def _check_weights(url: str) -> None:
+    """Download the weights if they are missing, and see that they hold nothing but tensors: torchvision would not."""
+    try:
+        torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
+    except UnpicklingError as error:
+        file = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
+        raise ConfigError(
+            f"{file} holds something else than weights: try removing it, it is downloaded again"
         ) from error
 
 

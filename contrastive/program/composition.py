@@ -131,6 +131,8 @@ def check_hydra(cfg: DictConfig) -> None:
         )
     if node["callbacks"]:
         raise ConfigError("hydra.callbacks would run code of its own: try an evaluator, see CONTRIBUTING.md")
+    if "trust" in (node["sweeper"].get("params") or {}):
+        raise ConfigError("hydra.sweeper.params.trust cannot vouch for modules: try trust=[...] on the command line")
     for key in ("launcher", "sweeper"):
         _check_plugin(node[key], f"hydra.{key}")
     for key in ("hydra_logging", "job_logging"):

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
-from contrastive.program.trust import check_targets
+from contrastive.program.trust import check_targets, check_trust
 
 
 def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: Sequence[Path] = ()) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: S
     """
     check_booleans(list(overrides))
     settings = Settings.from_config(cfg)
+    check_trust(settings.trust, overrides)
     with importable(folders):
         check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
         for key in unused_overrides(cfg, list(overrides)):

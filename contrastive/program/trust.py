@@ -8,7 +8,8 @@ and refuses what is only passing through: `contrastive.dataset.cifar.torch.load`
 
 import importlib.util
 import inspect
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,17 @@ def check_targets(settings: dict[str, Any], *, trust: Iterable[str], folders: It
     for key, value in _values(settings):
         if key.endswith("._target_"):
             _check_name(value, key=key, trust=trust, folders=homes)
+        elif isinstance(value, dict) and str(value.get("_target_")).startswith("torchvision."):
+            _check_no_weights(value, key=key)
         elif isinstance(value, str) and "${" in value:  # building a component would resolve it, after the checks
             raise ConfigError(f"{key}={value} holds an interpolation that was escaped: try it without the backslash")
+
+
+def check_trust(trust: Sequence[str], overrides: Sequence[str]) -> None:
+    """Raise ConfigError for modules that a YAML vouches for: it may be somebody else's, so only typed words count."""
+    if trust and not any(word.lstrip("+").partition("=")[0] == "trust" for word in overrides):
+        names = f"trust=[{','.join(map(str, trust))}]"
+        raise ConfigError(f"{names} stands in a YAML, which cannot vouch for itself: try {names} on the command line")
 
 
 def _values(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
@@ -69,11 +79,21 @@ def _check_name(target: Any, *, key: str, trust: Iterable[str], folders: list[Pa
         raise ConfigError(f"{key}={target} is no component: try python train.py --help")
     if parts[0] in trust:
         return
-    if not _lies_in(parts[0], folders, key=key, target=target):
+    if parts[0] in sys.stdlib_module_names or not _lies_in(parts[0], folders, key=key, target=target):
         raise ConfigError(
             f"{key}={target} is refused, because {parts[0]} lies neither in this folder nor under --config-dir: "
             f"try trust=[{parts[0]}] if you know what it does"
         )
+
+
+def _check_no_weights(node: dict[str, Any], *, key: str) -> None:
+    """Refuse weights that torchvision would download, or take from a folder of downloads, and unpickle unchecked."""
+    for name, value in node.items():
+        is_weights = name == "_args_" or (("weights" in name or "pretrained" in name) and name != "init_weights")
+        if is_weights and value not in (None, False):
+            raise ConfigError(
+                f"{key}.{name} would load unchecked weights: try encoder=torchvision encoder.pretrained=true"
+            )
 
 
 def _lies_in(module: str, folders: list[Path], *, key: str, target: str) -> bool:
@@ -148,5 +168,6 @@ def _belongs(target: str, home: str, *, is_class: bool) -> bool:
         return home.startswith(tuple(f"{group}." for group in OWN)) and "._" not in home
     if family in ("torch", "torchvision"):
         library = next(library for library in LIBRARIES if target.startswith(f"{library}."))
-        return home.startswith(f"{library}.") and (is_class or library == "torchvision.models")
+        is_classifier = library == "torchvision.models" and target.count(".") == 2  # others fetch weights unasked
+        return home.startswith(f"{library}.") and (is_class or is_classifier)
     return home.split(".")[0] == family
