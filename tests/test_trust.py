@@ -132,7 +132,7 @@ def test_the_standard_library_is_nobodys_folder(target):
 
 
 @pytest.mark.parametrize("root", ["trust: [logging]", "hydra: {sweeper: {params: {trust: '[logging]'}}}"])
-def test_a_yaml_cannot_vouch_for_itself(root, tmp_path, monkeypatch):
+def test_a_yaml_cannot_vouch_for_itself(root, tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
     loss = "loss: {_target_: logging.FileHandler, filename: EVIL}"
     (tmp_path / "mine/loss/evil.yaml").write_text(f"# @package _global_\n{root}\n{loss}\n")
@@ -140,9 +140,6 @@ def test_a_yaml_cannot_vouch_for_itself(root, tmp_path, monkeypatch):
     assert code == 2
     assert "trust" in said and "on the command line" in said
     assert not list(tmp_path.rglob("EVIL"))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="on the command line"):
-        pretrain(f"hydra.searchpath=[file://{tmp_path}/mine]", "loss=evil", "dry_run=true")
 
 
 def test_a_trusted_module_is_no_way_to_another(tmp_path, monkeypatch):
