@@ -6,19 +6,23 @@ import pytest
 
 from contrastive.errors import ConfigError
 from contrastive.program.trust import load_target
-from contrastive.run.code import _first_seen, code_hash, user_files
+from contrastive.run.code import _first_seen, code_hash, module_of, user_files
 
 FILES = {
     "my_hash_loss.py": (
         "import torch\nfrom my_hash_helper import twice\nfrom my_hash_folder.maths import THREE\n"
         "\nclass MyLoss:\n    pass\n"
     ),
-    "my_hash_helper.py": "def twice(x):\n    from my_hash_package.deep import half\n    return half(x) * 4\n",
+    "my_hash_helper.py": (
+        "from importlib import import_module\nimport_module('my_hash_dynamic')\n"
+        "def twice(x):\n    from my_hash_package.deep import half\n    return half(x) * 4\n"
+    ),
     "my_hash_package/__init__.py": "",
     "my_hash_package/deep.py": "from . import beside\n\ndef half(x):\n    return x / 2\n",
     "my_hash_package/beside.py": "VALUE = 1\n",
     "my_hash_folder/maths.py": "from .more import other\nTHREE = 3\n",
     "my_hash_folder/more/other.py": "VALUE = 1\n",
+    "my_hash_dynamic.py": "VALUE = 1\n",
     "my_hash_unused.py": "VALUE = 1\n",
 }
 
@@ -52,8 +56,24 @@ def test_every_file_that_the_loss_leads_to_counts(folder, name):
 def test_files_are_named_by_module(folder):
     assert set(user_files("my_hash_loss")) == {
         "my_hash_loss", "my_hash_helper", "my_hash_package", "my_hash_package.deep", "my_hash_package.beside",
-        "my_hash_folder.maths", "my_hash_folder.more.other",
+        "my_hash_folder.maths", "my_hash_folder.more.other", "my_hash_dynamic",
     }  # fmt: skip
+
+
+def test_a_loss_in_a_package_made_by_a_method_and_helped_from_another_folder(tmp_path, monkeypatch):
+    first, second = tmp_path / "first", tmp_path / "second"
+    (first / "my_hash_pack").mkdir(parents=True)
+    second.mkdir()
+    for folder in (first, second):
+        monkeypatch.syspath_prepend(str(folder))
+    (first / "my_hash_pack/__init__.py").write_text("")
+    (first / "my_hash_pack/loss.py").write_text("import my_hash_beyond\n\nclass L:\n    make = classmethod(print)\n")
+    (second / "my_hash_beyond.py").write_text("")
+    names = {"my_hash_pack", "my_hash_pack.loss", "my_hash_beyond"}
+    assert module_of("my_hash_pack.loss.L") == module_of("my_hash_pack.loss.L.make") == "my_hash_pack.loss"
+    assert set(user_files("my_hash_pack.loss")) == names
+    for name in ("my_hash_pack.loss.L", "my_hash_pack.loss.L.make"):
+        assert code_hash({name}) != code_hash(set())
 
 
 def test_components_of_this_package_and_of_torch_add_nothing():

@@ -17,6 +17,7 @@ from tensorboard.util.tensor_util import make_ndarray
 
 from contrastive.evaluator.knn import KNN
 from contrastive.run.directory import RunDirectory
+from contrastive.run.logs import event_files
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_after, kill_me
 from tests.helpers import logged_lines, saved_weights, without_time
@@ -136,9 +137,12 @@ def test_a_signal_in_the_save_at_an_epochs_end_waits_for_it(whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-def test_ctrl_c_twice_ends_at_once(tmp_path):
-    assert run(tmp_path, fault=functools.partial(at_call, TrainStep, "__call__", 2, interrupt_twice)) == 130
+def test_ctrl_c_twice_ends_at_once_and_leaves_the_last_checkpoint(whole, tmp_path):
+    assert run(tmp_path, fault=functools.partial(at_call, TrainStep, "__call__", 7, interrupt_twice)) == 130
     assert "Traceback" not in (tmp_path / "said.txt").read_text()
+    assert (checkpoint(tmp_path)["epoch"], checkpoint(tmp_path)["batch"]) == (1, 0)
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
 
 
 def kill(signum: int) -> None:
@@ -241,6 +245,34 @@ def test_lost_lines_of_the_log_are_computed_again_or_refused(whole, interrupted)
     assert "metrics.jsonl, which has 0" in refusal(interrupted.parent)
 
 
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_lost_points_of_tensorboard_are_said(interrupted, whole, damage):
+    (events,) = event_files(interrupted)
+    damage(events)
+    assert run(interrupted.parent) == 0
+    assert f"{events.name} was cut or removed, so TensorBoard lacks" in (interrupted.parent / "said.txt").read_text()
+    assert logged_lines(interrupted) == logged_lines(whole)
+
+
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_a_log_that_was_cut_after_the_run_is_said(whole, tmp_path, damage):
+    shutil.copytree(whole, tmp_path / "run")
+    damage(tmp_path / "run/metrics.jsonl")
+    assert run(tmp_path) == 0
+    assert "metrics.jsonl was cut or removed after the run" in (tmp_path / "said.txt").read_text()
+
+
+def test_a_checkpoint_that_is_a_program_is_not_run(interrupted):
+    class Trap:
+        def __reduce__(self):
+            return os.system, (f"touch {interrupted}/EVIL",)
+
+    for name in ("last.pt", "previous.pt"):
+        torch.save({"encoder": Trap()}, interrupted / "checkpoints" / name)
+    assert "try rerun=true" in refusal(interrupted.parent)
+    assert not (interrupted / "EVIL").exists()
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "environment.json"])
 @pytest.mark.parametrize("damage", [cut, empty])
 def test_a_damaged_description_of_the_run_is_one_sentence(interrupted, name, damage):
@@ -248,10 +280,13 @@ def test_a_damaged_description_of_the_run_is_one_sentence(interrupted, name, dam
     assert "rerun=true" in refusal(interrupted.parent)
 
 
-@pytest.mark.parametrize("content", ["null", "", '{"status": "done", "test": {"knn_top1": NaN}}', '{"status": "do'])
+@pytest.mark.parametrize("content", ["null", "", '{"status": "do', ("test", "knn_top1"), ("val", "x"), ("audit", "x")])
 def test_a_damaged_result_is_computed_again(whole, tmp_path, content):
     shutil.copytree(whole, tmp_path / "run")
-    (tmp_path / "run/result.json").write_text(content)
+    result = json.loads((whole / "result.json").read_text())
+    if isinstance(content, tuple):
+        result[content[0]][content[1]], content = float("nan"), None
+    (tmp_path / "run/result.json").write_text(json.dumps(result) if content is None else content)
     assert run(tmp_path) == 0
     assert_same(tmp_path / "run", whole)
 
@@ -285,6 +320,14 @@ def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path, threads):
     assert_same(tmp_path / "moved/run", tmp_path / "whole/run")
     environment = json.loads((tmp_path / "moved/run/environment.json").read_text())
     assert environment["threads"] == environment["earlier"][0]["threads"] == before
+
+
+def test_another_number_of_threads_is_said_and_recorded(interrupted):
+    begun = json.loads((interrupted / "environment.json").read_text())["threads"]
+    assert run(interrupted.parent, f"threads={3 - begun}") == 0
+    assert f"it began with {begun}: figures may differ" in (interrupted.parent / "said.txt").read_text()
+    environment = json.loads((interrupted / "environment.json").read_text())
+    assert (environment["threads"], environment["earlier"][0]["threads"]) == (3 - begun, begun)
 
 
 def test_the_second_of_two_processes_names_the_first(tmp_path):

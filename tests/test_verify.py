@@ -38,6 +38,28 @@ def change_result(run):
     (run / "result.json").write_text(json.dumps(result))
 
 
+def invent_a_figure(run):
+    result = json.loads((run / "result.json").read_text())
+    result["test"]["best_top1"] = 99.0
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def leave_out_a_figure(run):
+    result = json.loads((run / "result.json").read_text())
+    del result["test"]["linear_top1"]
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def change_the_protocol(run):
+    result = json.loads((run / "result.json").read_text())
+    result["protocol"]["knn"] += ", best of five"
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def cut_the_log(run):
+    (run / "metrics.jsonl").write_text("")
+
+
 def change_encoder(run):
     with safe_open(run / "encoder.safetensors", "pt") as file:
         metadata = file.metadata()
@@ -67,6 +89,10 @@ def test_an_honest_run_is_verified(finished, capsys):
     ("change", "line"),
     [
         (change_result, "test.knn_top1"),
+        (invent_a_figure, "test.best_top1"),
+        (leave_out_a_figure, "test.linear_top1"),
+        (change_the_protocol, "protocol"),
+        (cut_the_log, "metrics.jsonl"),
         (change_encoder, "encoder = checkpoint"),
         (change_code, "code"),
         (change_config, "checkpoint"),

@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.errors import ConfigError
 from contrastive.program.configs import CONFIGS
 from contrastive.program.resolvers import limited_environment
+from contrastive.program.settings import check_yaml_booleans
 from contrastive.run.yaml_files import check_yaml
 
 LOADER = "ConfigLoaderImpl"  # the name under which hydra.main finds it
@@ -55,10 +56,13 @@ class CheckedRepository(ConfigRepository):
         path = Path(source.path) / source._normalize_file_name(config_path)
         check_yaml(path)
         try:
-            return super().load_config(config_path)
+            result = super().load_config(config_path)
         except Exception as error:  # of YAML's constructors, OmegaConf and Hydra
             reason = " ".join(str(error).split())
             raise ConfigError(f"{path} cannot be used ({reason}): compare it with configs/loss/nt_xent.yaml") from error
+        if result is not None and result.header.get("package") == "_global_":
+            check_yaml_booleans(OmegaConf.to_container(result.config, resolve=False), path)
+        return result
 
 
 class CheckedLoader(ConfigLoaderImpl):

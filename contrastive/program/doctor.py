@@ -50,7 +50,8 @@ def examine(checks: dict[str, Callable[[], Finding]]) -> int:
 def load() -> Finding:
     """Other busy processes: threads that wait for each other cost more than they bring."""
     busy, cores = os.getloadavg()[0], n_cores()
-    threads = int(os.environ.get("OMP_NUM_THREADS", cores))
+    typed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # a list is one number for each nested level
+    threads = int(typed) if typed.isdigit() else cores
     facts = f"{busy:.1f} busy processes in the last minute, {cores} cores, {threads} threads for torch"
     if threads > 1 and busy + threads > cores + 0.5:
         return Finding(

@@ -6,6 +6,7 @@ where they are built. Defaults stand in configs/train.yaml.
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
@@ -163,6 +164,14 @@ def check_booleans(overrides: list[str]) -> None:
     for key, _, value in (item.lstrip("+").partition("=") for item in overrides):
         if key in booleans and value.lower() not in ("true", "false"):
             raise ConfigError(f"{key} must be true or false, got {value}: try {key}=true")
+
+
+def check_yaml_booleans(root: Any, path: Path) -> None:
+    """The same for the root of a YAML: raise ConfigError for a number or a word where true or false belongs."""
+    for key, field in Settings.__dataclass_fields__.items():
+        value = root.get(key) if field.type is bool and isinstance(root, dict) else None
+        if value is not None and not isinstance(value, bool) and not str(value).startswith("${"):
+            raise ConfigError(f"{key} of {path} must be true or false, got {value}: try {key}: true in it")
 
 
 def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.run.code import remember
+from contrastive.run.code import module_of, remember
 
 COMPONENTS = (
     "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
@@ -131,7 +131,7 @@ def load_target(target: str) -> Any:
     """
     try:
         if target.split(".")[0] not in ("contrastive", "torch", "torchvision"):
-            remember(target.rpartition(".")[0])
+            remember(module_of(target))
         thing = _locate(target)
     except Exception as error:  # whatever code raises at import
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -23,6 +23,7 @@ from contrastive.report.committed import check_folder
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by
 from contrastive.run.config import dataset_below, read_config
+from contrastive.run.directory import has_whole_log
 from contrastive.run.environment import environment_record
 from contrastive.run.result import read_result
 from contrastive.weights.file import weights_hash
@@ -127,12 +128,20 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | 
         same = recorded.get(key) == now[key]
         yield Check(key, same, "as recorded" if same else f"{now[key][:12]} now, {recorded.get(key, '')[:12]} then")
     exact = all(recorded.get(key) == now[key] for key in EXACT_KEYS)
+    began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
     untrained = {name: item for name, item in experiment.evaluators.items() if item.before_training}
-    yield from compare("untrained", result["untrained"], evaluate(untrained, features(experiment)).test, exact=exact)
-    yield from check_weights(path, experiment, settings, made_by(config, recorded))
+    yield from compare(
+        "untrained", result["untrained"], evaluate(untrained, features(experiment)).test, exact=exact and began_so
+    )
+    checks = list(check_weights(path, experiment, settings, made_by(config, recorded)))
+    yield from checks
+    yield Check("metrics.jsonl", has_whole_log(path, result), f"{result.get('log_lines', 'unknown number of')} lines")
+    has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
     scores = evaluate(experiment.evaluators, features(experiment, with_classifier=True))
     for group in ("test", "val", "audit"):
-        yield from compare(group, result[group], getattr(scores, group), exact=exact)
+        yield from compare(group, result[group], getattr(scores, group), exact=exact, has_all=has_all)
+    same = result["protocol"] == scores.protocol
+    yield Check("protocol", same if has_all else None, "as recorded" if same else "other read-outs than recorded")
 
 
 def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes: dict[str, str]) -> Iterator[Check]:
@@ -159,16 +168,24 @@ def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes
     experiment.step.encoder.load_state_dict(weights)
 
 
-def compare(name: str, recorded: Any, computed: Any, *, exact: bool) -> Iterator[Check]:
-    """A check for each number of two nested records."""
+def compare(name: str, recorded: Any, computed: Any, *, exact: bool, has_all: bool = True) -> Iterator[Check]:
+    """A check for each number of two nested records.
+
+    Args:
+        exact: whether they must agree but for rounding. has_all: whether everything recorded can be computed.
+    """
     if isinstance(recorded, dict):
-        for key, value in recorded.items():
-            inner = computed.get(key) if isinstance(computed, dict) else None
-            yield from compare(f"{name}.{key}", value, inner, exact=exact)
+        found = computed if isinstance(computed, dict) else {}
+        for key in dict.fromkeys([*recorded, *found]):
+            if key not in recorded:
+                yield Check(f"{name}.{key}", False, "computed, but not in result.json")
+                continue
+            yield from compare(f"{name}.{key}", recorded[key], found.get(key), exact=exact, has_all=has_all)
     elif isinstance(recorded, str) or recorded is None:
         yield Check(name, recorded == computed, str(computed))
     elif not isinstance(computed, int | float):
-        yield Check(name, None, f"{recorded} recorded; not computed without the checkpoint")
+        reason = "nothing computes it" if has_all else "not computed without the checkpoint"
+        yield Check(name, False if has_all else None, f"{recorded} recorded; {reason}")
     else:
         same = math.isclose(recorded, computed, rel_tol=1e-9 if exact else TOLERANCE, abs_tol=0 if exact else TOLERANCE)
         yield Check(name, same, f"{computed:.6g}" if same else f"{computed:.6g} computed, {recorded:.6g} recorded")

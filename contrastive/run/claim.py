@@ -60,7 +60,7 @@ def check_claim(path: Path, *, config: dict[str, Any], environment: dict[str, An
 
 
 def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:
-    """Write environment.json and config.yaml; a continued run keeps its number of threads."""
+    """Write environment.json, with the sessions of a continued run that came before, and config.yaml."""
     recorded, earlier = _recorded(path, config), []
     if recorded:
         earlier = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
@@ -68,8 +68,6 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
         changed = [key for key in EXACT_KEYS if recorded.get(key) != environment[key]]
         for key in changed:
             print(f"warning: {key} {recorded.get(key)} before and {environment[key]} now: not exact to the last bit")
-        if "processes" not in changed:
-            environment = {**environment, "threads": recorded.get("threads", environment["threads"])}
     # config.yaml last: where it exists, environment.json does too
     write_text(path / "environment.json", json.dumps({**environment, "earlier": earlier}, indent=1))
     write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import sys
+import sysconfig
 from collections.abc import Iterator
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -31,7 +32,7 @@ def code_hash(targets: set[str]) -> str:
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + _unchanged(path))
     for target in sorted(targets):
         if not target.startswith(("contrastive.", "torch.")):
-            for name, path in sorted(user_files(target.rpartition(".")[0]).items()):
+            for name, path in sorted(user_files(module_of(target)).items()):
                 digest.update(name.encode() + b"\0" + _unchanged(path))
     return digest.hexdigest()
 
@@ -45,6 +46,14 @@ def remember(module: str) -> None:
     """Note what a user's files are, before the module is imported: they may not be edited between that and the run."""
     for path in user_files(module).values():
         _first_seen(path)
+
+
+def module_of(target: str) -> str:
+    """The module of a dotted name, which may be a method of a class: the longest part that Python finds a file for."""
+    module = target.rpartition(".")[0]
+    while "." in module and not (module in sys.modules or _origin(module)):
+        module = module.rpartition(".")[0]
+    return module
 
 
 def _unchanged(path: Path) -> bytes:
@@ -61,11 +70,11 @@ def _first_seen(path: Path) -> bytes:
 
 
 def user_files(module: str) -> dict[str, Path]:
-    """{dotted name: file} of a module and of everything in its folder that it imports, in whatever depth.
+    """{dotted name: file} of a module and of everything of the user's that it imports, in whatever depth.
 
-    The folder is the one that holds the top-level module or package. Imports are read from the source, those inside
-    functions too, so that the files do not depend on what has run. Of an installed package only the module counts:
-    environment.json records its version.
+    That is what lies in the folder of the top-level module or package, or in another folder of sys.path that is not
+    Python's own. Imports are read from the source, those inside functions too, so that the files do not depend on what
+    has run. Of an installed package only the module counts: environment.json records its version.
     """
     file = getattr(sys.modules.get(module), "__file__", None) or _origin(module)
     if file is None or not Path(file).is_file():
@@ -74,15 +83,27 @@ def user_files(module: str) -> dict[str, Path]:
     if set(INSTALLED) & set(path.parts):
         return {module: path}
     folder = path.parents[module.count(".") + (path.name == "__init__.py")]
+    folders = list(dict.fromkeys([*_own_folders(), folder]))  # in the order in which Python looks
     files: dict[str, Path] = {}
-    pending = [module]
+    pending = _with_packages(module)
     while pending:
         name = pending.pop()
-        found = None if name in files or name.partition(".")[0] == PACKAGE.name else _file_of(name, folder)
+        is_known = name in files or name.partition(".")[0] in (PACKAGE.name, *sys.stdlib_module_names)
+        found = None if is_known else next(filter(None, (_file_of(name, folder) for folder in folders)), None)
         if found is not None:
             files[name] = found
             pending += _imports(found, name)
     return {**files, module: path}
+
+
+def _own_folders() -> list[Path]:
+    """Folders of sys.path that hold neither Python nor installed packages."""
+    folders = [Path(folder).resolve() for folder in sys.path]
+    pythons = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
+    return [
+        folder for folder in folders
+        if folder.is_dir() and not set(INSTALLED) & set(folder.parts) and not any(map(folder.is_relative_to, pythons))
+    ]  # fmt: skip
 
 
 def _origin(module: str) -> str | None:
@@ -117,9 +138,18 @@ def _imports(file: Path, module: str) -> Iterator[str]:
             around = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*around, *([node.module] if node.module else [])])
             names = [f"{base}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            names = [
+                word.value for word in node.args[:1] if isinstance(word, ast.Constant) and isinstance(word.value, str)
+            ]
         for name in names:
-            parts = name.split(".")
-            yield from (".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+            yield from _with_packages(name)
+
+
+def _with_packages(module: str) -> list[str]:
+    """`a.b.c` with the packages around it: a, a.b, a.b.c."""
+    parts = module.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
 for _path in package_files():  # as early as can be: what is imported later is then known to be of the same time

@@ -63,7 +63,13 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def cut_events(folder: Path, sizes: dict[str, int]) -> None:
-    """Cut TensorBoard's files to the sizes they had at the checkpoint, and remove those that came later."""
+    """Cut TensorBoard's files to the sizes they had at the checkpoint, and remove those that came later.
+
+    What they lost cannot be written again; metrics.jsonl has the same points.
+    """
+    for name, least in sizes.items():
+        if not (folder / name).exists() or (folder / name).stat().st_size < least:
+            print(f"warning: {folder / name} was cut or removed, so TensorBoard lacks points that metrics.jsonl has")
     for file in event_files(folder):
         size = sizes.get(file.name)
         if size is None:

@@ -28,11 +28,18 @@ def read_result(run: Path) -> dict[str, Any] | None:
     """The content of result.json; None if it is missing, cut, or holds anything but finite figures."""
     try:
         result = json.loads(result_file(run).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
-    return result if is_whole and all(map(_is_figure, result["test"].values())) else None
+    return result if is_whole and is_finite(result) and all(map(_is_number, result["test"].values())) else None
 
 
-def _is_figure(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def is_finite(node: Any) -> bool:
+    """Whether every number of nested containers is finite."""
+    if isinstance(node, dict | list):
+        return all(map(is_finite, node.values() if isinstance(node, dict) else node))
+    return not isinstance(node, float) or math.isfinite(node)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
