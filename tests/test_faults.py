@@ -6,6 +6,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,12 +17,13 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
+from contrastive.distributed.cores import n_cores
 from contrastive.evaluator.knn import KNN
 from contrastive.run.directory import RunDirectory
 from contrastive.run.logs import event_files
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_after, kill_me
-from tests.helpers import logged_lines, saved_weights, without_time
+from tests.helpers import ONE_THREAD, ROOT, logged_lines, saved_weights, without_time
 
 pytestmark = pytest.mark.slow
 WORDS = [
@@ -342,6 +345,24 @@ def test_the_second_of_two_processes_names_the_first(tmp_path):
     first.wait()
     third = Program(*WORDS, "epochs=200", cwd=tmp_path, fault=MOMENTS["the second step"])
     assert third.wait() == -signal.SIGKILL  # it was let in
+
+
+@pytest.mark.skipif(n_cores() == 1, reason="one core runs one job at a time")
+def test_a_killed_sweep_of_parallel_jobs_leaves_none_behind(tmp_path):
+    words = [*WORDS[:-1], "-m", "epochs=4", "seed=0,1", "loss=nt_xent,debiased_neg"]
+    command, options = [sys.executable, str(ROOT / "train.py"), *words], {"cwd": tmp_path, "env": ONE_THREAD}
+    with (tmp_path / "said.txt").open("w") as said:
+        sweep = subprocess.Popen(command, stdout=said, stderr=said, **options)
+        while sweep.poll() is None and len(list(tmp_path.rglob("metrics.jsonl"))) < 2:
+            time.sleep(0.1)
+        sweep.kill()
+        sweep.wait()
+    again = subprocess.run(command, capture_output=True, text=True, **options)
+    assert again.returncode == 0, again.stderr
+    assert "goes on from here" not in again.stderr
+    rows = [line.split("|")[1:3] for line in again.stdout.splitlines() if line.startswith("| ")]
+    assert [name.strip() for name, _ in rows] == ["loss", "nt_xent", "debiased_neg", "untrained"]
+    assert all("(2)" in figure for _, figure in rows[1:])
 
 
 def test_a_killed_sweep_ends_with_every_row_once(tmp_path):

@@ -21,7 +21,14 @@ from contrastive.errors import ConfigError
 from contrastive.program.composition import checked_composition
 from contrastive.program.flags import checked_flags, command_line_of
 from contrastive.program.messages import user_message
-from contrastive.program.sweep_jobs import choose_launcher, is_sweep, read_jobs, record_job, sweep_records
+from contrastive.program.sweep_jobs import (
+    choose_launcher,
+    end_with_sweep,
+    is_sweep,
+    read_jobs,
+    record_job,
+    sweep_records,
+)
 from contrastive.report.sweep import sweep_table
 
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
@@ -67,6 +74,7 @@ class CommandLine:
     def _sweep_job(self, task: Callable[[Any], dict[str, Any]], cfg: Any) -> float | None:
         hydra = HydraConfig.get()
         path, failure = Path(hydra.runtime.output_dir), None
+        end_with_sweep()
         try:
             return _search_value(task(cfg), cfg.search_metric)
         except Exception as error:

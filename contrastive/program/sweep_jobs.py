@@ -2,9 +2,14 @@
 
 import json
 import os
+import signal
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from multiprocessing import current_process
 from pathlib import Path
 
 from contrastive.distributed.cores import n_cores
@@ -38,6 +43,27 @@ def choose_launcher(words: list[str], environment: Mapping[str, str]) -> tuple[l
         return words, {}
     threads = {} if "OMP_NUM_THREADS" in environment else {"OMP_NUM_THREADS": "1"}
     return [*words, "hydra/launcher=cores"], {PARALLEL: "1", **threads}
+
+
+@cache
+def end_with_sweep() -> None:
+    """In a process that runs jobs of a sweep: end it, its run saved, when the sweep's own process is gone.
+
+    Otherwise the jobs of a killed sweep would train on, unseen, and hold directories that the same command needs.
+    """
+    parent = os.getppid()
+    if current_process().name == "MainProcess":  # one job after the other, in the sweep's own process
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the run is being saved
+            time.sleep(0.1)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
