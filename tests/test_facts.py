@@ -172,6 +172,10 @@ FACTS = [
     Facts("digits_long", "t 0.5", {"loss.temperature": 0.5, "optimizer.lr": 3e-3}),
     Facts("digits_long", "^NT-Xent, tuned", {"loss.temperature": 0.1, "optimizer.lr": 1e-2}),
     Facts("digits_long", "^Debiased positives, tuned", {"loss.temperature": 0.5, "optimizer.lr": 1e-2}),
+    Facts("digits_variants", "", {"dataset._target_": DIGITS, "dataset.hold_out": False, "epochs": 10}),
+    Facts("digits_variants", "noise", {"noise_frac": 0.3}),
+    Facts("digits_variants", "oracle", {"loss.drop_false_negatives": True}),
+    Facts("digits_variants", "third view", {"n_views": 3}),
     Facts(
         "debiased_search", "", {"dataset.hold_out": True, "epochs": 50, "batch_size": 512, "views_forward": "per_view"}
     ),

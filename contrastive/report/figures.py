@@ -82,9 +82,10 @@ def draw_sweep(entries: Sequence[dict[str, Any]], setting: str, metric: str, out
             own = sorted((e for e in chosen if (e["method"], e["at"]) == (method, other)), key=lambda e: e["x"])
             if own:
                 x, mean, std = ([e[name] for e in own] for name in ("x", "mean", "std"))
+                title = named(method, min(e["n"] for e in own))
                 panel.errorbar(
                     [values.index(value) for value in x], mean, std, color=COLORS[i % len(COLORS)],
-                    marker=MARKERS[i % len(MARKERS)], markersize=4, capsize=2, label=named(method, own[0]["n"]),
+                    marker=MARKERS[i % len(MARKERS)], markersize=4, capsize=2, label=title,
                 )  # fmt: skip
     head = ["method", "at", setting, metric, "std", "n"]
     return save(

@@ -45,8 +45,7 @@ def page(record: dict[str, Any]) -> str:
 def heading(record: dict[str, Any]) -> str:
     """What the runs were, taken from the runs: settings, commit, dates, device, versions, minutes."""
     preset = "" if record["preset"] == "paper" else f" ({record['preset']} preset, not the published setting)"
-    split = "validation images" if all(metric.startswith("val.") for metric in record["metrics"]) else "test split"
-    lines = [f"{record['title']}{preset}: {split}, mean ± std (n seeds), accuracies in percent."]
+    lines = [f"{record['title']}{preset}: {split(record).lower()}, mean ± std (n seeds), accuracies in percent."]
     if record["extra"]:
         lines.append(f"Settings changed in every row: {' '.join(record['extra'])}.")
     if not _runs(record):
@@ -54,6 +53,11 @@ def heading(record: dict[str, Any]) -> str:
     lines.append(f"Run with {'; '.join(f'{key} {text}' for key, text in settings_of_runs(record))}.")
     lines.append(f"{runs_and_minutes(record)}: {'; '.join(map(_environment, record['environments']))}.")
     return " ".join(lines)
+
+
+def split(record: dict[str, Any]) -> str:
+    """The images that the table's figures are of."""
+    return "Validation images" if all(metric.startswith("val.") for metric in record["metrics"]) else "Test split"
 
 
 def facts(record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -37,6 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def spaced(rows: list[str]) -> list[str]:
+    """At most MAX_MAPS of the rows, the first and the last among them."""
+    n = min(MAX_MAPS, len(rows))
+    return [rows[round(i * (len(rows) - 1) / max(1, n - 1))] for i in range(n)]
+
+
 def page(sources: list[Source], *, with_maps: bool = False, static: bool = False) -> str:
     """The whole document; a static one has no menus and runs no script."""
     titles = [source.record["title"] for source in sources]
@@ -49,7 +55,7 @@ def page(sources: list[Source], *, with_maps: bool = False, static: bool = False
     )
     sections = []
     for i, source in enumerate(sources):
-        runs = list(source.runs.items())[:MAX_MAPS] if with_maps else []
-        sections.append(section(source.record, f"table-{i}", {name: tsne_map(path) for name, path in runs}))
+        maps = {name: tsne_map(source.runs[name]) for name in spaced(list(source.runs))} if with_maps else {}
+        sections.append(section(source.record, f"table-{i}", maps, static=static))
     title, body = " · ".join(titles) if len(titles) < 3 else "Results", header + html.block("main", *sections)
     return html.document(title, without_scripts(body)) if static else html.document(title, body + html.scripts())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from contrastive.report.page import facts, grid, protocols
+from contrastive.report.page import facts, grid, protocols, split
 from contrastive.report.rows import key_of
 from contrastive.report.series import label, method_and_setting, read_series, read_sweeps
 from contrastive.report.verdicts import LEGEND, VERDICTS, claims_grid, judge_claims
@@ -11,8 +11,12 @@ from contrastive.report.web import charts, curve_charts, html
 Record = dict[str, Any]
 
 
-def section(record: Record, id_: str, maps: dict[str, dict[str, Any]]) -> str:
-    """A table with everything that belongs to it; `maps` are t-SNE maps of its rows."""
+def section(record: Record, id_: str, maps: dict[str, dict[str, Any]], *, static: bool = False) -> str:
+    """A table with everything that belongs to it; `maps` are t-SNE maps of its rows.
+
+    Args:
+        static: one metric of the curves is all that can be shown.
+    """
     preset = "" if record["preset"] == "paper" else f"{record['preset']} preset, not the published setting"
     terms = "".join(html.element("dt", term) + html.element("dd", text) for term, text in facts(record))
     return html.block(
@@ -22,10 +26,12 @@ def section(record: Record, id_: str, maps: dict[str, dict[str, Any]]) -> str:
         html.element("p", record["note"], class_="note") if record["note"] else "",
         f"<dl>{terms}</dl>",
         html.element("h3", "Figures") + html.table(grid(record)),
-        html.element("p", "Test split, mean ± standard deviation (n seeds); accuracies in percent.", class_="note"),
+        html.element(
+            "p", f"{split(record)}, mean ± standard deviation (n seeds); accuracies in percent.", class_="note"
+        ),
         claims(record, id_),
         sweeps(record, id_),
-        curves(record, id_),
+        curves(record, id_, only_test=static),
         views(record),
         similarities(record, id_),
         tsne(maps, id_),
@@ -58,9 +64,9 @@ def claims(record: Record, id_: str) -> str:
     ])  # fmt: skip
 
 
-def curves(record: Record, id_: str) -> str:
-    """Curves with controls, a chart for each setting that rows share."""
-    series = read_series(record)
+def curves(record: Record, id_: str, *, only_test: bool = False) -> str:
+    """Curves with controls, a chart for each setting that rows share; training losses say nothing about each other."""
+    series = [s for s in read_series(record) if s.key.startswith("test/") or not only_test]
     keys = sorted(dict.fromkeys(s.key for s in series if len(s.epoch) > 2), key=lambda key: not key.startswith("test/"))
     if not keys:
         return ""
