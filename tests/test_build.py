@@ -21,7 +21,7 @@ def test_every_option_builds(composed, group, option):
         pytest.importorskip("timm")
         words.append("dataset.size=16")  # a patch
     if option in ("bias_contrastive", "bias_balanced"):  # the digits have no bias
-        with pytest.raises(ConfigError, match="needs bias labels"):
+        with pytest.raises(ConfigError, match="needs bias labels of every training image"):
             build(composed(*words))
     else:
         build(composed(*words))

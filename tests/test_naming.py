@@ -65,6 +65,6 @@ def test_an_image_folder_is_called_by_its_name(named):
 
 
 def test_a_map_of_colors_per_seed_is_not_in_the_name(named):
-    assert named("dataset=biased_digits", "seed=3") == "biased_digits/nt_xent/default/seed=3"
+    assert named("dataset=biased_digits", "seed=3") == "biased_digits/supcon/default/seed=3"
     fixed = named("dataset=biased_digits", "seed=3", "dataset.data_seed=0")
-    assert fixed == "biased_digits/nt_xent/dataset.data_seed=0/seed=3"
+    assert fixed == "biased_digits/supcon/dataset.data_seed=0/seed=3"

@@ -49,8 +49,8 @@ class FeatureSets:
     """Float32 features of one frozen encoder.
 
     `bank` holds every labeled training image; `train` is nine tenths of them and `val` the last tenth, for fitting and
-    for selecting (biased data shows `val` with nearly unbiased colors; with hold_out the encoder never saw it). `test`
-    is read once and selects nothing.
+    for selecting (colored datasets show `val` with nearly unbiased colors; with hold_out the encoder never saw it).
+    `test` is read once and selects nothing.
     """
 
     bank: Features

@@ -10,7 +10,7 @@ class Classifier(Evaluator):
     """Accuracy of the linear classifier trained along; nothing where the loss trains none.
 
     Its validation figure is training accuracy unless the validation images are held out (`dataset.hold_out=true`) or
-    shown recolored, as biased data does.
+    shown recolored, as colored datasets do.
     """
 
     protocol = "the linear classifier trained along with the encoder, plain logits; last epoch"

@@ -82,6 +82,7 @@ class KNN(Evaluator):
         return Scores(
             test={f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)},
             val={"top1": topk_accuracy(val, features.val.label, 1)},
+            predictions={"": scores.argmax(1)},
         )
 
     def _scores(self, features: FeatureSets, bank: Features, query: Features) -> Tensor:

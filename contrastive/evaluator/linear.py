@@ -10,8 +10,10 @@ class Linear(Evaluator):
     """Test accuracy of logistic regression on standardized features, its strength chosen on the validation images.
 
     The strength is the one of `l2` with the highest accuracy on `val` (the strongest of equals), which is the
-    validation figure; the classifier is then refitted on all labeled training images and `test` is read once. On biased
-    data `val` shows nearly unbiased colors, which Hong & Yang (2021) select by too and Barbano et al. (2023) do not.
+    validation figure; the classifier is then refitted on all labeled training images and `test` is read once. Where the
+    dataset draws colors, `val` shows nearly unbiased ones, which Hong & Yang (2021) select by too and Barbano et al.
+    (2023) do not. Unless `dataset.hold_out`, the encoder was trained on the images of `val`, a supervised one with
+    their labels.
 
     Args:
         l2: strengths of at least 0, tried from strong to weak, each fit starting from the last solution.
@@ -23,8 +25,8 @@ class Linear(Evaluator):
     """
 
     protocol = (
-        "logistic regression on standardized frozen features (L-BFGS), strength chosen on probe_val (biased data: "
-        "recolored, nearly unbiased), then refitted on all labeled training images; last epoch"
+        "logistic regression on standardized frozen features (L-BFGS), strength chosen on probe_val (recolored nearly "
+        "without bias where the dataset draws the colors), then refitted on all labeled training images; last epoch"
     )
 
     def __init__(

@@ -36,6 +36,11 @@ class Transfer(Evaluator):
     ) -> None:
         if not datasets:
             raise ConfigError("evaluator.transfer.datasets is an empty list: try evaluator.transfer.datasets=[digits]")
+        keys = [data_key(name) for name in datasets]
+        if len(set(keys)) < len(keys):
+            raise ConfigError(
+                f"evaluator.transfer.datasets={list(datasets)} names two alike: try folders whose last names differ"
+            )
         self.read_outs: dict[str, Evaluator] = {
             "knn": KNN(k=k, temperature=temperature),
             "linear": Linear(l2=l2, max_iter=max_iter),
@@ -52,7 +57,12 @@ class Transfer(Evaluator):
             raise ConfigError("evaluator.transfer reads other datasets and got features alone: try evaluator=linear")
         scores = Scores()
         for name in self.datasets:
-            answer, key = evaluate(self.read_outs, features.transfer(name)), name.strip("/").rpartition("/")[2]
+            answer, key = evaluate(self.read_outs, features.transfer(name)), data_key(name)
             scores.test.update({f"{key}_{metric}": value for metric, value in answer.test.items()})
             scores.val.update({f"{key}_{metric}": value for metric, value in answer.val.items()})
         return scores
+
+
+def data_key(name: str) -> str:
+    """The name of a dataset's figures: its own, or the last of a folder's path."""
+    return name.strip("/").rpartition("/")[2]

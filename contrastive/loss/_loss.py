@@ -87,7 +87,9 @@ class Loss(nn.Module, ABC):
                 "try loss=nt_xent loss.drop_false_negatives=false regularizer=none"
             )
         if self.needs_bias and not has_bias:
-            raise ConfigError(f"{self.name} needs bias labels and the data has none: try dataset=biased_digits")
+            raise ConfigError(
+                f"{self.name} needs bias labels of every training image, the data lacks them: try dataset=biased_digits"
+            )
 
 
 class SampleLoss(Loss):

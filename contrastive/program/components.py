@@ -75,7 +75,7 @@ class Components:
                 batch_size=batch_size,
                 n_views=n_views,
                 has_label=bool((data.pretrain.label >= 0).all()),
-                has_bias=data.pretrain.bias is not None,
+                has_bias=data.pretrain.bias is not None and bool((data.pretrain.bias >= 0).all()),
             )
 
 

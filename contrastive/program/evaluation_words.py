@@ -152,5 +152,5 @@ def _is_sound(path: Path) -> bool:
 
 def _dataset_name(choice: str, node: dict[str, Any]) -> str:
     """The option's name; an image folder has its own."""
-    folder = node.get("name") or (Path(node["root"]).resolve().name if "name" in node and node["root"] else "")
+    folder = node.get("name") or (Path(node["root"]).resolve().name if "name" in node and node.get("root") else "")
     return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(folder))] if folder else [])])

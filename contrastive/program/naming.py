@@ -73,7 +73,7 @@ def _dataset(cfg: DictConfig, choice: str) -> str:
     """The dataset's level of the path; an image folder adds its own name."""
     if "name" not in cfg.dataset:
         return choice
-    name = cfg.dataset.name or (Path(cfg.dataset.root).resolve().name if cfg.dataset.root else "")
+    name = cfg.dataset.name or (Path(cfg.dataset.root).resolve().name if cfg.dataset.get("root") else "")
     return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
 
 

@@ -41,6 +41,7 @@ def _check_split(split: Split, name: str, data: Data) -> None:
     assert (split.bias is None) == (not data.biases), f"{name} and the names of the biases disagree: both or neither"
     if split.bias is not None:
         _check_labels(split.bias, n, len(data.biases), f"the biases of {name}")
+        assert split.bias.min() >= 0, f"{name} has images without a bias: every image needs one"
 
 
 def _check_labels(label: Tensor, n: int, n_names: int, what: str) -> None:
@@ -58,4 +59,4 @@ def _check_probe(data: Data) -> None:
     assert (data.probe_val.label >= 0).all(), "probe_val holds images without a label"
     if data.probe_val_index is not None:
         assert not set(fitted.tolist()) & set(data.probe_val_index.tolist()), "probe_val and probe_train share images"
-    assert (data.test.label >= 0).any(), "no test image has a label"
+    assert (data.test.label >= 0).all(), "the test split has images without a label"
