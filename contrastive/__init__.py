@@ -10,6 +10,8 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.augmentation.base import Operation as Operation
     from contrastive.augmentation.compose import Compose as Compose
     from contrastive.augmentation.simclr import SimCLR as SimCLR
+    from contrastive.dataset._splits import channel_stats as channel_stats
+    from contrastive.dataset._splits import name_splits as name_splits
     from contrastive.encoder.resnet import ResNet as ResNet
     from contrastive.encoder.simple_convnet import SimpleConvNet as SimpleConvNet
     from contrastive.errors import ConfigError as ConfigError
@@ -40,6 +42,8 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.optimizer.lars import LARS as LARS
     from contrastive.pairs.pairs import Pairs as Pairs
     from contrastive.pairs.relations import any_other as any_other
+    from contrastive.pairs.relations import conflicting_positive as conflicting_positive
+    from contrastive.pairs.relations import different_class as different_class
     from contrastive.pairs.relations import other_class as other_class
     from contrastive.pairs.relations import other_image as other_image
     from contrastive.pairs.relations import positive as positive
@@ -54,11 +58,15 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.testing.conformance import check_loss as check_loss
     from contrastive.testing.dataset import check_dataset as check_dataset
     from contrastive.testing.encoder import check_encoder as check_encoder
+    from contrastive.types import Data as Data
+    from contrastive.types import Split as Split
 
 _MODULES = {  # public name → the module that defines it
     "Operation": "augmentation.base",
     "Compose": "augmentation.compose",
     "SimCLR": "augmentation.simclr",
+    "channel_stats": "dataset._splits",
+    "name_splits": "dataset._splits",
     "ResNet": "encoder.resnet",
     "SimpleConvNet": "encoder.simple_convnet",
     "ConfigError": "errors",
@@ -89,6 +97,8 @@ _MODULES = {  # public name → the module that defines it
     "LARS": "optimizer.lars",
     "Pairs": "pairs.pairs",
     "any_other": "pairs.relations",
+    "conflicting_positive": "pairs.relations",
+    "different_class": "pairs.relations",
     "other_class": "pairs.relations",
     "other_image": "pairs.relations",
     "positive": "pairs.relations",
@@ -103,6 +113,8 @@ _MODULES = {  # public name → the module that defines it
     "check_loss": "testing.conformance",
     "check_dataset": "testing.dataset",
     "check_encoder": "testing.encoder",
+    "Data": "types",
+    "Split": "types",
 }
 
 __all__ = [*_MODULES]

@@ -31,8 +31,9 @@ def test_a_busy_machine_is_a_fault_unless_one_thread_is_used(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert doctor.load().fault.endswith("try OMP_NUM_THREADS=1")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert doctor.load().fault is None
+    for value, fault in (("1", False), ("1,2", False), ("4,2", True), ("", True)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert (doctor.load().fault is not None) == fault
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.0, 0.0))
     assert doctor.load().fault is None

@@ -99,6 +99,10 @@ def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
     assert "transfer_insects_linear_top1" in record["val"]
     with pytest.raises(ConfigError, match=r"no dataset and no image folder nowhere.*try evaluator.transfer"):
         evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[nowhere]"]))
+    with pytest.raises(ConfigError, match=r"images of mnist have a size of their own: try evaluator.transfer"):
+        evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[mnist]"]))
+    with pytest.raises(ConfigError, match=r"names two alike: try folders whose last names differ"):
+        evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[a/x,b/x]"]))
 
 
 def test_fine_tuning_a_finished_run_leaves_it_untouched(run):

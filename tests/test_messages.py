@@ -51,6 +51,17 @@ def test_a_mistake_is_one_sentence(tmp_path, words, said):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("line", ["quiet: 5", "compile: sometimes", "channels_last: 'no'"])
+def test_only_true_and_false_are_booleans_in_a_yaml_too(tmp_path, line):
+    path = tmp_path / "mine/experiment/odd.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"# @package _global_\n{line}\n")
+    code, err = call([*DRY, "--config-dir", "mine", "experiment=odd"], tmp_path)
+    assert code == 2, err
+    assert f"odd.yaml must be true or false, got {line.partition(': ')[2].strip(chr(39))}: try" in err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing", 'defaults: ["???"]',

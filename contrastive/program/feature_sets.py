@@ -58,6 +58,10 @@ def load_other_data(name: str, *, size: int, data_root: str) -> Data:
     """
     known = [option for option in options("dataset") if option != "image_folder"]
     if name in known:
+        if "size" not in component_node(f"dataset/{name}", {}, {"data_root": data_root}):
+            raise ConfigError(
+                f"the images of {name} have a size of their own: try evaluator.transfer.datasets=[digits]"
+            )
         node = component_node(f"dataset/{name}", {"size": size}, {"data_root": data_root})
     elif Path(name).is_dir():
         node = component_node("dataset/image_folder", {"root": name, "size": size}, {"data_root": data_root})

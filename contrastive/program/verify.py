@@ -1,12 +1,11 @@
 """Verify a finished run, its hashes, its files and every figure of result.json computed again; or committed tables."""
 
 import json
-import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -19,6 +18,7 @@ from contrastive.program.job import importable
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
 from contrastive.program.trust import check_targets
+from contrastive.program.verify_figures import Check, compare
 from contrastive.report.committed import check_folder
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by
@@ -34,15 +34,6 @@ USAGE = (
     "--config-dir mine, trust=[my_loss], device=cpu, data_root=PATH; or --table docs/results"
 )
 SETTABLE = ("trust", "device", "data_root")
-TOLERANCE = 0.01  # relative, on another device or with another torch
-
-
-class Check(NamedTuple):
-    """One line of the report; `passed` is None for what cannot be checked here."""
-
-    name: str
-    passed: bool | None
-    details: str
 
 
 def main(words: list[str]) -> int:
@@ -166,29 +157,6 @@ def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes
         )
         yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
     experiment.step.encoder.load_state_dict(weights)
-
-
-def compare(name: str, recorded: Any, computed: Any, *, exact: bool, has_all: bool = True) -> Iterator[Check]:
-    """A check for each number of two nested records.
-
-    Args:
-        exact: whether they must agree but for rounding. has_all: whether everything recorded can be computed.
-    """
-    if isinstance(recorded, dict):
-        found = computed if isinstance(computed, dict) else {}
-        for key in dict.fromkeys([*recorded, *found]):
-            if key not in recorded:
-                yield Check(f"{name}.{key}", False, "computed, but not in result.json")
-                continue
-            yield from compare(f"{name}.{key}", recorded[key], found.get(key), exact=exact, has_all=has_all)
-    elif isinstance(recorded, str) or recorded is None:
-        yield Check(name, recorded == computed, str(computed))
-    elif not isinstance(computed, int | float):
-        reason = "nothing computes it" if has_all else "not computed without the checkpoint"
-        yield Check(name, False if has_all else None, f"{recorded} recorded; {reason}")
-    else:
-        same = math.isclose(recorded, computed, rel_tol=1e-9 if exact else TOLERANCE, abs_tol=0 if exact else TOLERANCE)
-        yield Check(name, same, f"{computed:.6g}" if same else f"{computed:.6g} computed, {recorded:.6g} recorded")
 
 
 def read_settings(path: Path, typed: dict[str, Any]) -> Settings:
