@@ -6,10 +6,12 @@ import pickle
 import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.error import URLError
 
 import numpy as np
 import pytest
+from torchvision.datasets.utils import check_integrity
 from torchvision.transforms.functional import resize
 
 from contrastive.dataset._download import fetch
@@ -96,6 +98,13 @@ def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
             tar.addfile(member, io.BytesIO(b"evil"))
         with pytest.raises(ConfigError, match="is damaged or incomplete, a checksum is wrong"):
             load(root=str(root))
+        for name in names:  # one hostile file among sound ones
+            monkeypatch.setattr(
+                "torchvision.datasets.cifar.check_integrity",
+                lambda path, md5=None, name=name: Path(path).name != name or check_integrity(path, md5),
+            )
+            with pytest.raises(ConfigError, match="is damaged or incomplete, a checksum is wrong"):
+                load(root=str(root))
     assert not evil.exists()
     pickle.loads(trap)  # it would have
     assert evil.exists()

@@ -325,6 +325,26 @@ def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path, threads):
     assert environment["threads"] == environment["earlier"][0]["threads"] == before
 
 
+def test_when_something_is_logged_saved_or_evaluated_changes_nothing(whole, tmp_path):
+    words = ["log_every=5", "checkpoint_every=2", "evaluator.knn.every=2", "checkpoint_every_minutes=0"]
+    assert run(tmp_path, *words) == 0
+    expected, actual = saved_weights(whole), saved_weights(tmp_path / "run")
+    assert all(torch.equal(actual[key], expected[key]) for key in expected)
+    results = [without_time(json.loads((path / "result.json").read_text())) for path in (tmp_path / "run", whole)]
+    assert results[0]["test"] == results[1]["test"] and results[0]["val"] == results[1]["val"]
+
+
+@pytest.mark.parametrize("key", ["torch", "precision", "device", "compile"])
+def test_what_changes_the_last_bits_is_said(interrupted, key):
+    environment = json.loads((interrupted / "environment.json").read_text())
+    (interrupted / "environment.json").write_text(json.dumps({**environment, key: "odd"}))
+    assert run(interrupted.parent) == 0
+    assert (
+        f"warning: {key} odd before and {environment[key]} now: not exact to the last bit"
+        in (interrupted.parent / "said.txt").read_text()
+    )
+
+
 def test_another_number_of_threads_is_said_and_recorded(interrupted):
     begun = json.loads((interrupted / "environment.json").read_text())["threads"]
     assert run(interrupted.parent, f"threads={3 - begun}") == 0

@@ -182,8 +182,16 @@ def test_the_program_runs_nothing_of_a_hostile_configuration(tmp_path):
         "loss/g": "# @package hydra.sweeper\n_target_: os.system",
         "loss/h": "_target_: ${data_root}\ncommand: touch EVIL",
         "loss/i": nt_xent + "temperature: ${oc.env:SECRET}",
-        "loss/j": "!!python/object/apply:os.system [touch EVIL]",
+        "loss/j": nt_xent + "temperature: !!python/object/apply:os.system [touch EVIL]",
     }
+    said = {
+        "loss/a": "loss._target_=os.system is refused", "loss/b": "builtins.open is refused",
+        "loss/c": "pathlib.Path.write_text is refused", "loss/d": "hydra.callbacks would run code",
+        "loss/e": "hydra.job_logging.handlers.x.()=os.system is no handler",
+        "loss/f": "hydra.hydra_logging.handlers.x.class=os.system is no handler",
+        "loss/g": "hydra.sweeper._target_=os.system is no plugin", "loss/h": "loss._target_=os.system is refused",
+        "loss/i": "${oc.env:SECRET} is refused", "loss/j": "could not determine a constructor",
+    }  # fmt: skip
     for name, text in files.items():
         path = tmp_path / "mine" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,6 +204,7 @@ def test_the_program_runs_nothing_of_a_hostile_configuration(tmp_path):
         )  # fmt: skip
         assert done.returncode == 2, (word, done.stderr)
         assert len(done.stderr.strip().splitlines()) == 1, (word, done.stderr)
+        assert said[name] in done.stderr, (word, done.stderr)
         assert "s3cret" not in done.stderr + done.stdout
         assert not (tmp_path / "EVIL").exists(), word
 
