@@ -98,7 +98,10 @@ def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
             tar.addfile(member, io.BytesIO(b"evil"))
         with pytest.raises(ConfigError, match="is damaged or incomplete, a checksum is wrong"):
             load(root=str(root))
+        sound = pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "labels": [0], "fine_labels": [0]})
         for name in names:  # one hostile file among sound ones
+            for other in names:
+                (root / base / other).write_bytes(trap if other == name else sound)
             monkeypatch.setattr(
                 "torchvision.datasets.cifar.check_integrity",
                 lambda path, md5=None, name=name: Path(path).name != name or check_integrity(path, md5),
