@@ -102,12 +102,13 @@ def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
         for name in names:  # one hostile file among sound ones
             for other in names:
                 (root / base / other).write_bytes(trap if other == name else sound)
-            monkeypatch.setattr(
-                "torchvision.datasets.cifar.check_integrity",
-                lambda path, md5=None, name=name: Path(path).name != name or check_integrity(path, md5),
-            )
-            with pytest.raises(ConfigError, match="is damaged or incomplete, a checksum is wrong"):
-                load(root=str(root))
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    "torchvision.datasets.cifar.check_integrity",
+                    lambda path, md5=None, name=name: Path(path).name != name or check_integrity(path, md5),
+                )
+                with pytest.raises(ConfigError, match="is damaged or incomplete, a checksum is wrong"):
+                    load(root=str(root))
     assert not evil.exists()
     pickle.loads(trap)  # it would have
     assert evil.exists()
