@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.program import malloc
-from contrastive.program.command_line import CommandLine
+from contrastive.program.command_line import CommandLine, trusted_modules
 from contrastive.program.configs import CONFIGS
 from contrastive.program.job import run_job
 
@@ -29,7 +29,7 @@ def run(cfg: DictConfig) -> dict[str, Any]:
     sources = hydra_config.runtime.config_sources
     folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
     path = Path(hydra_config.runtime.output_dir)
-    return run_job(cfg, hydra_config.overrides.task, path, folders=folders)
+    return run_job(cfg, hydra_config.overrides.task, path, trusted=trusted_modules(), folders=folders)
 
 
 def main(words: list[str]) -> int:

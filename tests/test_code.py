@@ -14,12 +14,16 @@ FILES = {
         "\nclass MyLoss:\n    pass\n"
     ),
     "my_hash_helper.py": (
-        "from importlib import import_module\nimport_module('my_hash_dynamic')\n"
+        "from importlib import import_module\nimport_module(name='my_hash_dynamic')\n"
         "def twice(x):\n    from my_hash_package.deep import half\n    return half(x) * 4\n"
     ),
     "my_hash_package/__init__.py": "",
-    "my_hash_package/deep.py": "from . import beside\n\ndef half(x):\n    return x / 2\n",
+    "my_hash_package/deep.py": (
+        "from . import beside\nfrom importlib import import_module\nimport_module('.last', __package__)\n"
+        "\ndef half(x):\n    return x / 2\n"
+    ),
     "my_hash_package/beside.py": "VALUE = 1\n",
+    "my_hash_package/last.py": "__import__('/')\nimport torch, numpy, statistics\n",
     "my_hash_folder/maths.py": "from .more import other\nTHREE = 3\n",
     "my_hash_folder/more/other.py": "VALUE = 1\n",
     "my_hash_dynamic.py": "VALUE = 1\n",
@@ -56,6 +60,7 @@ def test_every_file_that_the_loss_leads_to_counts(folder, name):
 def test_files_are_named_by_module(folder):
     assert set(user_files("my_hash_loss")) == {
         "my_hash_loss", "my_hash_helper", "my_hash_package", "my_hash_package.deep", "my_hash_package.beside",
+        "my_hash_package.last",
         "my_hash_folder.maths", "my_hash_folder.more.other", "my_hash_dynamic",
     }  # fmt: skip
 

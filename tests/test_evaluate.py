@@ -101,7 +101,7 @@ def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
         evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[nowhere]"]))
     with pytest.raises(ConfigError, match=r"images of mnist have a size of their own: try evaluator.transfer"):
         evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[mnist]"]))
-    with pytest.raises(ConfigError, match=r"names two alike: try folders whose last names differ"):
+    with pytest.raises(ConfigError, match=r"names one twice: try each once, and folders whose last names differ"):
         evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[a/x,b/x]"]))
 
 

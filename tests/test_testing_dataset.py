@@ -40,3 +40,11 @@ def wrong_split(change):
 def test_what_is_wrong_is_named(change, message):
     with pytest.raises(AssertionError, match=message):
         check_dataset(change(make("dataset/digits", size=8)))
+
+
+def test_an_image_without_a_bias_is_named():
+    data = make("dataset/biased_digits", size=8)
+    bias = data.test.bias.clone()
+    bias[0] = -1
+    with pytest.raises(AssertionError, match="test has images without a bias"):
+        check_dataset(replace(data, test=replace(data.test, bias=bias)))

@@ -9,9 +9,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from contrastive.errors import ConfigError
+from contrastive.program.evaluation_words import read_words
 from contrastive.program.pretrain import pretrain
 from contrastive.program.resolvers import limited_environment
 from contrastive.program.trust import check_targets, load_target
+from contrastive.report.table import read_table
 from tests.helpers import ONE_THREAD, ROOT, program
 from tests.hostile import DRY, call
 
@@ -118,28 +120,72 @@ def test_components_are_let_in(target):
 def test_weights_that_torchvision_would_unpickle_are_refused(node, tmp_path):
     said = refuse({"_target_": "torchvision.models.resnet18", **node}, tmp_path)
     assert "would load unchecked weights: try encoder=torchvision encoder.pretrained=true" in said
-    check_targets(settings(encoder={"_target_": "torchvision.models.resnet18", "weights": None}), trust=[], folders=[])
+    check_targets(
+        settings(encoder={"_target_": "torchvision.models.resnet18", "weights": None, "_args_": []}),
+        trust=[],
+        folders=[],
+    )
     with pytest.raises(ConfigError, match="no component"):  # fetches the weights of its backbone unless told not to
         load_target("torchvision.models.segmentation.fcn_resnet50")
+    with pytest.raises(ConfigError, match="no component"):
+        load_target("torchvision.models.get_model")
 
 
 @pytest.mark.parametrize(
     "target", ["subprocess.Popen", "shutil.rmtree", "pathlib.Path.write_text", "logging.FileHandler"]
 )
 def test_the_standard_library_is_nobodys_folder(target):
-    assert "trust=[" in refuse({"_target_": target}, Path(sys.base_prefix))
-    assert "trust=[" in refuse({"_target_": target}, Path("/"))
+    for folder in (sys.base_prefix, "/"):
+        assert "is of Python's own library: try trust=[" in refuse({"_target_": target}, Path(folder))
 
 
-@pytest.mark.parametrize("root", ["trust: [logging]", "hydra: {sweeper: {params: {trust: '[logging]'}}}"])
-def test_a_yaml_cannot_vouch_for_itself(root, tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize(("root", "said"), [
+    ("trust: [logging]", "trust=[logging] stands in a YAML"),
+    ("trust: [logging]\nhydra: {overrides: {task: ['trust=[logging]']}}", "hydra.overrides is what was typed"),
+    ("hydra: {mode: MULTIRUN, sweeper: {params: {'++trust': '[logging]'}}}", "trust=[logging] stands in a YAML"),
+    (
+        "hydra: {mode: MULTIRUN, sweeper: {params: '${hydra.job_logging.x}'}, job_logging: {x: {trust: '[logging]'}}}",
+        "trust=[logging] stands in a YAML",
+    ),
+])  # fmt: skip
+def test_a_yaml_cannot_vouch_for_itself(root, said, tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)
-    loss = "loss: {_target_: logging.FileHandler, filename: EVIL}"
-    (tmp_path / "mine/loss/evil.yaml").write_text(f"# @package _global_\n{root}\n{loss}\n")
-    code, said = call([*DRY, "--config-dir", str(tmp_path / "mine"), "loss=evil"], tmp_path)
-    assert code == 2
-    assert "trust" in said and "on the command line" in said
+    loss = "loss: {_target_: logging_of_mine.Door, file: EVIL}"
+    (tmp_path / "elsewhere").mkdir()
+    door = "class Door:\n    def __init__(self, file):\n        open(file, 'w')\n"
+    (tmp_path / "elsewhere/logging_of_mine.py").write_text(door)
+    text = f"# @package _global_\n{root}\n{loss}\n".replace("[logging]", "[logging_of_mine]")
+    (tmp_path / "mine/loss/evil.yaml").write_text(text)
+    (tmp_path / "run").mkdir()
+    done = program(
+        "--config-dir", str(tmp_path / "mine"), "loss=evil", "dry_run=true", cwd=tmp_path / "run",
+        env={**ONE_THREAD, "PYTHONPATH": str(tmp_path / "elsewhere")},
+    )  # fmt: skip
+    assert done.returncode in (1, 2)
+    assert said.replace("[logging]", "[logging_of_mine]") in done.stderr
     assert not list(tmp_path.rglob("EVIL"))
+
+
+def test_a_dataset_cannot_vouch_for_itself_in_an_evaluation(tmp_path, monkeypatch):
+    (tmp_path / "mine/dataset").mkdir(parents=True)
+    (tmp_path / "mine/dataset/evil.yaml").write_text(
+        "# @package _global_\ntrust: [logging]\ndataset: {_target_: logging.FileHandler, filename: EVIL}\n"
+    )
+    config = {"seed": 0, "dataset": {"_target_": "contrastive.dataset.digits.digits"}, "evaluator": {}}
+    monkeypatch.setattr("contrastive.program.evaluation_words.read_config", lambda _: config)
+    monkeypatch.setattr("contrastive.program.evaluation_words.finished_runs", lambda path: [path])
+    with pytest.raises(ConfigError, match=r"trust=\[logging\] stands in a YAML"):
+        read_words([str(tmp_path), "dataset=evil"], folders=[tmp_path / "mine"])
+
+
+def test_a_table_cannot_vouch_for_a_module(tmp_path):
+    table = tmp_path / "evil.yaml"
+    table.write_text("title: T\nseeds: [0]\nmetrics: [knn_top1]\nrows:\n- {name: A, overrides: ['trust=[a]']}\n")
+    with pytest.raises(ConfigError, match="cannot vouch for modules"):
+        read_table(table)
+    table.write_text("title: T\nseeds: [0]\nmetrics: [knn_top1]\nrows:\n- {name: A, overrides: [loss=supcon]}\n")
+    assert read_table(table, extra=("trust=[a]",)).rows
 
 
 def test_a_trusted_module_is_no_way_to_another(tmp_path, monkeypatch):

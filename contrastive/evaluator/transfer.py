@@ -39,7 +39,8 @@ class Transfer(Evaluator):
         keys = [data_key(name) for name in datasets]
         if len(set(keys)) < len(keys):
             raise ConfigError(
-                f"evaluator.transfer.datasets={list(datasets)} names two alike: try folders whose last names differ"
+                f"evaluator.transfer.datasets={list(datasets)} names one twice: "
+                "try each once, and folders whose last names differ"
             )
         self.read_outs: dict[str, Evaluator] = {
             "knn": KNN(k=k, temperature=temperature),

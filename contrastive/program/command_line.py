@@ -29,9 +29,16 @@ from contrastive.program.sweep_jobs import (
     record_job,
     sweep_records,
 )
+from contrastive.program.trust import typed_trust
 from contrastive.report.sweep import sweep_table
 
+TRUSTED = "CONTRASTIVE_TRUSTED"  # environment variable: what is typed, whatever YAMLs add to the configuration
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+
+
+def trusted_modules() -> list[str]:
+    """The modules that the command line vouches for, in the processes of a sweep, too."""
+    return os.environ.get(TRUSTED, "").split()
 
 
 class CommandLine:
@@ -60,6 +67,7 @@ class CommandLine:
     def start(self, main: Callable[[], Any], words: list[str]) -> int:
         """Run the program on the words of a command line and return its exit code."""
         os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors arrive here instead of being printed by Hydra
+        os.environ[TRUSTED] = " ".join(typed_trust(words))
         if not is_sweep(words):
             return _exit_code(main, words)
         words, variables = choose_launcher(words, os.environ)

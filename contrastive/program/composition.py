@@ -94,6 +94,8 @@ class CheckedLoader(ConfigLoaderImpl):
             reason = " ".join(str(error).split())
             raise ConfigError(f"these YAMLs make no configuration ({reason}): try python train.py --help") from error
         check_hydra(cfg)
+        if sorted([*cfg.hydra.overrides.hydra, *cfg.hydra.overrides.task]) != sorted(overrides):
+            raise ConfigError("hydra.overrides is what was typed and stands in no YAML: try without it")
         return cfg
 
 
@@ -135,8 +137,6 @@ def check_hydra(cfg: DictConfig) -> None:
         )
     if node["callbacks"]:
         raise ConfigError("hydra.callbacks would run code of its own: try an evaluator, see CONTRIBUTING.md")
-    if "trust" in (node["sweeper"].get("params") or {}):
-        raise ConfigError("hydra.sweeper.params.trust cannot vouch for modules: try trust=[...] on the command line")
     for key in ("launcher", "sweeper"):
         _check_plugin(node[key], f"hydra.{key}")
     for key in ("hydra_logging", "job_logging"):

@@ -18,6 +18,7 @@ from contrastive.errors import ConfigError
 from contrastive.program.composition import checked_composition, search_path
 from contrastive.program.configs import CONFIGS
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
+from contrastive.program.trust import check_trust, typed_trust
 from contrastive.run.config import dataset_below, read_config
 from contrastive.run.identity import flatten
 from contrastive.run.yaml_files import check_yaml
@@ -103,6 +104,7 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
         cfg.dataset.size = config["dataset"]["size"]
     warnings = [f"nothing reads {key} here, so {key} changes nothing" for key in unused_overrides(cfg, overrides)]
     settings = Settings.from_config(cfg)
+    check_trust(settings.trust, typed_trust(overrides))
     return Request(
         run=run,
         config=config,

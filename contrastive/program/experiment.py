@@ -100,7 +100,7 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
             **({"left_out": experiment.left_out} if experiment.left_out else {}),
         }  # fmt: skip
         run.finish(result, partial(write_weights, experiment, result))
-        return result
+        return run.result or result
 
 
 def train(experiment: Experiment, settings: Settings, run: RunDirectory, saver: Saver) -> None:

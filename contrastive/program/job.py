@@ -12,11 +12,14 @@ from contrastive.program.settings import Settings, check_booleans, unused_overri
 from contrastive.program.trust import check_targets, check_trust
 
 
-def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: Sequence[Path] = ()) -> dict[str, Any]:
+def run_job(
+    cfg: DictConfig, overrides: Sequence[str], path: Path, *, trusted: Sequence[str], folders: Sequence[Path] = ()
+) -> dict[str, Any]:
     """Check the settings, then start, resume or show the run in `path`.
 
     Args:
         cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
+        trusted: modules that whoever typed the command vouches for, see `typed_trust`.
         folders: of modules that the configuration may name, besides the current one: that of --config-dir.
 
     Returns:
@@ -27,7 +30,7 @@ def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: S
     """
     check_booleans(list(overrides))
     settings = Settings.from_config(cfg)
-    check_trust(settings.trust, overrides)
+    check_trust(settings.trust, trusted)
     with importable(folders):
         check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
         for key in unused_overrides(cfg, list(overrides)):

@@ -16,7 +16,7 @@ from contrastive.program.configs import CONFIGS
 from contrastive.program.job import run_job
 from contrastive.program.messages import user_message
 from contrastive.program.saved_encoder import saved_encoder
-from contrastive.program.trust import check_targets
+from contrastive.program.trust import check_targets, typed_trust
 from contrastive.run.config import read_config
 from contrastive.run.result import read_result
 
@@ -94,7 +94,7 @@ def pretrain(*overrides: str) -> Result:
         raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
     try:
         cfg, path = composed(list(overrides))
-        if not run_job(cfg, overrides, path):
+        if not run_job(cfg, overrides, path, trusted=typed_trust(overrides)):
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path)
     except Exception as error:

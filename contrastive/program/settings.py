@@ -113,7 +113,7 @@ class Settings:
         if not 0 <= value <= 1:
             raise ConfigError(f"{key} is a probability, got {value}: try {key}={example}")
         if value > 0 and self.n_views < 2:
-            raise ConfigError(f"{key} is about view 1 and there is one view: try n_views=2")
+            raise ConfigError(f"{key} is about the second view and there is one: try n_views=2")
 
     @classmethod
     def from_config(cls, cfg: DictConfig) -> "Settings":

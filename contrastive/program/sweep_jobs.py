@@ -17,6 +17,7 @@ from contrastive.report.sweep import Job
 from contrastive.run.result import read_result
 
 RECORDS = "CONTRASTIVE_SWEEP_RECORDS"  # environment variable: the file that the jobs of a sweep write to
+SWEEP = "CONTRASTIVE_SWEEP"  # environment variable: the id of the sweep's process
 PARALLEL = "CONTRASTIVE_PARALLEL"  # environment variable: set while runs share a terminal
 GPUS = ("/dev/nvidiactl", "/dev/kfd")  # device files of NVIDIA's and AMD's drivers
 
@@ -51,12 +52,13 @@ def end_with_sweep() -> None:
 
     Otherwise the jobs of a killed sweep would train on, unseen, and hold directories that the same command needs.
     """
-    parent = os.getppid()
-    if current_process().name == "MainProcess":  # one job after the other, in the sweep's own process
+    if (
+        current_process().name == "MainProcess" or SWEEP not in os.environ
+    ):  # the sweep's own, or that of a cluster's job
         return
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == int(os.environ[SWEEP]):
             time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
         while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the run is being saved
@@ -72,11 +74,11 @@ def sweep_records() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="contrastive-sweep-") as folder:
         path = Path(folder) / "jobs.jsonl"
         path.touch()
-        os.environ[RECORDS] = str(path)
+        os.environ[RECORDS], os.environ[SWEEP] = str(path), str(os.getpid())
         try:
             yield path
         finally:
-            del os.environ[RECORDS]
+            del os.environ[RECORDS], os.environ[SWEEP]
 
 
 def record_job(number: int, overrides: list[str], *, path: Path, failure: str | None) -> None:

@@ -59,7 +59,7 @@ def choose_threads(setting: int | str, recorded: int | None, *, limit: int) -> t
         n = max(1, min(limit, int(n_cores() - busy + 0.5) // world_size()))
         reason = "" if n == limit else f"{busy:.1f} of {n_cores()} cores are busy: threads={limit} takes all"
     if recorded is not None and n != recorded:
-        reason = f"it began with {recorded}: figures may differ in their last digits"
+        reason = f"it last ran with {recorded}: figures may differ in their last digits"
     return n, reason
 
 

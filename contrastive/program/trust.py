@@ -8,8 +8,9 @@ and refuses what is only passing through: `contrastive.dataset.cifar.torch.load`
 
 import importlib.util
 import inspect
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,16 @@ def check_targets(settings: dict[str, Any], *, trust: Iterable[str], folders: It
             raise ConfigError(f"{key}={value} holds an interpolation that was escaped: try it without the backslash")
 
 
-def check_trust(trust: Sequence[str], overrides: Sequence[str]) -> None:
-    """Raise ConfigError for modules that a YAML vouches for: it may be somebody else's, so only typed words count."""
-    if trust and not any(word.lstrip("+").partition("=")[0] == "trust" for word in overrides):
-        names = f"trust=[{','.join(map(str, trust))}]"
+def typed_trust(words: Iterable[str]) -> list[str]:
+    """The modules that `trust=[...]` on a command line vouches for."""
+    values = (word.partition("=")[2] for word in words if word.lstrip("+").startswith("trust="))
+    return re.findall(r"\w+", " ".join(values))
+
+
+def check_trust(trust: Iterable[str], typed: Iterable[str]) -> None:
+    """Raise ConfigError for modules that nobody typed: a YAML, perhaps somebody else's, cannot vouch for itself."""
+    if untyped := [str(name) for name in trust if name not in typed]:
+        names = f"trust=[{','.join(untyped)}]"
         raise ConfigError(f"{names} stands in a YAML, which cannot vouch for itself: try {names} on the command line")
 
 
@@ -79,7 +86,12 @@ def _check_name(target: Any, *, key: str, trust: Iterable[str], folders: list[Pa
         raise ConfigError(f"{key}={target} is no component: try python train.py --help")
     if parts[0] in trust:
         return
-    if parts[0] in sys.stdlib_module_names or not _lies_in(parts[0], folders, key=key, target=target):
+    if parts[0] in sys.stdlib_module_names:
+        raise ConfigError(
+            f"{key}={target} is refused, because {parts[0]} is of Python's own library: "
+            f"try trust=[{parts[0]}] if you know what it does, or another name for a module of yours"
+        )
+    if not _lies_in(parts[0], folders, key=key, target=target):
         raise ConfigError(
             f"{key}={target} is refused, because {parts[0]} lies neither in this folder nor under --config-dir: "
             f"try trust=[{parts[0]}] if you know what it does"
@@ -90,7 +102,7 @@ def _check_no_weights(node: dict[str, Any], *, key: str) -> None:
     """Refuse weights that torchvision would download, or take from a folder of downloads, and unpickle unchecked."""
     for name, value in node.items():
         is_weights = name == "_args_" or (("weights" in name or "pretrained" in name) and name != "init_weights")
-        if is_weights and value not in (None, False):
+        if is_weights and value:
             raise ConfigError(
                 f"{key}.{name} would load unchecked weights: try encoder=torchvision encoder.pretrained=true"
             )
@@ -168,6 +180,12 @@ def _belongs(target: str, home: str, *, is_class: bool) -> bool:
         return home.startswith(tuple(f"{group}." for group in OWN)) and "._" not in home
     if family in ("torch", "torchvision"):
         library = next(library for library in LIBRARIES if target.startswith(f"{library}."))
-        is_classifier = library == "torchvision.models" and target.count(".") == 2  # others fetch weights unasked
-        return home.startswith(f"{library}.") and (is_class or is_classifier)
+        return home.startswith(f"{library}.") and (is_class or _is_classifier(target))
     return home.split(".")[0] == family
+
+
+def _is_classifier(target: str) -> bool:
+    """Whether a function is `torchvision.models.NAME` of a classification network; others fetch weights unasked."""
+    from torchvision import models  # late: names are checked without it
+
+    return target.removeprefix("torchvision.models.") in models.list_models(module=models)

@@ -23,8 +23,8 @@ from contrastive.report.committed import check_folder
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by
 from contrastive.run.config import dataset_below, read_config
-from contrastive.run.directory import has_whole_log
 from contrastive.run.environment import environment_record
+from contrastive.run.logs import has_same_log
 from contrastive.run.result import read_result
 from contrastive.weights.file import weights_hash
 from contrastive.weights.metadata import ENCODER, read_whole
@@ -126,7 +126,10 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | 
     )
     checks = list(check_weights(path, experiment, settings, made_by(config, recorded)))
     yield from checks
-    yield Check("metrics.jsonl", has_whole_log(path, result), f"{result.get('log_lines', 'unknown number of')} lines")
+    same_log = has_same_log(path, result) if result.get("log") else None
+    yield Check(
+        "metrics.jsonl", same_log, {True: "checksum", False: "missing or changed", None: "not recorded"}[same_log]
+    )
     has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
     scores = evaluate(experiment.evaluators, features(experiment, with_classifier=True))
     for group in ("test", "val", "audit"):

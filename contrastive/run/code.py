@@ -7,6 +7,7 @@ import sysconfig
 from collections.abc import Iterator
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,8 @@ def _first_seen(path: Path) -> bytes:
 def user_files(module: str) -> dict[str, Path]:
     """{dotted name: file} of a module and of everything of the user's that it imports, in whatever depth.
 
-    That is what lies in the folder of the top-level module or package, or in another folder of sys.path that is not
-    Python's own. Imports are read from the source, those inside functions too, so that the files do not depend on what
-    has run. Of an installed package only the module counts: environment.json records its version.
+    Imports are read from the source, those inside functions too, so that the files do not depend on what has run. Of an
+    installed package only the module counts: environment.json records its version.
     """
     file = getattr(sys.modules.get(module), "__file__", None) or _origin(module)
     if file is None or not Path(file).is_file():
@@ -82,28 +82,45 @@ def user_files(module: str) -> dict[str, Path]:
     path = Path(file).resolve()
     if set(INSTALLED) & set(path.parts):
         return {module: path}
-    folder = path.parents[module.count(".") + (path.name == "__init__.py")]
-    folders = list(dict.fromkeys([*_own_folders(), folder]))  # in the order in which Python looks
+    homes: dict[str, Path | None] = {
+        module.partition(".")[0]: path.parents[module.count(".") + (path.name == "__init__.py")]
+    }
     files: dict[str, Path] = {}
     pending = _with_packages(module)
     while pending:
         name = pending.pop()
-        is_known = name in files or name.partition(".")[0] in (PACKAGE.name, *sys.stdlib_module_names)
-        found = None if is_known else next(filter(None, (_file_of(name, folder) for folder in folders)), None)
-        if found is not None:
+        top = name.partition(".")[0]
+        if name in files or top == PACKAGE.name or not top:
+            continue
+        home = homes[top] if top in homes else homes.setdefault(top, _home(top, module))
+        if home is not None and (found := _file_of(name, home)) is not None:
             files[name] = found
             pending += _imports(found, name)
     return {**files, module: path}
 
 
-def _own_folders() -> list[Path]:
-    """Folders of sys.path that hold neither Python nor installed packages."""
-    folders = [Path(folder).resolve() for folder in sys.path]
-    pythons = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
-    return [
-        folder for folder in folders
-        if folder.is_dir() and not set(INSTALLED) & set(folder.parts) and not any(map(folder.is_relative_to, pythons))
-    ]  # fmt: skip
+def _home(name: str, module: str) -> Path | None:
+    """The folder of a top-level name's file where it is the user's: not Python's, nor of an installed package.
+
+    Args:
+        module: what is followed; its own top-level name counts, installed or not.
+    """
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    places = [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.has_location else [])] if spec else []
+    if not places or (name in _distributions() and name != module.partition(".")[0]):
+        return None
+    home = Path(str(places[0])).resolve().parent
+    pythons = [Path(sysconfig.get_path(path)).resolve() for path in ("stdlib", "platstdlib")]
+    return None if set(INSTALLED) & set(home.parts) or any(map(home.is_relative_to, pythons)) else home
+
+
+@cache
+def _distributions() -> frozenset[str]:
+    """Top-level names of installed packages, wherever they lie."""
+    return frozenset(packages_distributions())
 
 
 def _origin(module: str) -> str | None:
@@ -135,15 +152,21 @@ def _imports(file: Path, module: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            around = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*around, *([node.module] if node.module else [])])
+            base = _absolute(node.module or "", package, level=node.level)
             names = [f"{base}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
-            names = [
-                word.value for word in node.args[:1] if isinstance(word, ast.Constant) and isinstance(word.value, str)
-            ]
+            typed = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
+            words = [word.value for word in typed if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+            names = [_absolute(word.lstrip("."), package, level=len(word) - len(word.lstrip("."))) for word in words]
         for name in names:
-            yield from _with_packages(name)
+            if all(part.isidentifier() for part in name.split(".")):
+                yield from _with_packages(name)
+
+
+def _absolute(name: str, package: str, *, level: int) -> str:
+    """The dotted name of an import inside a package, with `level` dots before it."""
+    around = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+    return ".".join([*around, *([name] if name else [])])
 
 
 def _with_packages(module: str) -> list[str]:

@@ -27,7 +27,7 @@ from contrastive.run.checkpoint import (
 )
 from contrastive.run.claim import check_claim, clear, made_by, record, remove_leftovers
 from contrastive.run.lock import lock
-from contrastive.run.logs import Logs
+from contrastive.run.logs import Logs, has_same_log
 from contrastive.run.result import read_result, result_file, write_result
 from contrastive.weights.metadata import ENCODER, HEAD, read_whole
 
@@ -93,7 +93,8 @@ class RunDirectory:
         if self._logs is not None:
             write_weights(self.path)
             self._logs.tensorboard.add_hparams()
-            write_result(self.path, {**result, "log_lines": self._logs.flush()["lines"]})
+            self.result = {**result, "log": self._logs.finish()}
+            write_result(self.path, self.result)
 
     def rewrite(self, write_weights: Callable[[Path], None]) -> None:
         """Write the weights of a finished run again, by `write_weights(path)`."""
@@ -130,8 +131,8 @@ def open_run(
                 state = load_checkpoint(path, made_by=hashes)
             elif result is not None and not has_whole_weights(path):
                 state = _state_for_weights(path, hashes, epochs=config["epochs"])
-            if writable and result is not None and not has_whole_log(path, result):
-                print("warning: metrics.jsonl was cut or removed after the run: rerun=true starts it over")
+            if writable and result is not None and not has_same_log(path, result):
+                print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
             if writable and result is None:
                 record(path, config=config, environment=environment)
         logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
@@ -161,12 +162,6 @@ def _drop_damaged_result(path: Path, stale: list[str]) -> None:
 def has_whole_weights(path: Path) -> bool:
     """Whether the files of weights of a finished run are there, with the content that they were written with."""
     return all(read_whole(path / name) is not None for name in (ENCODER, HEAD))
-
-
-def has_whole_log(path: Path, result: dict[str, Any]) -> bool:
-    """Whether metrics.jsonl of a finished run has every line; older results do not say how many."""
-    metrics = path / "metrics.jsonl"
-    return (metrics.read_bytes().count(b"\n") if metrics.exists() else 0) >= int(result.get("log_lines", 0))
 
 
 def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> dict[str, Any] | None:

@@ -39,6 +39,11 @@ class Logs:
         sizes = {file.name: file.stat().st_size for file in event_files(self._path)}
         return {"lines": self._n_lines, "sha256": self._hash.hexdigest(), "events": sizes}
 
+    def finish(self) -> dict[str, Any]:
+        """Make everything durable; returns what metrics.jsonl is in the end, for the result."""
+        position = self.flush()
+        return {name: position[name] for name in ("lines", "sha256")}
+
     def __enter__(self) -> "Logs":
         return self
 
@@ -55,6 +60,14 @@ def missing_lines(path: Path, position: dict[str, Any]) -> str:
         return f"counts {n} lines of metrics.jsonl, which has {len(lines)}"
     same = hashlib.sha256(b"".join(lines[:n])).hexdigest() == position["sha256"]
     return "" if same else "counts lines of metrics.jsonl that were changed since"
+
+
+def has_same_log(path: Path, result: dict[str, Any]) -> bool:
+    """Whether metrics.jsonl of a finished run is what the run wrote; True where an older result does not say."""
+    if not result.get("log"):
+        return True
+    metrics = path / "metrics.jsonl"
+    return metrics.exists() and hashlib.sha256(metrics.read_bytes()).hexdigest() == result["log"].get("sha256")
 
 
 def event_files(folder: Path) -> list[Path]:

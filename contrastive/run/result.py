@@ -31,14 +31,20 @@ def read_result(run: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
-    return result if is_whole and is_finite(result) and all(map(_is_number, result["test"].values())) else None
+    is_whole = is_whole and isinstance(result.get("log", {}), dict) and all(map(_is_number, result["test"].values()))
+    return result if is_whole and is_finite(result) else None
 
 
 def is_finite(node: Any) -> bool:
     """Whether every number of nested containers is finite."""
-    if isinstance(node, dict | list):
-        return all(map(is_finite, node.values() if isinstance(node, dict) else node))
-    return not isinstance(node, float) or math.isfinite(node)
+    pending = [node]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, float) and not math.isfinite(value):
+            return False
+    return True
 
 
 def _is_number(value: object) -> bool:

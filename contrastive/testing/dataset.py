@@ -9,10 +9,10 @@ from contrastive.types import Data, Split
 def check_dataset(data: Data) -> None:
     """Check that a dataset can be trained on and evaluated by the program.
 
-    Images are uint8 (N, 3, H, W); labels are int64 from 0 to the number of classes - 1, or -1 where there is none;
-    biases likewise, in every split or in none. The validation images are labeled and not among those that probes are
-    fitted on, and the test split has labels of known classes. Mean and standard deviation are those of images
-    scaled to [0, 1].
+    Images are uint8 (N, 3, H, W); labels are int64 from 0 to the number of classes - 1, of training images also -1
+    where there is none. Every image has a bias, int64 from 0 to the number of biases - 1, or none has. The validation
+    images are labeled and not among those that probes are fitted on, and all test images are labeled. Mean and standard
+    deviation are those of images scaled to [0, 1].
 
     Args:
         data: what your function returns.

@@ -21,9 +21,10 @@ class Sampler:
     """
 
     def __init__(self, split: Split, name: str) -> None:
-        if name == "bias_balanced" and split.bias is None:
+        if name == "bias_balanced" and (split.bias is None or not (split.bias >= 0).all()):
             raise ConfigError(
-                "sampler=bias_balanced needs bias labels and the data has none: try dataset=biased_digits"
+                "sampler=bias_balanced needs bias labels of every training image, the data lacks them: "
+                "try dataset=biased_digits"
             )
         self.n = len(split)
         self.weight = bias_balanced_weights(split) if name == "bias_balanced" else None

@@ -1,8 +1,9 @@
-"""A page without scripts, which holds nothing but text and pictures of ours and can be committed.
+"""A page without scripts: text and pictures only, so that it can be committed.
 
 Its charts are drawn when it is written, one metric each; browsers show a point's values when one points at it.
 """
 
+import hashlib
 import json
 import re
 from html import escape, unescape
@@ -23,8 +24,14 @@ DRAWN_FROM = ("x", "order")  # fields of a point that only say where it is drawn
 
 def without_scripts(body: str) -> str:
     """The body of a page with each chart drawn, each menu as its first choice, and each button as a label."""
-    body = CHART.sub(lambda match: f'<div class="chart">{svg(json.loads(match[2]), match[1])}</div></figure>', body)
+    body = CHART.sub(_drawn, body)
     return BUTTON.sub(r"<span>\1</span>", MENU.sub(r"<span>\1\2</span>", body))
+
+
+def _drawn(match: re.Match[str]) -> str:
+    """The chart in its place, with a hash of what it was drawn from: a test sees whether it is up to date."""
+    drawn_from = hashlib.sha256(match[2].encode()).hexdigest()[:16]
+    return f'<div class="chart" data-from="{drawn_from}">{svg(json.loads(match[2]), match[1])}</div></figure>'
 
 
 def svg(spec: dict[str, Any], id_: str) -> str:
