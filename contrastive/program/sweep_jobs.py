@@ -52,13 +52,12 @@ def end_with_sweep() -> None:
 
     Otherwise the jobs of a killed sweep would train on, unseen, and hold directories that the same command needs.
     """
-    if (
-        current_process().name == "MainProcess" or SWEEP not in os.environ
-    ):  # the sweep's own, or that of a cluster's job
+    sweep = int(os.environ.get(SWEEP, os.getpid()))
+    if sweep == os.getpid() or current_process().name == "MainProcess":  # one job after the other, or a cluster's
         return
 
     def watch() -> None:
-        while os.getppid() == int(os.environ[SWEEP]):
+        while os.getppid() == sweep:
             time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
         while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the run is being saved
