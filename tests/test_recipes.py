@@ -54,3 +54,13 @@ def test_every_row_of_every_smoke_preset_can_be_built(composed, path):
 def test_every_yaml_says_what_it_is(path):
     comments = [line for line in path.read_text().splitlines() if line.startswith("# ") and "@package" not in line]
     assert comments or path.parent.parent.name == "hydra"
+
+
+@pytest.mark.parametrize("experiment", sorted(path.stem for path in (ROOT / "configs/experiment").glob("*.yaml")))
+def test_a_biased_dataset_keeps_the_loss_of_an_experiment(composed, experiment):
+    own, biased = (composed(f"experiment={experiment}", *more).loss for more in ((), ("dataset=biased_digits",)))
+    assert biased["_target_"] == own["_target_"]
+
+
+def test_a_biased_dataset_alone_can_be_trained_on(composed):
+    assert composed("dataset=biased_digits").loss["_target_"] == "contrastive.loss.supcon.SupCon"
