@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 TABLE  ?=
-RESULTS = $(addprefix docs/results/,$(addsuffix .json,debiased_tuned why why_cifar10 debiased_positive digits_tuned digits \
-  digits_tau_plus biased_digits biased_mnist supervised debiased_search digits_search))
+RESULTS = $(addprefix docs/results/,$(addsuffix .json,debiased_tuned why why_cifar10 debiased_positive digits_tuned digits_long \
+  digits_variants digits digits_tau_plus biased_digits biased_mnist supervised debiased_search digits_search))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo doctor test quick torture lint bench reproduce-table results-page tensorboard clean
