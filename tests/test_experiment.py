@@ -62,7 +62,7 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
     settings = composed(*TINY)
     result = run_experiment(settings, tmp_path)
     assert json.loads((tmp_path / "result.json").read_text()) == result
-    assert set(result) == {"status", "test", "val", "untrained", "audit", "protocol", "encoder", "time"}
+    assert set(result) == {"status", "test", "val", "untrained", "audit", "protocol", "encoder", "time", "log"}
     assert set(result["test"]) == {"knn_top1", "knn_top5", "linear_top1", "linear_top5", "few_shot_top1"}
     logged = logged_lines(tmp_path)
     keys = set().union(*logged)

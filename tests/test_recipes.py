@@ -3,7 +3,7 @@
 import pytest
 
 from contrastive.program.build import build
-from contrastive.report.table import read_table, row_folder
+from contrastive.report.table import read_table
 from tests.helpers import ROOT
 
 
@@ -30,16 +30,6 @@ def test_typed_settings_override_the_recipe(composed):
     assert settings.loss["temperature"] == 0.2
     assert composed("encoder=resnet18").encoder["width"] == 64
     assert composed().encoder["width"] == 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_row_of_every_table_composes(composed, path):
-    table = read_table(path)
-    folders = [row_folder(row, ROOT) for row in table.rows]
-    assert len(set(folders)) == len(folders)
-    for row in table.rows:
-        composed(*row.words)
 
 
 @pytest.mark.slow

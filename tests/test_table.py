@@ -8,11 +8,8 @@ import yaml
 
 from contrastive.errors import ConfigError
 from contrastive.report.rows import merge_words
-from contrastive.report.table import look_up, read_table, row_folder
-from tests.helpers import ROOT
+from contrastive.report.table import look_up, read_table
 
-TABLES = sorted((ROOT / "configs/table").glob("*.yaml"))
-PRESETS = [(path, preset) for path in TABLES for preset in yaml.safe_load(path.read_text()).get("presets", {})]
 SPEC = """
 title: T
 seeds: [0, 1]
@@ -146,13 +143,3 @@ def test_figures_are_looked_up_by_name_or_path():
     assert look_up(result, "knn_top1") == 5
     assert look_up(result, "audit.linear.top1") == 7
     assert look_up(result, "audit.other.top1") is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("path", "preset"), PRESETS, ids=lambda value: getattr(value, "stem", value))
-def test_every_preset_of_every_table_composes(composed, path, preset):
-    table = read_table(path, preset=preset)
-    folders = [row_folder(row, ROOT) for row in table.rows]
-    assert len(set(folders)) == len(folders)
-    for row in table.rows:
-        composed(*row.words)
