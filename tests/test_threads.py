@@ -49,7 +49,7 @@ def test_what_is_typed_recorded_or_in_the_environment_comes_first(machine, monke
     assert choose_threads("auto", 3, limit=8) == (3, "as before the interruption")
     assert choose_threads(3, None, limit=8) == (3, "")
     assert choose_threads("auto", None, limit=8) == (8, "")
-    assert "began with 3" in choose_threads(5, 3, limit=8)[1]
+    assert "last ran with 3" in choose_threads(5, 3, limit=8)[1]
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert choose_threads("auto", None, limit=2) == (2, "OMP_NUM_THREADS")
     assert choose_threads("auto", 1, limit=2) == (1, "as before the interruption")  # so that it goes on exactly
