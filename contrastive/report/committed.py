@@ -32,9 +32,10 @@ def computed(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_json(record: dict[str, Any]) -> str:
-    """Indented JSON with every list of numbers on one line."""
+    """Indented JSON with every list of numbers, and every curve, on one line."""
     text = json.dumps(record, indent=1, ensure_ascii=False)
-    return re.sub(r"\[[\d\s.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n"
+    text = re.sub(r"\[[\d\s.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+    return re.sub(r'\{\s+("epoch": \[[^\]]*\]),\s+("value": \[[^\]]*\])\s+\}', r"{\1, \2}", text) + "\n"
 
 
 def read_table_json(path: Path) -> dict[str, Any] | None:
