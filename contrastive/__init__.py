@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.pairs.relations import positive as positive
     from contrastive.pairs.relations import same_class as same_class
     from contrastive.program.load_encoder import load_encoder as load_encoder
+    from contrastive.program.load_encoder import load_head as load_head
     from contrastive.program.make import make as make
     from contrastive.program.pretrain import Result as Result
     from contrastive.program.pretrain import pretrain as pretrain
@@ -104,6 +105,7 @@ _MODULES = {  # public name → the module that defines it
     "positive": "pairs.relations",
     "same_class": "pairs.relations",
     "load_encoder": "program.load_encoder",
+    "load_head": "program.load_encoder",
     "make": "program.make",
     "Result": "program.pretrain",
     "pretrain": "program.pretrain",

@@ -11,6 +11,11 @@ import torch
 from torch import Tensor
 
 
+def widen(x: Tensor) -> Tensor:
+    """Half precision as float32; float64 stays."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 class Shard(NamedTuple):
     """Slice of the global batch owned by one rank: equal parts, in rank order."""
 

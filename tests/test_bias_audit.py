@@ -90,14 +90,14 @@ def test_the_reported_figure_names_its_read_out_and_its_metric():
 
 
 def test_the_protocol_says_that_a_figure_was_selected_on_test():
-    assert "best test epoch, as published" in BiasAudit(reported="trained_along_best_test").protocol
-    assert "last epoch" in BiasAudit(reported="trained_along").protocol
+    assert "best test epoch, as published" in BiasAudit(reported="online_probe_best_test").protocol
+    assert "last epoch" in BiasAudit(reported="online_probe").protocol
 
 
 def test_a_reported_read_out_must_be_chosen(composed):
     words = ["dataset=biased_digits", "evaluator=[linear,bias_audit]"]
-    with pytest.raises(ConfigError, match=r"try evaluator=\[linear,trained_along,bias_audit\]"):
-        build(composed(*words, "evaluator.bias_audit.reported=trained_along_best_test"))
+    with pytest.raises(ConfigError, match=r"try evaluator=\[linear,online_probe,bias_audit\]"):
+        build(composed(*words, "evaluator.bias_audit.reported=online_probe_best_test"))
     with pytest.raises(ConfigError, match=r"try evaluator\.bias_audit\.metric=top1"):
         BiasAudit(metric="top7")
 

@@ -131,7 +131,7 @@ MISTAKES = [
     (["RUN", "outputs/x/seed=9"], "outputs/x/seed=9 is neither a folder"),
     (["RUN", "epochs=3"], "epochs is no setting of an evaluation"),
     (["RUN", "evaluator=[]"], "no evaluator is chosen"),
-    (["RUN", "evaluator=[trained_along]"], "learns from the batches of training"),
+    (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     (["RUN", "rerun=5"], "rerun must be true or false"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),

@@ -163,7 +163,7 @@ def checkpoint(folder: Path) -> dict:
     return torch.load(folder / "run/checkpoints/last.pt", weights_only=True)
 
 
-RANDOM_LAYERS = ["noise_frac=0.3", "loss=debiased_pos", "evaluator=[knn,trained_along]", "resident=false"]
+RANDOM_LAYERS = ["noise_frac=0.3", "loss=debiased_pos", "evaluator=[knn,online_probe]", "resident=false"]
 
 
 def test_noise_and_observers_go_on_inside_an_epoch(tmp_path):

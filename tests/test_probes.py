@@ -12,12 +12,12 @@ from contrastive.evaluator._accuracy import BestEpoch
 from contrastive.evaluator._minibatch import linear_layer, train_linear
 from contrastive.evaluator.adam_probe import AdamProbe
 from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.online_probe import OnlineProbe
 from contrastive.evaluator.sgd_probe import SGDProbe
-from contrastive.evaluator.trained_along import TrainedAlong
 from contrastive.program.experiment import run_experiment
 from contrastive.program.make import make
 from contrastive.seeding import generator
-from contrastive.training.augmented import AugmentFeatures
+from contrastive.training.augmented_features import AugmentedFeatures
 from contrastive.training.step import TrainStep
 from contrastive.types import Features, Split
 from tests.helpers import TINY, blobs, feature_sets, logged_lines, saved_weights, without_time
@@ -98,7 +98,7 @@ def test_a_figure_selected_on_test_says_so_and_the_last_epoch_stands_beside_it()
     assert scores.test["best_test_top1"] == pytest.approx(100 * right)
     assert scores.val == {}  # nothing that a search could raise
     assert "best test epoch, as published" in SGDProbe().protocol
-    assert "best test epoch, as published" in TrainedAlong().protocol
+    assert "best test epoch, as published" in OnlineProbe().protocol
 
 
 def test_the_best_epoch_is_the_first_of_the_highest():
@@ -131,8 +131,8 @@ def test_a_probe_without_images_is_refused(probe):
         (AdamProbe, {"epochs": 0}),
         (SGDProbe, {"batch_size": 0}),
         (SGDProbe, {"momentum": 1.0}),
-        (TrainedAlong, {"lr": 0}),
-        (TrainedAlong, {"weight_decay": -1}),
+        (OnlineProbe, {"lr": 0}),
+        (OnlineProbe, {"weight_decay": -1}),
     ],
 )
 def test_values_out_of_range_are_refused(kind, wrong):
@@ -149,7 +149,7 @@ def test_augmented_features_are_those_of_augmented_images():
     torch.manual_seed(0)
     net, split, index = make("encoder/resnet18", width=2).train(), images(9), torch.tensor([7, 0, 3])
     augmentation = make("augmentation/supcon")
-    provide = AugmentFeatures(net, split, index, augmentation=augmentation, normalize=lambda x: 2 * x - 1, seed=5)
+    provide = AugmentedFeatures(net, split, index, augmentation=augmentation, normalize=lambda x: 2 * x - 1, seed=5)
     first = provide(4)
     drawn = augmentation.draw(3, 8, 8, generator("cpu", 5, "augmented features", 4))
     expected = net.eval()(2 * augmentation.apply(split.image[index], drawn) - 1)
@@ -163,7 +163,7 @@ def test_augmented_features_are_those_of_augmented_images():
 
 def test_chunks_share_one_draw(monkeypatch):
     net, split = make("encoder/resnet18", width=2), images(9)
-    provide = AugmentFeatures(
+    provide = AugmentedFeatures(
         net, split, torch.arange(9), augmentation=make("augmentation/simclr"), normalize=lambda x: x, seed=0
     )
     whole = provide(0).h
@@ -171,8 +171,8 @@ def test_chunks_share_one_draw(monkeypatch):
     torch.testing.assert_close(provide(0).h, whole, rtol=1e-4, atol=1e-5)
 
 
-def trained(steps: int, **arguments: float) -> TrainedAlong:
-    along = TrainedAlong(**arguments)
+def trained(steps: int, **arguments: float) -> OnlineProbe:
+    along = OnlineProbe(**arguments)
     along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=0)
     train = blobs(60, 0)
     for _ in range(steps):
@@ -180,8 +180,8 @@ def trained(steps: int, **arguments: float) -> TrainedAlong:
     return along
 
 
-def test_the_layer_trained_along_learns_from_view_0_on_the_unit_sphere():
-    along = TrainedAlong(lr=0.1)
+def test_the_layer_online_probe_learns_from_view_0_on_the_unit_sphere():
+    along = OnlineProbe(lr=0.1)
     along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=3)
     layer = linear_layer(8, 4, rng=generator("cpu", 3, "trained along"), device=torch.device("cpu"))
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
@@ -207,16 +207,16 @@ def test_a_batch_without_labels_teaches_nothing_and_breaks_nothing():
     assert (along.layer.linear.weight - before).abs().max() < 2e-3  # only Adam's momentum
 
 
-def test_the_layer_trained_along_reports_nothing_before_its_first_step():
-    assert TrainedAlong()(sets()) == Scores()
+def test_the_layer_online_probe_reports_nothing_before_its_first_step():
+    assert OnlineProbe()(sets()) == Scores()
     assert trained(0)(sets()) == Scores()
 
 
-def test_the_state_of_the_layer_trained_along_is_complete():
+def test_the_state_of_the_layer_online_probe_is_complete():
     features, train = sets(), blobs(60, 0)
     along = trained(3, lr=0.1)
     along(features)
-    other = TrainedAlong(lr=0.1)
+    other = OnlineProbe(lr=0.1)
     other.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=9)
     other.load(along.state())
     for each in (along, other):
@@ -226,22 +226,20 @@ def test_the_state_of_the_layer_trained_along_is_complete():
     assert torch.equal(first.predictions["best_test"], second.predictions["best_test"])
 
 
-ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,trained_along]", "evaluator.linear.max_iter=5"]
+ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,online_probe]", "evaluator.linear.max_iter=5"]
 
 
 def test_a_resumed_run_has_the_same_layer_and_the_same_best_epoch(composed, tmp_path, monkeypatch):
     settings = composed(*ALONG, "checkpoint_every=2")
     whole = run_experiment(settings, tmp_path / "whole")
-    assert {"trained_along_top1", "trained_along_top5", "trained_along_best_test_top1"} <= set(whole["test"])
-    assert "trained_along_top1" not in whole["untrained"]
+    assert {"online_probe_top1", "online_probe_top5", "online_probe_best_test_top1"} <= set(whole["test"])
+    assert "online_probe_top1" not in whole["untrained"]
     assert list(whole["val"]) == ["linear_top1"]
     curve = [
-        line["test/trained_along_top1"]
-        for line in logged_lines(tmp_path / "whole")
-        if "test/trained_along_top1" in line
+        line["test/online_probe_top1"] for line in logged_lines(tmp_path / "whole") if "test/online_probe_top1" in line
     ]
     assert len(curve) == 3
-    assert whole["test"]["trained_along_best_test_top1"] == max(curve)
+    assert whole["test"]["online_probe_best_test_top1"] == max(curve)
     step, calls = TrainStep.__call__, []
 
     def interrupted(self, *arguments):
@@ -257,7 +255,7 @@ def test_a_resumed_run_has_the_same_layer_and_the_same_best_epoch(composed, tmp_
     assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")
 
 
-def test_a_layer_trained_along_does_not_move_the_encoder(composed, tmp_path):
+def test_a_layer_online_probe_does_not_move_the_encoder(composed, tmp_path):
     run_experiment(composed(*ALONG, "epochs=2"), tmp_path / "with")
     run_experiment(composed(*ALONG, "epochs=2", "evaluator=[linear]"), tmp_path / "without")
     ours, plain = saved_weights(tmp_path / "with"), saved_weights(tmp_path / "without")

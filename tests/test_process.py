@@ -21,11 +21,11 @@ from contrastive.distributed.process import (
     world_size,
 )
 from contrastive.errors import ConfigError
-from contrastive.evaluator.trained_along import TrainedAlong
+from contrastive.evaluator.online_probe import OnlineProbe
 from contrastive.program.build import build as build_experiment
 from contrastive.program.make import make
 from contrastive.seeding import generator
-from contrastive.training.augmented import AugmentFeatures
+from contrastive.training.augmented_features import AugmentedFeatures
 from contrastive.training.features import extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
@@ -242,7 +242,7 @@ def augmented_features():
     encoder = make("encoder/resnet18", width=2)
     augmentation = make("augmentation/simclr")
     index = torch.arange(N - 1)
-    return AugmentFeatures(encoder, batch(), index, augmentation=augmentation, normalize=lambda x: x, seed=0)(3).h
+    return AugmentedFeatures(encoder, batch(), index, augmentation=augmentation, normalize=lambda x: x, seed=0)(3).h
 
 
 def test_augmented_features_do_not_depend_on_the_number_of_processes(together):
@@ -252,16 +252,16 @@ def test_augmented_features_do_not_depend_on_the_number_of_processes(together):
 
 
 def test_every_process_trains_the_same_layer_along(together):
-    def trained_along():
-        along, rng = TrainedAlong(), torch.Generator().manual_seed(0)
+    def online_probe():
+        along, rng = OnlineProbe(), torch.Generator().manual_seed(0)
         along.prepare(dim=16, n_classes=3, device=torch.device("cpu"), seed=0)
         for _ in range(4):
             h, label = torch.randn(N, 1, 16, generator=rng), torch.randint(0, 3, (N,), generator=rng)
             along.observe(gather(h[shard().of(N)]), gather(label[shard().of(N)]))
         return along.layer.linear.weight.detach()
 
-    alone = trained_along()
-    for shared in together(trained_along):
+    alone = online_probe()
+    for shared in together(online_probe):
         torch.testing.assert_close(shared, alone)
 
 

@@ -74,11 +74,11 @@ def test_a_supervised_loss_reports_no_classifier_that_never_trained(composed, tm
 
 @pytest.mark.slow
 def test_biased_data_and_evaluators_that_train_along_survive_it(composed, tmp_path):
-    evaluators = "evaluator=[knn,trained_along,bias_audit]"
+    evaluators = "evaluator=[knn,online_probe,bias_audit]"
     words = ("dataset=biased_digits", "epochs=0", "device=cpu", "loss=cross_entropy", evaluators)
     result = run_experiment(composed(*words), tmp_path / "run")
     assert "knn_top1" in result["test"]
-    assert not any(key.startswith("trained_along") for key in result["test"])
+    assert not any(key.startswith("online_probe") for key in result["test"])
 
 
 def test_an_interrupted_run_is_not_continued_from_another_file(composed, tmp_path, file, monkeypatch):

@@ -101,11 +101,11 @@ def test_another_setting_is_named_and_not_compared_with_the_paper(tmp_path):
 
 def test_a_figure_selected_on_test_says_so(tmp_path):
     spec = table(metrics={"sgd_probe_best_test_top1": "SGD probe", "audit.reported.accuracy": "reported"})
-    reported = {"read_out": "trained_along_best_test", "metric": "top1", "accuracy": 5.0}
+    reported = {"read_out": "online_probe_best_test", "metric": "top1", "accuracy": 5.0}
     write_run(tmp_path, spec.rows[0], 0, {"test": {"sgd_probe_best_test_top1": 9}, "audit": {"reported": reported}})
     text = page(table_record(spec, tmp_path))
     assert "SGD probe (best test epoch, as published)" in text
-    assert "trained_along_best_test, top1 (best test epoch, as published)" in text
+    assert "online_probe_best_test, top1 (best test epoch, as published)" in text
     assert "- sgd_probe: SGD" in text
     assert "- bias_audit: audit" in text
 

@@ -14,7 +14,7 @@ from tests.helpers import TINY
 
 WORDS = [
     *(word for word in TINY if "few_shot" not in word), "epochs=1", "loss=supcon", "regularizer=cross_entropy",
-    "evaluator=[knn,linear,classifier,trained_along]",
+    "evaluator=[knn,linear,classifier,online_probe]",
 ]  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_an_honest_run_is_verified(finished, capsys):
     assert main([str(finished)]) == 0
     said = capsys.readouterr().out
     assert " 0 failed" in said
-    assert {"test.knn_top1", "test.classifier_top1", "test.trained_along_top1"} <= set(said.split())
+    assert {"test.knn_top1", "test.classifier_top1", "test.online_probe_top1"} <= set(said.split())
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.distributed.process import all_reduce_sum, world_size
+from contrastive.types import widen
 
 BatchNorm = nn.modules.batchnorm._BatchNorm  # the common base of BatchNorm1d, 2d, 3d and SyncBatchNorm
 M = TypeVar("M", bound=nn.Module)
@@ -26,7 +27,7 @@ class CrossProcessBatchNorm(BatchNorm):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return super().forward(x)
-        wide = x if x.dtype == torch.float64 else x.float()
+        wide = widen(x)
         axes = [0, *range(2, x.dim())]
         shape = [1, -1] + [1] * (x.dim() - 2)
         n = world_size() * x.numel() / x.shape[1]

@@ -1,8 +1,12 @@
 """Multinomial logistic regression by full-batch L-BFGS."""
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from contrastive.evaluator._accuracy import topk_accuracy
 
 
 def fit_logistic(
@@ -37,6 +41,30 @@ def fit_logistic(
 
     optimizer.step(closure)
     return torch.cat([free[:, :-1] @ inverse, free[:, -1:]], 1).detach()
+
+
+class Fit(NamedTuple):
+    """A regression, its strength, and its accuracy on the validation images in percent."""
+
+    val_top1: float
+    l2: float
+    weight: Tensor
+
+
+def fit_strengths(
+    x: Tensor, label: Tensor, x_val: Tensor, val_label: Tensor, *, l2: list[float], n_classes: int, max_iter: int
+) -> Fit:
+    """The fit of the strength with the highest validation accuracy, the strongest of equals.
+
+    Args:
+        x, x_val: standardized features (N, F). label, val_label: (N,) in [0, C).
+        l2: strengths from strong to weak; each fit starts from the last solution.
+    """
+    weight, fits = None, []
+    for strength in l2:
+        weight = fit_logistic(x, label, n_classes=n_classes, l2=strength, max_iter=max_iter, start=weight)
+        fits.append(Fit(topk_accuracy(logits(weight, x_val), val_label, 1), strength, weight))
+    return max(fits, key=lambda fit: fit.val_top1)
 
 
 def logits(weight: Tensor, x: Tensor) -> Tensor:

@@ -20,17 +20,18 @@ MAX_IMAGES = 2000  # test images whose pairs are compared: two million cosines
 class BiasAudit(Evaluator):
     """Accuracy by bias group of every read-out that ran before, bias read-out, cosines by kind of pair.
 
-    The audit holds, for each read-out before it in the list that predicts classes (few_shot, a mean over draws, does
-    not), `group_accuracy` of its predictions; `reported`, that of
-    one of them once more, with its name as `read_out`, the `metric` and that figure as `accuracy`; `bias_top1`, the
-    accuracy in percent of a logistic regression from features to bias; `similarity`, the mean cosine of each kind of
-    pair. The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the classes where the
+    The audit holds:
+        NAME         `group_accuracy` of each read-out before it in the list that predicts classes (few_shot does not)
+        reported     that of the read-out `reported`, with its name (`read_out`), `metric` and that value (`accuracy`)
+        bias_top1    accuracy in percent of a logistic regression from features to bias
+        similarity   mean cosine of each kind of pair
+    The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the classes where the
     dataset draws them anew for validation (biased_mnist, biased_digits). Elsewhere, as in an image folder, `val` is as
     biased as the training images, the regression also reads the class, and `bias_top1` says less. Nothing on data
     without bias.
 
     Args:
-        reported: the read-out that the published figure comes from: `linear`, `classifier`, `trained_along_best_test`
+        reported: the read-out that the published figure comes from: `linear`, `classifier`, `online_probe_best_test`
             and so on; `auto` = the classifier that the loss trains along, else the linear probe.
         metric: the published figure: `top1`, `cell_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
         l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.

@@ -5,7 +5,7 @@ from statistics import mean
 from contrastive.errors import ConfigError
 from contrastive.evaluator._accuracy import topk_accuracy
 from contrastive.evaluator._fractions import check_fractions, draw_labels, in_percent
-from contrastive.evaluator._logistic import Standardizer, fit_logistic, logits
+from contrastive.evaluator._logistic import Standardizer, fit_strengths, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 
@@ -64,14 +64,11 @@ class FewLabel(Evaluator):
 
     def _fit(self, features: FeatureSets, fraction: float, draw: int) -> tuple[float, float]:
         """The highest validation accuracy over the strengths, and the test accuracy of that fit."""
-        n_classes, few = features.n_classes, features.train[draw_labels(features.train.label, fraction, draw)]
+        few = features.train[draw_labels(features.train.label, fraction, draw)]
         standardize = Standardizer(features.train.h)
         x, x_val = standardize(few.h), standardize(features.val.h)
-        best_val, best, weight = -1.0, None, None
-        for l2 in self.l2:
-            weight = fit_logistic(x, few.label, n_classes=n_classes, l2=l2, max_iter=self.max_iter, start=weight)
-            val = topk_accuracy(logits(weight, x_val), features.val.label, 1)
-            if val > best_val:
-                best_val, best = val, weight
-        assert best is not None
-        return best_val, topk_accuracy(logits(best, standardize(features.test.h)), features.test.label, 1)
+        best = fit_strengths(
+            x, few.label, x_val, features.val.label, l2=self.l2, n_classes=features.n_classes, max_iter=self.max_iter
+        )
+        scores = logits(best.weight, standardize(features.test.h))
+        return best.val_top1, topk_accuracy(scores, features.test.label, 1)

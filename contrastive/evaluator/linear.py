@@ -2,7 +2,7 @@
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import Standardizer, fit_logistic, logits
+from contrastive.evaluator._logistic import Standardizer, fit_logistic, fit_strengths, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 
@@ -47,17 +47,12 @@ class Linear(Evaluator):
         train, val, bank, test, n = features.train, features.val, features.bank, features.test, features.n_classes
         standardize = Standardizer(train.h)
         x, x_val = standardize(train.h), standardize(val.h)
-        best_top1, best_l2, best_weight, weight = -1.0, self.l2[0], None, None
-        for l2 in self.l2:
-            weight = fit_logistic(x, train.label, n_classes=n, l2=l2, max_iter=self.max_iter, start=weight)
-            val_top1 = topk_accuracy(logits(weight, x_val), val.label, 1)
-            if val_top1 > best_top1:
-                best_top1, best_l2, best_weight = val_top1, l2, weight
+        best = fit_strengths(x, train.label, x_val, val.label, l2=self.l2, n_classes=n, max_iter=self.max_iter)
         x_bank = standardize(bank.h)
-        weight = fit_logistic(x_bank, bank.label, n_classes=n, l2=best_l2, max_iter=self.max_iter, start=best_weight)
+        weight = fit_logistic(x_bank, bank.label, n_classes=n, l2=best.l2, max_iter=self.max_iter, start=best.weight)
         scores = logits(weight, standardize(test.h))
         return Scores(
             test={f"top{k}": topk_accuracy(scores, test.label, k) for k in (1, 5)},
-            val={"top1": best_top1},
+            val={"top1": best.val_top1},
             predictions={"": scores.argmax(1)},
         )

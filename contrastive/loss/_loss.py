@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from contrastive.errors import ConfigError
 from contrastive.loss._checks import check_shapes
 from contrastive.pairs.tiles import Tiling
-from contrastive.types import Split
+from contrastive.types import Split, widen
 
 
 class Loss(nn.Module, ABC):
@@ -46,7 +46,7 @@ class Loss(nn.Module, ABC):
         check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
         with torch.autocast(z.device.type, enabled=False):
-            return self.compute(z if z.dtype == torch.float64 else z.float(), label, bias, anchors)
+            return self.compute(widen(z), label, bias, anchors)
 
     @property
     def name(self) -> str:
@@ -60,8 +60,8 @@ class Loss(nn.Module, ABC):
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         """Compute statistics of the training data and create parameters, once, before the first step.
 
-        dim is the last dimension of z. Parameters created here are trained. A loss whose `compute` needs this step
-        raises ConfigError until it has happened.
+        dim is the last dimension of z, of a map its channels C. Parameters created here are trained. A loss whose
+        `compute` needs this step raises ConfigError until it has happened.
         """
 
     def adversarial(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -1,13 +1,20 @@
 """SupervisedContrastiveLoss, the base class of contrastive losses with labels."""
 
+import math
 from abc import abstractmethod
 
+import torch
 from torch import Tensor
 
 from contrastive.loss._checks import check_temperature
 from contrastive.loss._loss import Loss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import Relation, positive
+
+
+def add_inside_log(log_sum: Tensor, tiny: float, temperature: float) -> Tensor:
+    """log(Σ + tiny e^{1/t}): the constant that released code adds to a sum of e^{s - 1/t} lest its log be infinite."""
+    return torch.logaddexp(log_sum, torch.full_like(log_sum, math.log(tiny) + 1 / temperature))
 
 
 class SupervisedContrastiveLoss(Loss):

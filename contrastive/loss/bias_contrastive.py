@@ -1,10 +1,9 @@
 """Bias-contrastive loss (BC)."""
 
-import math
-
 import torch
 from torch import Tensor
 
+from contrastive.loss._supervised import add_inside_log
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import any_other, conflicting_positive
@@ -33,6 +32,6 @@ class BiasContrastive(SupervisedContrastiveLoss):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         log_sum = pairs.log_sum_exp(any_other)
-        log_denominator = torch.logaddexp(log_sum, torch.full_like(log_sum, math.log(TINY) + 1 / self.temperature))
+        log_denominator = add_inside_log(log_sum, TINY, self.temperature)
         has_positive = pairs.count(conflicting_positive) > 0
         return torch.where(has_positive, log_denominator - pairs.mean_logit(conflicting_positive), 0)

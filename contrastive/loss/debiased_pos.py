@@ -62,7 +62,10 @@ class DebiasedPos(SelfSupervisedLoss):
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
         if n_views != 2 and self.aggregation != "loss_combination" and self.semantics != "paper":
-            raise ConfigError("DebiasedPos released code groups no positives: try loss.semantics=paper")
+            raise ConfigError(
+                "the released code of DebiasedPos has no pos_grouping: try loss.semantics=paper, or "
+                "loss.aggregation=loss_combination"
+            )
 
     def check_config(self, *, batch_size: int) -> None:
         if self.semantics == "paper":

@@ -1,11 +1,10 @@
 """ε-SupCon: SupCon with the margin of ε-SupInfoNCE."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice
+from contrastive.loss._supervised import add_inside_log
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
@@ -44,7 +43,7 @@ class EpsSupCon(SupervisedContrastiveLoss):
         scale = 1.0
         if self.semantics == "released":
             scale = self.temperature / BASE_TEMPERATURE
-            negatives = torch.logaddexp(negatives, torch.full_like(negatives, math.log(TINY) + 1 / self.temperature))
+            negatives = add_inside_log(negatives, TINY, self.temperature)
         has_positive = pairs.count(positive) > 0
         positives = torch.where(has_positive, pairs.log_sum_exp(positive), 0) - self.epsilon
         return scale * torch.where(has_positive, torch.logaddexp(positives, negatives) - pairs.mean_logit(positive), 0)

@@ -1,12 +1,11 @@
 """ε-SupInfoNCE: supervised contrastive learning with a margin and without non-contrastive terms."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice
+from contrastive.loss._supervised import add_inside_log
 from contrastive.loss.base import SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
@@ -54,7 +53,7 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
         negatives = pairs.log_sum_exp(different_class)
         scale = self.temperature / BASE_TEMPERATURE if self.semantics == "released" else 1.0
         if self.semantics == "released" and self.form == "out":
-            negatives = torch.logaddexp(negatives, torch.full_like(negatives, math.log(TINY) + 1 / self.temperature))
+            negatives = add_inside_log(negatives, TINY, self.temperature)
         count = pairs.count(positive)
         if self.form == "out":
             value = pairs.mean_softplus(positive, negatives + self.epsilon) - self.epsilon

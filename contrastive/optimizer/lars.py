@@ -13,14 +13,14 @@ from contrastive.errors import ConfigError
 class LARS(Optimizer):
     """SGD that scales each step by the norm of its tensor (You et al. 2017, as in google-research/simclr).
 
-        g ← g + weight_decay w,  r = trust |w| / |g| (1 if either is 0),  v ← momentum v + lr r g,  w ← w - v
+        g ← g + weight_decay w,  r = η |w| / |g| (1 if either is 0),  v ← momentum v + lr r g,  w ← w - v
 
     Biases and norm parameters (tensors of one dimension or less) are neither decayed nor scaled: r = 1. With nesterov
     the step is momentum v + lr r g. Norms stay on the device, so no step waits for the host.
 
     Args:
         params: parameters. lr: at least 0. momentum: in [0, 1). weight_decay: at least 0.
-        trust: the coefficient η (0.001).
+        trust_coefficient: η > 0.
 
     Raises:
         ConfigError: an argument out of range.
@@ -33,7 +33,7 @@ class LARS(Optimizer):
         lr: float = 1.0,
         momentum: float = 0.9,
         weight_decay: float = 1e-4,
-        trust: float = 1e-3,
+        trust_coefficient: float = 1e-3,
         nesterov: bool = False,
     ) -> None:
         if not lr >= 0:
@@ -44,11 +44,13 @@ class LARS(Optimizer):
             raise ConfigError(
                 f"optimizer.weight_decay must be at least 0, got {weight_decay}: try optimizer.weight_decay=1e-4"
             )
-        if not trust > 0:
-            raise ConfigError(f"optimizer.trust must be above 0, got {trust}: try optimizer.trust=0.001")
-        super().__init__(
-            params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "nesterov": nesterov}
-        )
+        if not trust_coefficient > 0:
+            raise ConfigError(
+                f"optimizer.trust_coefficient must be above 0, got {trust_coefficient}: "
+                "try optimizer.trust_coefficient=0.001"
+            )
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+        super().__init__(params, {**defaults, "trust_coefficient": trust_coefficient})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -70,7 +72,7 @@ class LARS(Optimizer):
         if adapt:
             grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
             w, g = (torch.stack(torch._foreach_norm(x)) for x in (params, grads))
-            ratio = torch.where((w > 0) & (g > 0), group["trust"] * w / g.clamp(min=1e-38), 1.0)
+            ratio = torch.where((w > 0) & (g > 0), group["trust_coefficient"] * w / g.clamp(min=1e-38), 1.0)
             grads = list(torch._foreach_mul(grads, list(ratio.unbind())))
         torch._foreach_mul_(velocity, group["momentum"])
         torch._foreach_add_(velocity, grads, alpha=group["lr"])

@@ -6,7 +6,8 @@ above `Tiling.max_dense_pairs` pairs it is computed piece by piece, forward and 
 There are two piecewise implementations: `tiles` is the fast one for log-sum-exp, which dominates the cost, and
 `_reduce` checkpoints rows for every other reduction and for temperatures so low that tiles would underflow.
 
-Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; N negatives.
+Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; K candidates,
+the anchor itself among them; N negatives.
 """
 
 import math
@@ -22,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from contrastive.pairs import tiles
 from contrastive.pairs.relations import Relation, SampleId
 from contrastive.pairs.tiles import Tiling, default_tiling
+from contrastive.types import widen
 
 
 class Pairs:
@@ -36,7 +38,7 @@ class Pairs:
         tiling: how much of the A × A matrix is held at once; None = the default of the device.
 
     Attributes:
-        anchors (A, D), candidates (N, D): unit embeddings, the views of an image side by side.
+        anchors (A, D), candidates (K, D): unit embeddings, the views of an image side by side.
         anchor_ids, candidate_ids: their `SampleId`.
         dense: whether the whole matrix of logits is held.
     """
@@ -52,7 +54,7 @@ class Pairs:
         anchor_images: slice = slice(None),
         tiling: Tiling | None = None,
     ) -> None:
-        z = F.normalize(z if z.dtype == torch.float64 else z.float(), dim=-1)
+        z = F.normalize(widen(z), dim=-1)
         self.temperature = temperature
         self.anchor_views = anchor_views
         self.n_images, self.n_views, _ = z.shape
@@ -79,7 +81,7 @@ class Pairs:
 
     @cached_property
     def logits(self) -> Tensor:
-        """(A, N): s of every ordered pair, self-pairs included; only for batches small enough to hold it."""
+        """(A, K): s of every ordered pair, self-pairs included; only for batches small enough to hold it."""
         return self.anchors @ self.candidates.T / self.temperature
 
     @cached_property
@@ -92,7 +94,7 @@ class Pairs:
         return torch.stack(rows, 1).flatten(0, 1)
 
     def related(self, relation: Relation, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor:
-        """(A, N) bool: whether each pair is in the relation; `rows` and `columns` select a part."""
+        """(A, K) bool: whether each pair is in the relation; `rows` and `columns` select a part."""
         return relation(self.anchor_ids.select(rows).unsqueeze(1), self.candidate_ids.select(columns).unsqueeze(0))
 
     def log_sum_exp(self, relation: Relation, scale: float = 1.0) -> Tensor:

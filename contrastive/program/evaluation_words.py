@@ -3,7 +3,6 @@
 Imports no torch: a mistake is answered at once.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from omegaconf import OmegaConf
 from contrastive.errors import ConfigError
 from contrastive.program.composition import checked_composition, search_path
 from contrastive.program.configs import CONFIGS
+from contrastive.program.naming import dataset_name
 from contrastive.program.settings import Settings, check_booleans, unused_overrides
 from contrastive.program.trust import check_trust, typed_trust
 from contrastive.run.config import dataset_below, read_config
@@ -110,7 +110,7 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
         config=config,
         is_transfer="dataset" in typed,
         settings=settings,
-        dataset_name=_dataset_name(choice, settings.dataset),
+        dataset_name=dataset_name(choice, settings.dataset),
         warnings=tuple(warnings),
     )
 
@@ -150,9 +150,3 @@ def _is_sound(path: Path) -> bool:
     except ConfigError:
         return False
     return True
-
-
-def _dataset_name(choice: str, node: dict[str, Any]) -> str:
-    """The option's name; an image folder has its own."""
-    folder = node.get("name") or (Path(node["root"]).resolve().name if "name" in node and node.get("root") else "")
-    return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(folder))] if folder else [])])

@@ -93,7 +93,7 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
         log_features(run, sets.test, experiment.data, step=last)
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         result = {
-            "status": "done", "test": scores.test, "val": scores.val, "untrained": start.untrained,
+            "test": scores.test, "val": scores.val, "untrained": start.untrained,
             "audit": scores.audit, "protocol": scores.protocol,
             "encoder": encoder_record(experiment.step.encoder, settings),
             "time": {"seconds": saver.seconds, "finished": finished},

@@ -12,7 +12,7 @@ from contrastive.evaluator.base import FeatureSets
 from contrastive.program.components import instantiate_node
 from contrastive.program.configs import options
 from contrastive.program.make import component_node
-from contrastive.training.augmented import AugmentFeatures
+from contrastive.training.augmented_features import AugmentedFeatures
 from contrastive.training.features import extract_feature_sets
 from contrastive.training.trainable import EncoderWithImages
 from contrastive.types import Data
@@ -42,7 +42,7 @@ def feature_sets(
     labeled = (data.pretrain.label >= 0).nonzero().squeeze(1)
     return replace(
         extract_feature_sets(encoder, data, normalize, classifier),
-        augmented=AugmentFeatures(
+        augmented=AugmentedFeatures(
             encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed
         ),
         encoder=EncoderWithImages(encoder, data, normalize),

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +41,9 @@ def run_name(*, _root_: DictConfig) -> str:
     changed += [f"~{key}" for key in defaults if key not in actual]
     if choices.get("experiment"):
         changed.insert(0, f"experiment={choices['experiment']}")
-    return f"{_dataset(_root_, choices['dataset'])}/{choices['loss']}/{_file_name(changed)}/seed={_root_.seed}"
+    return (
+        f"{dataset_name(choices['dataset'], _root_.dataset)}/{choices['loss']}/{_file_name(changed)}/seed={_root_.seed}"
+    )
 
 
 @lru_cache
@@ -69,11 +72,11 @@ def _evaluators(leaves: dict[str, Any]) -> list[str]:
     return [key.split(".")[1] for key in leaves if re.fullmatch(r"evaluator\.\w+\._target_", key)]
 
 
-def _dataset(cfg: DictConfig, choice: str) -> str:
-    """The dataset's level of the path; an image folder adds its own name."""
-    if "name" not in cfg.dataset:
+def dataset_name(choice: str, node: Mapping[str, Any]) -> str:
+    """The dataset's level of the path: its option; an image folder adds its own name."""
+    if "name" not in node:
         return choice
-    name = cfg.dataset.name or (Path(cfg.dataset.root).resolve().name if cfg.dataset.get("root") else "")
+    name = node["name"] or (Path(node["root"]).resolve().name if node.get("root") else "")
     return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
 
 

@@ -39,7 +39,7 @@ class Saver:
 
     Args:
         minutes: the most that a kill may lose of a long epoch.
-        signals: set while an epoch is trained.
+        signals: those held back while an epoch is trained.
     """
 
     def __init__(

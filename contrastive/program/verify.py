@@ -18,7 +18,7 @@ from contrastive.program.job import importable
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
 from contrastive.program.trust import check_targets
-from contrastive.program.verify_figures import Check, compare
+from contrastive.program.verify_metrics import Check, compare
 from contrastive.report.committed import check_folder
 from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoint
 from contrastive.run.claim import EXACT_KEYS, made_by

@@ -69,7 +69,7 @@ class FairKL(SampleLoss):
         KL = 1/2 [ (σ_a² + (μ_a - μ_c)²) / σ_c² - log(σ_a² / σ_c²) - 1 ]
 
     Similarities are cosines of the features, pooled over the batch; every view is a sample. A KL costs 0 for a batch
-    with fewer than two pairs of either kind.
+    with fewer than two pairs of either kind; `released` counts an empty set as mean 0, as the authors' code does.
 
     Args:
         weight: λ >= 0.
@@ -128,7 +128,7 @@ class FairKL(SampleLoss):
             self.register_buffer("running", torch.zeros(2, 2))
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        """{pairs/fairkl_empty: 1 if the batch has too few positive pairs of either kind, which then cost 0}."""
+        """{pairs/fairkl_empty: 1 if the batch has fewer than two positive pairs of either kind, so that a KL is 0}."""
         if label is None or bias is None:
             return {}
         kinds = masks(label.repeat_interleave(z.shape[1]), bias.repeat_interleave(z.shape[1]))

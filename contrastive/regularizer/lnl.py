@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from contrastive.errors import ConfigError
 from contrastive.loss.base import SampleLoss
-from contrastive.types import Split
+from contrastive.types import Split, widen
 
 REVERSAL = 0.1  # the authors' factor on the reversed gradient
 
@@ -111,4 +111,4 @@ class LNL(SampleLoss):
 
 def _samples(z: Tensor) -> Tensor:
     """Maps (B, V, C, H, W) → (B · V, C, H, W), half precision as float32."""
-    return (z if z.dtype == torch.float64 else z.float()).flatten(0, 1)
+    return widen(z).flatten(0, 1)

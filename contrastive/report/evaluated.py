@@ -12,8 +12,8 @@ from contrastive.run.identity import flatten, is_identity
 NOT_COMPARED = ("dataset.size",)  # follows the run: images of the side that the encoder was trained on
 
 
-class Figure(NamedTuple):
-    """One figure: its name without settings, the settings of its evaluator and dataset, the split, the value."""
+class Metric(NamedTuple):
+    """One metric: its name without settings, the settings of its evaluator and dataset, the split, the value."""
 
     name: str
     settings: str
@@ -46,7 +46,7 @@ def _oldest_first(run: Path) -> list[dict[str, Any]]:
     return sorted(read_evaluations(run).values(), key=lambda record: str(record["time"]["finished"]))
 
 
-def _figures(record: dict[str, Any]) -> Iterator[Figure]:
+def _figures(record: dict[str, Any]) -> Iterator[Metric]:
     """Every figure of one evaluation."""
     prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
     evaluators = sorted(record["settings"]["evaluator"], key=len, reverse=True)
@@ -54,7 +54,7 @@ def _figures(record: dict[str, Any]) -> Iterator[Figure]:
         for key, value in record[split].items():
             owner = next(name for name in evaluators if key == name or key.startswith(f"{name}_"))
             nodes = {"dataset": record["settings"]["dataset"], owner: record["settings"]["evaluator"][owner]}
-            yield Figure(f"{prefix}{key}", _digest(nodes), split, value)
+            yield Metric(f"{prefix}{key}", _digest(nodes), split, value)
 
 
 def _digest(nodes: dict[str, Any]) -> str:

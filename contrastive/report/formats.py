@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from contrastive.report.page import columns, figure, grid, heading, minutes, protocol, read_out
+from contrastive.report.page import cell, columns, grid, heading, minutes, protocol, read_out
 from contrastive.report.verdicts import LEGEND, claims_grid
 
 TEX = {
@@ -20,16 +20,16 @@ def figures(record: dict[str, Any]) -> list[dict[str, Any]]:
     for row in record["rows"]:
         devices = {record["environments"][run["environment"]]["device"] for run in row["runs"]}
         for metric in columns(record):
-            cell = figure(record, row, metric)
+            value = cell(record, row, metric)
             lines.append(
                 {
                     "method": row["name"],
                     "metric": metric,
-                    "mean": cell.mean,
-                    "std": cell.std,
-                    "n": len(cell.values),
-                    "published": cell.published or None,
-                    "difference": cell.difference,
+                    "mean": value.mean,
+                    "std": value.std,
+                    "n": len(value.values),
+                    "published": value.published or None,
+                    "difference": value.difference,
                     "read_out": read_out(row) if metric.startswith("audit.reported") else None,
                     "source": row["source"] or None,
                     "protocol": "; ".join(f"{name}: {text}" for name, text in protocol(record, metric)),

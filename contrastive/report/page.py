@@ -10,7 +10,7 @@ from contrastive.report.verdicts import LEGEND, claims_grid
 SELECTED = "best test epoch, as published"
 
 
-class Figure(NamedTuple):
+class Cell(NamedTuple):
     """One metric of one row: ours from the runs, beside the published."""
 
     values: list[float]
@@ -26,13 +26,13 @@ class Figure(NamedTuple):
         return stdev(self.values) if len(self.values) > 1 else None
 
 
-def figure(record: dict[str, Any], row: dict[str, Any], metric: str) -> Figure:
-    """The figure of a metric in a row. A difference is told only for the published setting."""
+def cell(record: dict[str, Any], row: dict[str, Any], metric: str) -> Cell:
+    """A metric of a row. A difference is told only for the published setting."""
     values = [value for run in row["runs"] if (value := look_up(run, metric)) is not None]
     published = row["published"].get(metric, "")
     number = published_number(published)
     difference = mean(values) - number if values and number is not None and is_published_setting(record) else None
-    return Figure(values, published, difference)
+    return Cell(values, published, difference)
 
 
 def page(record: dict[str, Any]) -> str:
@@ -112,9 +112,9 @@ def columns(record: dict[str, Any]) -> list[str]:
 def grid(record: dict[str, Any]) -> list[list[str]]:
     """The table's cells as text, the head first."""
     metrics, rows = columns(record), record["rows"]
-    figures = [[figure(record, row, metric) for metric in metrics] for row in rows]
-    published = [i for i in range(len(metrics)) if any(row[i].published for row in figures)]
-    compared = [i for i in published if any(row[i].difference is not None for row in figures)]
+    cells = [[cell(record, row, metric) for metric in metrics] for row in rows]
+    published = [i for i in range(len(metrics)) if any(line[i].published for line in cells)]
+    compared = [i for i in published if any(line[i].difference is not None for line in cells)]
     reported = any(metric.startswith("audit.reported") for metric in metrics)
     sources = any(row["source"] for row in rows)
     table = [["method", *(_title(record, metric) for metric in metrics)]]
@@ -124,10 +124,10 @@ def grid(record: dict[str, Any]) -> list[list[str]]:
             *(["difference"] if i in compared else []),
         ]
     table[0] += [*(["read-out of reported"] if reported else []), *(["source"] if sources else []), "minutes"]
-    for row, cells in zip(rows, figures, strict=True):
-        line = [row["name"], *(spread(cell.values) if row["overrides"] or cell.values else "" for cell in cells)]
+    for row, ours in zip(rows, cells, strict=True):
+        line = [row["name"], *(spread(one.values) if row["overrides"] or one.values else "" for one in ours)]
         for i in published:
-            line += [cells[i].published, *([_signed(cells[i].difference)] if i in compared else [])]
+            line += [ours[i].published, *([_signed(ours[i].difference)] if i in compared else [])]
         line += [*([read_out(row)] if reported else []), *([row["source"]] if sources else []), minutes(row)]
         table.append(line)
     return table

@@ -13,7 +13,7 @@ LABELS = {
     "test/knn_top1": "kNN top-1 (%)",
     "test/knn_top5": "kNN top-5 (%)",
     "test/linear_top1": "linear probe top-1 (%)",
-    "test/few_shot_top1": "few-label probe top-1 (%)",
+    "test/few_shot_top1": "few-shot probe top-1 (%)",
     "train/loss": "training loss",
     "train/grad_norm": "gradient norm",
     "pairs/uniformity": "uniformity",

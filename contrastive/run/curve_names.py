@@ -42,8 +42,8 @@ DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
         "Isola 2020)."
     ),
     "pairs/clamped": "Fraction of anchors whose debiased estimate lies at its floor; there it has no gradient.",
-    "pairs/without_positives": "Fraction of anchors whose class no other image of the batch has.",
-    "pairs/fairkl_empty": "1 if the batch had no pairs whose similarities could be matched, else 0.",
+    "pairs/without_positives": "Fraction of anchors without a positive in the batch, as the loss defines one.",
+    "pairs/fairkl_empty": "1 if the batch had fewer than two aligned or two conflicting pairs of one class, else 0.",
     "debiasing/false_negatives": (
         "Fraction of the negatives that share the anchor's class: the true τ⁺ of this batch."
     ),

@@ -67,17 +67,13 @@ def train_epoch(
     if state is not None:
         restore(state, rng, window, key=(loader.seed, "augmentation", epoch, start))
 
+    def check() -> None:
+        check_window(run, loader, window, epoch=epoch, done=i + 1, output=output, fp16=step.scaler.is_enabled())
+
     def current() -> dict[str, Any]:
         """The state of this process after the newest step, which is checked first."""
         check()
         return process_state(rng, window)
-
-    def check() -> None:
-        values = window.values()
-        bad = first_bad_step(values, allow_infinite_gradient=step.scaler.is_enabled())
-        if bad is not None:
-            at = i + 1 - len(values) + bad
-            stop_at_bad_step(run, loader, epoch=epoch, batch=at, values=values[: bad + 1], output=output)
 
     for i, batch in enumerate(loader.epoch(epoch, start=start), start):
         factor = schedule(epoch + i / len(loader), epochs)
@@ -96,6 +92,22 @@ def train_epoch(
             progress.show(metrics)
         if i + 1 < len(loader):
             after_step(i + 1, current)
+
+
+def check_window(
+    run: RunDirectory, loader: Loader, window: Window, *, epoch: int, done: int, output: StepOutput, fp16: bool
+) -> None:
+    """Stop with a ConfigError at the first step of the window whose loss or gradient is not finite.
+
+    Args:
+        done: batches of the epoch so far. output: of the last one.
+        fp16: with a loss scaler, which skips steps of infinite gradient.
+    """
+    values = window.values()
+    bad = first_bad_step(values, allow_infinite_gradient=fp16)
+    if bad is not None:
+        batch = done - len(values) + bad
+        stop_at_bad_step(run, loader, epoch=epoch, batch=batch, values=values[: bad + 1], output=output)
 
 
 def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from contrastive.distributed.process import gather, shard, world_size
 from contrastive.errors import ConfigError
 from contrastive.loss.base import Loss
-from contrastive.types import Split
+from contrastive.types import Split, widen
 
 
 class Embedded(NamedTuple):
@@ -33,11 +33,6 @@ class UnitLinear(nn.Linear):
 
     def forward(self, h: Tensor) -> Tensor:
         return super().forward(F.normalize(h, dim=-1))
-
-
-def widen(x: Tensor) -> Tensor:
-    """Half precision as float32."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 class Objective(nn.Module):

@@ -10,7 +10,7 @@ from contrastive.training.features import extract_transformed
 from contrastive.types import Features, Split
 
 
-class AugmentFeatures:
+class AugmentedFeatures:
     """`features(epoch)` encodes one augmented view of each image, with the frozen encoder in eval mode.
 
     The draws depend on (seed, epoch) alone. Nothing is stored: an epoch costs one pass of the encoder over the images.

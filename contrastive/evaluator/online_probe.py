@@ -24,7 +24,7 @@ class _Layer:
     n_steps: int = 0
 
 
-class TrainedAlong(Evaluator, StepObserver):
+class OnlineProbe(Evaluator, StepObserver):
     """Test accuracy of a linear layer that learns from the training batches (Barbano et al. 2023, released code).
 
     At every step of pretraining, Adam minimizes the cross-entropy of the layer on the L2-normalized features of view 0;
@@ -44,12 +44,12 @@ class TrainedAlong(Evaluator, StepObserver):
     def __init__(self, *, lr: float = 1e-3, weight_decay: float = 0.0) -> None:
         if not 0 < lr < float("inf"):
             raise ConfigError(
-                f"evaluator.trained_along.lr must be above 0, got {lr}: try evaluator.trained_along.lr=1e-3"
+                f"evaluator.online_probe.lr must be above 0, got {lr}: try evaluator.online_probe.lr=1e-3"
             )
         if not weight_decay >= 0:
             raise ConfigError(
-                f"evaluator.trained_along.weight_decay must be at least 0, got {weight_decay}: "
-                "try evaluator.trained_along.weight_decay=0"
+                f"evaluator.online_probe.weight_decay must be at least 0, got {weight_decay}: "
+                "try evaluator.online_probe.weight_decay=0"
             )
         self.lr, self.weight_decay = lr, weight_decay
         self.layer: _Layer | None = None
