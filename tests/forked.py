@@ -1,18 +1,29 @@
-"""train.py in processes that start at once: forks of a server which has imported everything and computed nothing."""
+"""Programs in processes that start at once: forks of a server which has imported everything and computed nothing."""
 
 import multiprocessing
 import os
 import runpy
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from multiprocessing import forkserver
 from pathlib import Path
 
-from tests.helpers import ROOT
+import pytest
 
+ROOT = Path(__file__).resolve().parent.parent
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.preload"])
 Fault = Callable[[], None]
+
+
+def start_server() -> None:
+    """Start the server, unless it runs. Its processes, those of a table too, do not start themselves once more."""
+    SERVER.set_forkserver_preload(["tests.preload"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLIBC_TUNABLES", "")
+        forkserver.ensure_running()
 
 
 class Program:
@@ -25,7 +36,9 @@ class Program:
 
     def __init__(self, *words: str, cwd: Path, fault: Fault | None = None, threads: int = 1) -> None:
         self.log = cwd / "said.txt"
-        self.process = SERVER.Process(target=_main, args=(words, cwd, self.log, fault, threads))
+        argv, env = [str(ROOT / "train.py"), *words], {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        start_server()
+        self.process = SERVER.Process(target=_main, args=(argv, cwd, env, self.log, self.log, fault))
         self.process.start()
 
     def wait(self) -> int:
@@ -44,23 +57,46 @@ class Program:
         return self.log.read_text()
 
 
-def _main(words: tuple[str, ...], cwd: Path, log: Path, fault: Fault | None, threads: int) -> None:
+def run(argv: list[str], *, cwd: Path, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """What `python ARGV` does, a script or `-m MODULE` with its words, like subprocess.run with captured text."""
+    start_server()
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = SERVER.Process(target=_main, args=(argv, cwd, dict(env), out, err, None))
+        process.start()
+        process.join(300)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired(argv, 300, out.read_text(), err.read_text())
+        return subprocess.CompletedProcess(argv, process.exitcode, out.read_text(), err.read_text())
+
+
+def _main(argv: list[str], cwd: Path, env: dict[str, str], out: Path, err: Path, fault: Fault | None) -> None:
     import torch
 
     os.chdir(cwd)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for stream, path in ((1, out), (2, err)):
+        os.dup2(1 if path == out and stream == 2 else os.open(path, flags), stream)
+    os.environ.clear()
+    os.environ.update(env)
     os.environ["GLIBC_TUNABLES"] = ""  # else train.py starts itself once more
-    os.environ["PYTHONPATH"] = str(ROOT)  # for the processes of devices=2
-    torch.set_num_threads(threads)
+    paths = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *paths])  # for the processes of devices=2
+    torch.set_num_threads(int(env.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if fault is not None:
         fault()
-    sys.argv = [str(ROOT / "train.py"), *words]
-    sys.orig_argv = [sys.executable, *sys.argv]
+    is_module = argv[0] == "-m"
+    first = str(cwd) if is_module else str(Path(argv[0]).parent)
+    sys.path[:0] = [first, *paths]
+    sys.argv = argv[1:] if is_module else argv
+    sys.orig_argv = [sys.executable, *argv]
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        if is_module:
+            runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(argv[0], run_name="__main__")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

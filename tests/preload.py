@@ -2,8 +2,16 @@
 
 import hydra  # noqa: F401
 import sklearn.datasets  # noqa: F401
+import torch._dynamo
 import torch.distributed
 import torch.utils.tensorboard  # noqa: F401
+from hydra.core.plugins import Plugins
 
+import contrastive.export
+import contrastive.program.evaluate_runs
 import contrastive.program.experiment
-import contrastive.program.naming  # noqa: F401
+import contrastive.program.naming
+import contrastive.program.verify
+import contrastive.report.__main__  # noqa: F401
+
+Plugins.instance()  # the installed ones, which every start looks for

@@ -17,7 +17,7 @@ import torch
 from contrastive.run.logs import Logs
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
-from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, saved_weights, wait_for, without_time
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, saved_weights, wait_for, without_time
 from tests.test_faults import WORDS, interrupted, refusal, run, whole  # noqa: F401  fixtures
 
 pytestmark = pytest.mark.slow
@@ -142,8 +142,7 @@ def test_sigterm_of_two_processes_saves_inside_the_epoch_and_goes_on_exactly(tmp
     bare = [word for word in TINY if not word.startswith("evaluator")]
     words = [*bare, "epochs=1", "batch_size=64", "devices=2", "evaluator=[]", "precision=fp32"]
     command = [sys.executable, str(ROOT / "train.py"), *words]
-    options = {"cwd": tmp_path, "env": ONE_THREAD, "capture_output": True, "text": True, "timeout": 200}
-    one = subprocess.run([*command, "hydra.run.dir=one"], **options)
+    one = program(*words, "hydra.run.dir=one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
     process = subprocess.Popen(
         [*command, "hydra.run.dir=two", "checkpoint_every_minutes=0"],
@@ -155,7 +154,7 @@ def test_sigterm_of_two_processes_saves_inside_the_epoch_and_goes_on_exactly(tmp
     assert process.returncode == 143, said
     assert "the same command again" in said.splitlines()[-1]
     assert 0 < torch.load(tmp_path / "two/checkpoints/last.pt", weights_only=True)["batch"] < 22
-    again = subprocess.run([*command, "hydra.run.dir=two"], **options)
+    again = program(*words, "hydra.run.dir=two", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "batches" in again.stdout
     mine, theirs = saved_weights(tmp_path / "two"), saved_weights(tmp_path / "one")

@@ -131,18 +131,24 @@ def test_pixels_that_changed_on_disk_are_decoded_again(tmp_path, capsys, monkeyp
         again = decode_to_memmap(paths, 4, cache_path)
         assert torch.equal(again.image, before.image)
         assert again.digest == before.digest
-        assert "is missing or damaged: its images are decoded again" in capsys.readouterr().out
+        assert "missing or damaged: its images are decoded again" in capsys.readouterr().out
     monkeypatch.setattr("contrastive.dataset._decode.ALWAYS_HASHED", 0)  # as for a file that is too large for it
     cache_path.write_bytes(bytes(5 * 48))
     assert torch.equal(decode_to_memmap(paths, 4, cache_path).image, before.image)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{"])
-def test_a_damaged_record_of_the_pixels_is_made_again(tmp_path, content):
-    paths = [save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")]
+@pytest.mark.parametrize("change", ["", "[]", "{", ("0.02", "0.12"), ('"1": ', '"0": ')])
+def test_a_damaged_record_of_the_pixels_is_made_again(tmp_path, change, capsys):
+    paths = [save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png"), tmp_path / "missing.png"]
     before = decode_to_memmap(paths, 4, tmp_path / "pixels.images")
-    (tmp_path / "pixels.json").write_text(content)
-    assert decode_to_memmap(paths, 4, tmp_path / "pixels.images").digest == before.digest
+    record = (tmp_path / "pixels.json").read_text()
+    if isinstance(change, tuple):
+        assert change[0] in record
+        change = record.replace(*change)
+    (tmp_path / "pixels.json").write_text(change)
+    again = decode_to_memmap(paths, 4, tmp_path / "pixels.images")
+    assert (again.digest, again.stats, again.faults.keys()) == (before.digest, before.stats, before.faults.keys())
+    assert "record is missing or damaged: its images are decoded again" in capsys.readouterr().out
 
 
 def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):

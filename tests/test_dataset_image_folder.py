@@ -139,6 +139,20 @@ def test_a_broken_image_is_named_at_every_start_and_left_out(folder, capsys):
     assert len(load_image_folder(folder).pretrain) == 38
 
 
+@pytest.mark.parametrize("content", ["", "{}", '{"content": "abc"}'])
+def test_a_damaged_manifest_is_made_again(folder, content):
+    whole = load_image_folder(folder)
+    for manifest in (folder / "cache").glob("*.manifest.json"):
+        manifest.write_text(content)
+    assert torch.equal(load_image_folder(folder).pretrain.image, whole.pretrain.image)
+
+
+def test_a_linked_folder_inside_a_class_is_named(folder, tmp_path, capsys):
+    (folder / "train/ant/more").symlink_to(folder / "train/bee")
+    assert len(load_image_folder(folder).pretrain) == 40
+    assert "train/ant/more cannot be read and is left out: it is a link to a folder" in capsys.readouterr().out
+
+
 def test_refusals_say_what_to_do(folder, tmp_path):
     for options, message in (
         ({"root": None}, "dataset.root=PATH"),

@@ -133,6 +133,7 @@ MISTAKES = [
     (["RUN", "evaluator=[]"], "no evaluator is chosen"),
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
+    (["RUN", "evaluator.knn=5"], "evaluator.knn must be a YAML with a _target_, got 5"),
     (["RUN", "rerun=5"], "rerun must be true or false"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run below"),
@@ -239,6 +240,19 @@ def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
     assert not (run / "evaluation").exists()
 
 
+def test_the_encoder_of_another_run_is_never_evaluated_as_this_ones(run, tmp_path, capsys):
+    run_experiment(settings(*WORDS, "seed=1"), tmp_path / "other")
+    shutil.copy(tmp_path / "other" / ENCODER, run / ENCODER)
+    with pytest.raises(ConfigError, match="is damaged or another run's: try the command of its run again"):
+        evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+    run_experiment(settings(*WORDS), run)
+    assert "another run's: written from the checkpoint" in capsys.readouterr().out
+    evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+    shutil.copy(tmp_path / "other/result.json", run / "result.json")
+    with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):
+        run_experiment(settings(*WORDS), run)
+
+
 def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
     (request,) = read_words([str(run), "evaluator.knn={k: 50}"])
     assert request.settings.evaluator["knn"]["k"] == 50
@@ -261,8 +275,11 @@ def test_a_dataset_of_ones_own_is_the_recorded_one(run, tmp_path):
     assert request.settings.dataset == {**config["dataset"], "n": 7}
 
 
-@pytest.mark.parametrize("content", [b"", b"a: [", b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"a: [", b"\xff", "cut"])
 def test_a_damaged_configuration_is_one_sentence(run, capsys, content):
+    if content == "cut":
+        whole = (run / "config.yaml").read_bytes()
+        content = whole[: whole.index(b"\nseed: 0\n") + 9]
     (run / "config.yaml").write_bytes(content)
     assert main([str(run)]) == 2
     (said,) = capsys.readouterr().err.splitlines()

@@ -1,7 +1,10 @@
 """Evaluators together: names, sections of the result, predictions handed on."""
 
+import pytest
 import torch
 
+from contrastive.errors import ConfigError
+from contrastive.evaluator.alignment_uniformity import AlignmentUniformity
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.classifier import Classifier
 from tests.helpers import blobs, feature_sets
@@ -54,3 +57,19 @@ def test_the_classifier_reports_only_where_one_was_trained():
     assert scores.test["top1"] > 80
     assert scores.val["top1"] > 80
     assert torch.equal(scores.predictions[""], features.test.h[:, :4].argmax(1))
+
+
+def test_a_figure_that_is_no_number_names_its_evaluator():
+    class Odd(Evaluator):
+        protocol = "odd"
+
+        def __call__(self, features: FeatureSets) -> dict[str, float]:
+            return {"top1": float("nan")}
+
+    features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
+    with pytest.raises(ConfigError, match=r"evaluator odd gives top1 = nan on this data: try '~evaluator\.odd'"):
+        evaluate({"odd": Odd()}, features)
+
+
+def test_a_single_test_image_has_no_uniformity():
+    assert AlignmentUniformity()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(1, 2))) == {}

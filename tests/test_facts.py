@@ -369,17 +369,22 @@ def test_every_row_has_the_settings_that_the_papers_state(composed, table):
     assert checked == rows.keys()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_every_row_composes_in_every_preset_and_has_a_folder_of_its_own(composed, path, preset):
+def test_every_row_of_every_preset_has_a_folder_of_its_own(path, preset):
     rows = read_table(path, preset=preset).rows
     folders = [row_folder(row, ROOT) for row in rows]
     assert len(set(folders)) == len(folders)
-    for row in rows:
-        assert row.words or row.published, f"{row.name} is neither run nor quoted"
-        if row.words:
-            composed(*row.words)
+    assert all(row.words or row.published for row in rows), "a row is neither run nor quoted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_the_rows_of_the_small_preset_compose(composed, path):
+    """Of rows that differ in numbers alone the first. Those of the paper are composed above, those of smoke built."""
+    rows = [row.words for row in read_table(path, preset="small").rows if row.words]
+    for words in {tuple(re.sub(r"=[\d.e-]+$", "=", word) for word in row): row for row in rows}.values():
+        composed(*words)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

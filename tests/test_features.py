@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from contrastive.errors import ConfigError
 from contrastive.program.make import make
 from contrastive.training.features import extract, extract_feature_sets
 from contrastive.types import Data, Split
@@ -73,3 +74,10 @@ def test_every_set_holds_the_features_of_its_images(shared):
         assert torch.equal(part.label, pretrain.label[index])
     torch.testing.assert_close(features.test.h, extract(net, data.test, normalize).h)
     assert features.n_classes == 3
+
+
+def test_features_that_are_not_finite_are_refused():
+    net = encoder()
+    net.layer4[0].conv1.weight.data[0] = torch.nan
+    with pytest.raises(ConfigError, match=r"features that are not finite: try a smaller optimizer\.lr"):
+        extract(net, split(7), normalize)

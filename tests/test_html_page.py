@@ -95,6 +95,8 @@ def test_text_of_a_table_cannot_become_markup(record):
     assert "<h2>A &lt; B &amp; &lt;/script&gt;</h2>" in text
     record["rows"][0]["name"] = "</script><b>"
     assert "</script><b>" not in section({**record, "claims": []}, "t", {})
+    foreign = {**record, "claims": [], "views": '"><script>alert(1)</script>'}
+    assert "<script>alert" not in section(foreign, "t", {})
 
 
 def test_the_page_says_what_was_run_and_what_holds(record):

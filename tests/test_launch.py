@@ -1,5 +1,6 @@
 """Several processes as one run, started as a user does."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,9 @@ import sys
 import pytest
 import torch
 
+from contrastive.distributed.launch import launch
+from contrastive.errors import ConfigError
+from contrastive.program.messages import user_message
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, restore_sigint, wait_for
 
 pytestmark = [
@@ -16,7 +20,8 @@ pytestmark = [
         torch.cuda.is_available(), reason="two processes need two GPUs: try again with CUDA_VISIBLE_DEVICES= in front"
     ),
 ]
-QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
+BARE = [word for word in TINY if not word.startswith("evaluator.")]
+QUICK = [*BARE, "epochs=1", "precision=fp32", "log_every=1", "evaluator=[knn]"]
 
 
 def test_devices_2_is_one_run_in_one_directory(tmp_path):
@@ -42,7 +47,7 @@ def test_devices_2_is_one_run_in_one_directory(tmp_path):
 
 def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(ROOT / "train.py")]
-    words = [*QUICK, "epochs=12", "hydra.run.dir=run"]
+    words = [*QUICK, "epochs=3", "hydra.run.dir=run"]
     env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [*torchrun, *words], cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -55,8 +60,8 @@ def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
     assert done.stdout.count("resuming after epoch") == 1
     logged = logged_lines(tmp_path / "run")
     assert [line["step"] for line in logged] == sorted(line["step"] for line in logged)
-    assert sum("train/loss" in line for line in logged) == 12 * (1438 // 256)
-    one = program(*words, "hydra.run.dir=one", "epochs=13", cwd=tmp_path)
+    assert sum("train/loss" in line for line in logged) == 3 * (1438 // 256)
+    one = program(*words, "hydra.run.dir=one", "epochs=4", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
     mine, theirs = (
         next(line for line in some if "train/loss" in line) for some in (logged, logged_lines(tmp_path / "one"))
@@ -76,6 +81,15 @@ def test_refusals_of_several_processes_are_one_sentence(tmp_path):
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def fill_the_disk() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "last.pt")
+
+
+def test_an_error_of_the_system_in_one_process_is_one_sentence():
+    with pytest.raises(ConfigError, match=r"last\.pt: no space left on device: free some space"):
+        launch(2, fill_the_disk, explain=user_message)
 
 
 @pytest.mark.parametrize("whom", ["parent", "all"])

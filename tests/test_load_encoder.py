@@ -155,6 +155,17 @@ def test_damaged_weights_are_never_used(run):
         load_encoder(path)
 
 
+@pytest.mark.parametrize(("old", "new"), [(b"[0.", b"[0!"), (b"nt_xent", b"nt_xenu"), (b'"mean":"[0.', b'"mean":"[1.')])
+def test_damaged_metadata_are_never_used(run, old, new):
+    file = run[0] / "encoder.safetensors"
+    content = file.read_bytes()
+    assert old in content
+    file.write_bytes(content.replace(old, new, 1))
+    for use in (load_encoder, read_metadata, read_tensors):
+        with pytest.raises(ConfigError, match=r"is damaged: try the command|has other content than was written"):
+            use(file)
+
+
 def test_a_file_that_does_not_fit_is_refused(run, tmp_path):
     with pytest.raises(ConfigError, match="do not fit ResNet"):
         load_encoder(run[0], encoder=ResNet(width=3))

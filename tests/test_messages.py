@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contrastive.program.command_line import STARTED
+from tests.helpers import write_image_folder
 from tests.hostile import DRY, SMALL, call
 
 
@@ -98,3 +100,25 @@ def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
     code, err = call([*words, "evaluator=[knn]", "hydra.run.dir=run"], tmp_path)
     assert code == 0, err
     assert (tmp_path / "run/result.json").exists()
+
+
+@pytest.mark.slow
+def test_an_empty_folder_of_the_users_stays(tmp_path):
+    """And one that the program made for a run that failed does not."""
+    for name, age in (("prepared", 100), ("outputs/prepared", 100)):
+        (tmp_path / name).mkdir(parents=True)
+        os.utime(tmp_path / name, (STARTED - age, STARTED - age))
+        assert call([*DRY[:-1], f"hydra.run.dir={name}"], tmp_path)[0] == 0
+        assert (tmp_path / name).is_dir()
+    assert call([*DRY[:-1], "hydra.run.dir=made", "epochs=-1"], tmp_path)[0] == 2
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_written_is_named_with_its_own_setting(tmp_path):
+    folder = write_image_folder(tmp_path / "images")
+    (tmp_path / "full").write_text("a file, where the cache belongs")
+    words = ["dataset=image_folder", f"dataset.root={folder}", "data_root=full"]
+    code, err = call([*SMALL, *words, "hydra.run.dir=run"], tmp_path)
+    assert code == 2, err
+    assert "not a directory: try data_root=PATH whose every part is a folder" in err

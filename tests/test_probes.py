@@ -1,5 +1,6 @@
 """The published read-outs: probes trained on augmented images, and the layer trained along with the encoder."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,12 @@ from contrastive.evaluator._accuracy import BestEpoch
 from contrastive.evaluator._minibatch import linear_layer, train_linear
 from contrastive.evaluator.adam_probe import AdamProbe
 from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.bias_audit import BiasAudit
+from contrastive.evaluator.few_label import FewLabel
+from contrastive.evaluator.few_shot import FewShot
+from contrastive.evaluator.fine_tune import FineTune
+from contrastive.evaluator.knn_sweep import KNNSweep
+from contrastive.evaluator.linear import Linear
 from contrastive.evaluator.online_probe import OnlineProbe
 from contrastive.evaluator.sgd_probe import SGDProbe
 from contrastive.program.experiment import run_experiment
@@ -180,7 +187,7 @@ def trained(steps: int, **arguments: float) -> OnlineProbe:
     return along
 
 
-def test_the_layer_online_probe_learns_from_view_0_on_the_unit_sphere():
+def test_the_online_probe_learns_from_view_0_on_the_unit_sphere():
     along = OnlineProbe(lr=0.1)
     along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=3)
     layer = linear_layer(8, 4, rng=generator("cpu", 3, "trained along"), device=torch.device("cpu"))
@@ -207,12 +214,12 @@ def test_a_batch_without_labels_teaches_nothing_and_breaks_nothing():
     assert (along.layer.linear.weight - before).abs().max() < 2e-3  # only Adam's momentum
 
 
-def test_the_layer_online_probe_reports_nothing_before_its_first_step():
+def test_the_online_probe_reports_nothing_before_its_first_step():
     assert OnlineProbe()(sets()) == Scores()
     assert trained(0)(sets()) == Scores()
 
 
-def test_the_state_of_the_layer_online_probe_is_complete():
+def test_the_state_of_the_online_probe_is_complete():
     features, train = sets(), blobs(60, 0)
     along = trained(3, lr=0.1)
     along(features)
@@ -255,7 +262,7 @@ def test_a_resumed_run_has_the_same_layer_and_the_same_best_epoch(composed, tmp_
     assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")
 
 
-def test_a_layer_online_probe_does_not_move_the_encoder(composed, tmp_path):
+def test_an_online_probe_does_not_move_the_encoder(composed, tmp_path):
     run_experiment(composed(*ALONG, "epochs=2"), tmp_path / "with")
     run_experiment(composed(*ALONG, "epochs=2", "evaluator=[linear]"), tmp_path / "without")
     ours, plain = saved_weights(tmp_path / "with"), saved_weights(tmp_path / "without")
@@ -269,3 +276,17 @@ def test_published_probes_run_after_training_only(composed, tmp_path):
         "adam_probe_top1", "adam_probe_top5", "sgd_probe_top1", "sgd_probe_top5", "sgd_probe_best_test_top1",
     }  # fmt: skip
     assert result["untrained"] == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (Linear, {"l2": (0.1, math.nan)}), (Linear, {"l2": (math.inf, 0.1)}), (Linear, {"l2": ()}),
+        (FewLabel, {"l2": (0.1, math.nan)}), (FewLabel, {"fractions": (0.1, math.nan)}),
+        (FewShot, {"l2": math.inf}), (BiasAudit, {"l2": math.nan}), (KNNSweep, {"temperature": (0.1, math.nan)}),
+        (OnlineProbe, {"weight_decay": math.inf}), (FineTune, {"weight_decay": math.inf}),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_no_finite_number_is_refused(kind, arguments):
+    with pytest.raises(ConfigError, match="try evaluator"):
+        kind(**arguments)

@@ -1,6 +1,9 @@
 """`make reproduce-table` as its user meets it."""
 
+import contextlib
+import io
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -8,17 +11,22 @@ from pathlib import Path
 import pytest
 
 from contrastive.program.verify import main as verify
-from tests.helpers import ONE_THREAD, ROOT
+from tests import forked
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.slow
 WORDS = ["device=cpu", "evaluator=[knn]"]
 
 
-def reproduce(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "scripts/reproduce_table.py"), *words],
-        cwd=cwd, capture_output=True, text=True, env=ONE_THREAD, timeout=300,
-    )  # fmt: skip
+def reproduce(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """The script in this process; its runs are processes."""
+    forked.start_server()
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["reproduce_table.py", *words])
+        code = runpy.run_path(str(ROOT / "scripts/reproduce_table.py"))["main"]()
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def test_an_unknown_table_or_word_is_one_sentence(tmp_path):

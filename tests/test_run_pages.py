@@ -1,6 +1,7 @@
 """Pages, figures and maps of real runs, as a user makes them."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,15 @@ pytestmark = pytest.mark.slow
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of a tiny run on biased digits, in one process."""
     path = tmp_path_factory.mktemp("runs")
-    words = ["-m", *TINY, "dataset=biased_digits", "loss=supcon", "evaluator=[knn,bias_audit,linear]", "seed=0,1"]
+    words = [
+        "-m",
+        "hydra/launcher=basic",
+        *TINY,
+        "dataset=biased_digits",
+        "loss=supcon",
+        "evaluator=[knn,bias_audit,linear]",
+        "seed=0,1",
+    ]
     done = program(*[word for word in words if "few_shot" not in word], cwd=path)
     assert done.returncode == 0, done.stderr
     return path / "outputs"
@@ -64,3 +73,36 @@ def test_a_page_of_runs_with_maps(folder, tmp_path):
     assert titles == [
         "Figures", "Curves", "Views of the first batch", "Similarity by kind of pair", "t-SNE of test features",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("environment.json", b""), ("environment.json", b"{}"), ("config.yaml", b""), ("config.yaml", b"a: &x [*x]"),
+        ("config.yaml", b"a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b]\n"),
+    ],
+)  # fmt: skip
+def test_a_damaged_run_is_named_and_not_counted(folder, tmp_path, name, content, capsys):
+    shutil.copytree(folder, tmp_path / "outputs")
+    first = next((tmp_path / "outputs").rglob("seed=0"))
+    (first / name).write_bytes(content)
+    assert main([str(tmp_path / "outputs")]) == 0
+    out, err = capsys.readouterr()
+    assert f"{name} is missing or damaged" in out + err
+    assert main(["compare", str(first), str(first.with_name("seed=1"))]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("error: ") and "try " in said
+
+
+def test_a_damaged_or_changed_log_is_said(folder, tmp_path, capsys):
+    pytest.importorskip("vl_convert")
+    shutil.copytree(folder, tmp_path / "outputs")
+    run = next((tmp_path / "outputs").rglob("seed=0"))
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:-1]))
+    words = ["page", str(tmp_path / "out.html"), str(tmp_path / "outputs")]
+    assert main(words) == 0
+    assert "metrics.jsonl was changed after the run" in capsys.readouterr().err
+    (run / "metrics.jsonl").write_text("".join(lines)[:-9])
+    assert main(words) == 2
+    assert "metrics.jsonl is damaged: try rerun=true" in capsys.readouterr().err

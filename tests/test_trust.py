@@ -1,22 +1,27 @@
 """A configuration is data, not a program: what is refused, and that nothing was imported or run before it was."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 from omegaconf import OmegaConf
+from safetensors.torch import save_file
 
 from contrastive.errors import ConfigError
 from contrastive.program.evaluation_words import read_words
-from contrastive.program.pretrain import pretrain
+from contrastive.program.pretrain import Result, pretrain
 from contrastive.program.resolvers import limited_environment
 from contrastive.program.trust import check_targets, load_target
 from contrastive.report.table import read_table
-from tests.helpers import ONE_THREAD, ROOT, program
+from tests.helpers import EMPTY_RESULT, ONE_THREAD, ROOT, program
 from tests.hostile import DRY, call
 
+HUB = "contrastive.encoder.torchvision.torch.hub.load"
 HOSTILE = [
     "os.system", "builtins.eval", "builtins.open", "builtins.exec", "torch.load", "torch.hub.load", "subprocess.Popen",
     "pathlib.Path.write_text", "importlib.import_module", "hydra.utils.get_object", "hydra.utils.instantiate",
@@ -104,6 +109,22 @@ def test_a_name_that_begins_well_and_ends_elsewhere_is_refused(target):
         load_target(target)
 
 
+@pytest.mark.parametrize("kind", ["contrastive.encoder.torchvision.torch.hub.load", "torch.nn.Sequential"])
+def test_nothing_is_built_that_only_begins_well(kind, tmp_path, monkeypatch):
+    """However it is reached: a run of somebody else names a model whose hubconf.py would be run."""
+    (tmp_path / "hubconf.py").write_text("open('EVIL', 'w')\ndef x():\n    return 1\n")
+    evil = {"_target_": HUB, "repo_or_dir": str(tmp_path), "model": "x", "source": "local"}
+    node = {**evil, "_target_": kind} if kind == HUB else {"_target_": kind, "_args_": [evil]}
+    monkeypatch.chdir(tmp_path)
+    config = settings(encoder=node, dataset={"_target_": "contrastive.dataset.digits.digits"}, channels_last=False)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "result.json").write_text(json.dumps(EMPTY_RESULT))
+    save_file({"x": torch.zeros(1)}, tmp_path / "encoder.safetensors")
+    with pytest.raises(ConfigError, match="is no component"):
+        Result(tmp_path).encoder()
+    assert not (tmp_path / "EVIL").exists()
+
+
 @pytest.mark.parametrize(
     "target",
     ["contrastive.NTXent", "contrastive.dataset.image_folder.image_folder", "torch.nn.ReLU", "torch.optim.SGD",
@@ -137,6 +158,15 @@ def test_weights_that_torchvision_would_unpickle_are_refused(node, tmp_path):
 def test_the_standard_library_is_nobodys_folder(target):
     for folder in (sys.base_prefix, "/"):
         assert "is of Python's own library: try trust=[" in refuse({"_target_": target}, Path(folder))
+
+
+def test_packages_beside_the_standard_library_are_nobodys_either(tmp_path, monkeypatch):
+    """Such as `test`, which Python's list of its own modules leaves out."""
+    (tmp_path / "a_part_of_python.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check_targets(settings(loss={"_target_": "a_part_of_python.X"}), trust=[], folders=[Path("/")])
+    monkeypatch.setattr("contrastive.program.trust.sysconfig.get_path", lambda name: str(tmp_path))
+    assert "lies neither in this folder" in refuse({"_target_": "a_part_of_python.X"}, Path("/"))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from contrastive.program.experiment import run_experiment
 from contrastive.program.verify import main
-from contrastive.weights.content import content_hash
+from contrastive.weights.metadata import checksum
 from tests.helpers import TINY
 
 WORDS = [
@@ -65,7 +65,7 @@ def change_encoder(run):
         metadata = file.metadata()
     weights = load_file(run / "encoder.safetensors")
     weights["conv1.weight"] += 0.01
-    save_file(weights, run / "encoder.safetensors", metadata={**metadata, "sha256": content_hash(weights)})
+    save_file(weights, run / "encoder.safetensors", metadata={**metadata, "sha256": checksum(weights, metadata)})
 
 
 def change_code(run):
@@ -76,6 +76,18 @@ def change_code(run):
 def change_config(run):
     text = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(text.replace("temperature: 0.5", "temperature: 0.4"))
+
+
+def change_config_and_lose_the_checkpoints(run):
+    change_config(run)
+    shutil.rmtree(run / "checkpoints")
+
+
+def change_head(run):
+    with safe_open(run / "head.safetensors", "pt") as file:
+        metadata = file.metadata()
+    weights = {key: value + 0.01 for key, value in load_file(run / "head.safetensors").items()}
+    save_file(weights, run / "head.safetensors", metadata={**metadata, "sha256": checksum(weights, metadata)})
 
 
 def test_an_honest_run_is_verified(finished, capsys):
@@ -96,6 +108,8 @@ def test_an_honest_run_is_verified(finished, capsys):
         (change_encoder, "encoder = checkpoint"),
         (change_code, "code"),
         (change_config, "checkpoint"),
+        (change_config_and_lose_the_checkpoints, "config"),
+        (change_head, "head.safetensors"),
     ],
 )
 def test_a_change_is_found(finished, tmp_path, capsys, change, line):
@@ -122,6 +136,8 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
         ("config.yaml", b"\xff", "config.yaml is missing or damaged"),
         ("config.yaml", b"", "config.yaml is missing or damaged"),
         ("environment.json", b"[]", "environment.json is missing or damaged"),
+        ("environment.json", b"{}", "environment.json is missing or damaged"),
+        ("environment.json", b'{"command":"","code":"","data":"","threads":null}', "environment.json is missing"),
         ("result.json", b'{"test": {}}', "has no whole result.json"),
     ],
 )

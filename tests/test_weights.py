@@ -320,3 +320,25 @@ def test_a_checkpoint_of_lightning_with_lightlys_modules(tmp_path):
     assert "left out: projection_head" in load_into(encoder, tmp_path / "lightly.ckpt")
     with torch.no_grad():
         torch.testing.assert_close(encoder.eval()(X), model.eval().backbone(X).flatten(1))
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    network = ResNet(width=2)
+    network.conv1.weight.data[0, 0, 0, 0] = torch.inf
+    save_file(network.state_dict(), tmp_path / "w.safetensors")
+    with pytest.raises(ConfigError, match="weights that are not finite: try an earlier file"):
+        load_into(ResNet(width=2), tmp_path / "w.safetensors")
+
+
+@pytest.mark.parametrize("content", [b".venv\n", b"text", b"s", b"\x80", b"PK\x03\x04", "ü".encode("latin-1")])
+def test_a_file_that_holds_no_weights_is_one_sentence(tmp_path, content):
+    (tmp_path / "w.pth").write_bytes(content)
+    with pytest.raises(ConfigError, match="cannot be read without running code"):
+        read_tensors(tmp_path / "w.pth")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path):
+    (tmp_path / "w.pth").touch(mode=0)
+    with pytest.raises(ConfigError, match="may not be read by you"):
+        weights_path(tmp_path / "w.pth")

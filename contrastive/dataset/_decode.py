@@ -21,6 +21,7 @@ from tqdm import tqdm
 from contrastive.atomic import locked, write_text
 from contrastive.dataset._image_file import decode
 from contrastive.dataset._splits import ChannelStats, channel_stats
+from contrastive.weights.content import content_hash
 
 DAY = 86_400  # seconds
 ALWAYS_HASHED = 2**30  # bytes, a second: larger pixel files are read again only where their time of change is another
@@ -47,19 +48,20 @@ def decode_to_memmap(paths: list[Path], size: int, cache_path: Path) -> DecodedI
     with locked(cache_path.with_suffix(".lock")):
         remove_leftovers(cache_path.parent)
         record = _read_record(record_path)
-        if record is not None and not _is_whole(cache_path, record, shape=(len(paths), 3, size, size)):
-            print(f"warning: {cache_path} is missing or damaged: its images are decoded again")
+        is_whole = record is not None and _is_whole(cache_path, record, shape=(len(paths), 3, size, size))
+        if record_path.exists() and not is_whole:
+            print(f"warning: {cache_path} or its record is missing or damaged: its images are decoded again")
             record = None
-        if record is not None and record.get("changed") != cache_path.stat().st_mtime_ns:  # copied, and whole
+        if record is not None and record["changed"] != cache_path.stat().st_mtime_ns:  # copied, and whole
             record["changed"] = cache_path.stat().st_mtime_ns
-            write_text(record_path, json.dumps(record))
+            _write_record(record_path, record)
         if record is None:
             faults = _decode_all(paths, size, cache_path)
             image = _map(cache_path, len(paths) - len(faults), size)
             changed = cache_path.stat().st_mtime_ns
             record = {"faults": {str(i): fault for i, fault in faults.items()}, "changed": changed}
             record |= _pixel_facts(image)
-            write_text(record_path, json.dumps(record))  # last: marks the decoding as complete
+            _write_record(record_path, record)  # last: marks the decoding as complete
     faults = {int(i): fault for i, fault in record["faults"].items()}
     image = _map(cache_path, len(paths) - len(faults), size)
     mean, std = record["mean"], record["std"]
@@ -72,8 +74,14 @@ def _read_record(path: Path) -> dict[str, Any] | None:
         record = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    is_whole = isinstance(record, dict) and record.keys() >= {"faults", "mean", "std", "sha256"}
+    is_whole = isinstance(record, dict) and record.pop("checksum", None) == content_hash(record)
     return record if is_whole else None
+
+
+def _write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write the record with a checksum of its own: a digit of `mean` or `faults` changes every image."""
+    plain = json.loads(json.dumps(record))
+    write_text(path, json.dumps({**plain, "checksum": content_hash(plain)}))
 
 
 def _is_whole(cache_path: Path, record: dict[str, Any], *, shape: tuple[int, ...]) -> bool:

@@ -8,6 +8,7 @@ named by that content hash: files that were only touched or moved are hashed aga
 import hashlib
 import json
 import os
+import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,7 +40,8 @@ def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
 def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[str, ...] = ()) -> list[ImageFile]:
     """Every image file below folder/name, sorted by path.
 
-    Pipes, devices and links that lead nowhere are named in a warning and left out.
+    Pipes, devices, links that lead nowhere, linked folders inside of it and folders that cannot be read are named in
+    a warning and left out.
 
     Args:
         label: of all of them. skip: names of folders in `folder` that are left out.
@@ -47,8 +49,11 @@ def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[st
     files, start = [], len(f"{folder}{os.sep}")
     left_out = {str(folder / item) for item in skip}
     paths = []
-    for top, folders, names in os.walk(folder / name):
+    for top, folders, names in os.walk(folder / name, onerror=_warn_unreadable):
         folders[:] = [item for item in folders if os.path.join(top, item) not in left_out]  # os.walk enters the rest
+        for item in folders:
+            if os.path.islink(link := os.path.join(top, item)):
+                warn_left_out(link, "it is a link to a folder: try a copy, or a link to each image")
         paths += [os.path.join(top, file) for file in names]
     paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
     for path in sorted(paths, key=lambda path: path.split(os.sep)):
@@ -62,6 +67,10 @@ def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[st
             continue
         files.append(ImageFile(path[start:], label, size=info.st_size, mtime_ns=info.st_mtime_ns))
     return files
+
+
+def _warn_unreadable(error: OSError) -> None:
+    warn_left_out(error.filename, error.strerror or "it cannot be read")
 
 
 def printable(path: str | Path) -> str:
@@ -90,12 +99,21 @@ def load_images(
         listing.update(os.fsencode(f"{file.path}\0{file.size}\0{file.mtime_ns}\n"))
     manifest = cache / f"image_folder-{listing.hexdigest()[:32]}.manifest.json"
     with locked(manifest.with_suffix(".lock")):  # one process hashes while others wait
-        if not manifest.exists():
+        content = _read_manifest(manifest)
+        if content is None:
             content = hash_contents(folder, files, settings)
             write_text(manifest, json.dumps({"folder": str(folder), "files": len(files), "content": content}))
-    content = json.loads(manifest.read_text())["content"]
     paths = [folder / file.path for file in files]
     return decode_to_memmap(paths, size, cache / f"image_folder-{content[:32]}.images")
+
+
+def _read_manifest(path: Path) -> str | None:
+    """The sha256 of the contents that an earlier start computed; None if there is none, or a damaged one."""
+    try:
+        content = json.loads(path.read_bytes())["content"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return content if isinstance(content, str) and re.fullmatch(r"[0-9a-f]{64}", content) else None
 
 
 def hash_contents(folder: Path, files: list[ImageFile], settings: str) -> str:

@@ -21,10 +21,11 @@ from contrastive.distributed.signals import Stop, stop_signals
 from contrastive.errors import ConfigError
 
 HOST = "127.0.0.1"
+Explain = Callable[[Exception], str | None]
 GRACE = 20.0  # seconds that the others get to end by themselves once one process has ended; then they are killed
 
 
-def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
+def launch(n: int, task: Callable[..., Any], *arguments: Any, explain: Explain) -> None:
     """Run task(*arguments) in n processes of this machine.
 
     A signal that would end this process is passed on to all: they save a checkpoint and end.
@@ -32,16 +33,17 @@ def launch(n: int, task: Callable[..., Any], *arguments: Any) -> None:
     Args:
         n: number of processes.
         task: importable by name; it must call `process.init`.
+        explain: importable by name; the sentence for an error of the task, None where its traceback says more.
 
     Raises:
-        ConfigError: if the task raises it in any process.
+        ConfigError: if the task raises it in any process, or an error that `explain` has a sentence for.
         Stop: this process was told to end.
         ProcessRaisedException: any other failure, with its traceback.
     """
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # it warns of every terminated worker
     store = TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # the kernel picks a port nobody else has
     with tempfile.NamedTemporaryFile("r") as error_file:
-        worker_arguments = (n, store.port, error_file.name, task, arguments)
+        worker_arguments = (n, store.port, error_file.name, task, arguments, explain)
         context = start_processes(_worker, worker_arguments, nprocs=n, daemon=True, start_method="spawn", join=False)
         with stop_signals(on_stop=lambda: _terminate(context)) as signals, signals.held():
             try:
@@ -63,7 +65,13 @@ def _terminate(context: ProcessContext) -> None:
 
 
 def _worker(
-    rank: int, n: int, port: int, error_path: str, task: Callable[..., Any], arguments: tuple[Any, ...]
+    rank: int,
+    n: int,
+    port: int,
+    error_path: str,
+    task: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    explain: Explain,
 ) -> None:
     tqdm.set_lock(threading.RLock())  # the default lock is a semaphore, which a killed process leaks
     parent = os.getppid()
@@ -81,9 +89,11 @@ def _worker(
     )
     try:
         task(*arguments)
-    except ConfigError as error:
-        Path(error_path).write_text(str(error))
-        os._exit(2)  # one failing rank stops all
     except Stop as stop:
         os._exit(128 + stop.signum)
+    except Exception as error:
+        if (message := explain(error)) is None:
+            raise
+        Path(error_path).write_text(message)
+        os._exit(2)  # one failing rank stops all
     shutdown()

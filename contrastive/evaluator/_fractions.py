@@ -19,7 +19,7 @@ def in_percent(fraction: float) -> str:
 
 def check_fractions(name: str, fractions: tuple[float, ...]) -> None:
     """Raise ConfigError unless the fractions of the evaluator `name` lie in (0, 1]."""
-    if not fractions or not 0 < min(fractions) <= max(fractions) <= 1:
+    if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
         raise ConfigError(
             f"evaluator.{name}.fractions is a list of numbers in (0, 1], got {list(fractions)}: "
             f"try evaluator.{name}.fractions=[0.01,0.1]"

@@ -1,11 +1,14 @@
 """Multinomial logistic regression by full-batch L-BFGS."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from contrastive.errors import ConfigError
 from contrastive.evaluator._accuracy import topk_accuracy
 
 
@@ -41,6 +44,17 @@ def fit_logistic(
 
     optimizer.step(closure)
     return torch.cat([free[:, :-1] @ inverse, free[:, -1:]], 1).detach()
+
+
+def check_strengths(key: str, l2: Sequence[float], *, example: str) -> None:
+    """Raise ConfigError unless there are strengths and all are finite numbers of at least 0.
+
+    Args:
+        key: the setting as it is typed, such as `evaluator.linear.l2`. example: a value to try.
+    """
+    if not l2 or not all(0 <= strength < math.inf for strength in l2):
+        given = ", ".join(map(str, l2)) or "an empty list"
+        raise ConfigError(f"{key} must be at least 0 and finite, got {given}: try {key}={example}")
 
 
 class Fit(NamedTuple):

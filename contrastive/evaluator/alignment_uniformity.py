@@ -26,7 +26,7 @@ class AlignmentUniformity(Evaluator):
 
     Both on L2-normalized features of at most 2,000 test images, drawn once and for all. The paper's alignment is over
     two views of an image; frozen features hold one view, so the class stands in for the image. Lower is better. Without
-    labels there is no alignment.
+    labels there is no alignment, of a single image there is neither.
 
     Args:
         every: epochs between points of a curve; 0 = only before and after training.
@@ -49,7 +49,7 @@ class AlignmentUniformity(Evaluator):
         i, j = torch.triu_indices(len(x), len(x), 1, device=x.device)
         squared = torch.pdist(x).square()
         same = (test.label[i] == test.label[j]) & (test.label[i] >= 0)
-        values = {"uniformity": squared.mul(-2).exp().mean().log().item()}
+        values = {"uniformity": squared.mul(-2).exp().mean().log().item()} if len(x) > 1 else {}
         if same.any():
             values["alignment"] = squared[same].mean().item()
         return values

@@ -1,5 +1,6 @@
 """Evaluators: measures of a frozen encoder, computed from features that are extracted once for all of them."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
+from contrastive.errors import ConfigError
 from contrastive.types import Features
 
 
@@ -137,11 +139,19 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets) -> Scor
 
     Args:
         evaluators: {name: evaluator}; later ones see the predictions of earlier ones.
+
+    Raises:
+        ConfigError: a figure is not finite.
     """
     total = Scores()
     for name, evaluator in evaluators.items():
         answer = evaluator(features)
         scores = answer if isinstance(answer, Scores) else Scores(test=answer)
+        for key, value in (*scores.test.items(), *scores.val.items()):
+            if not math.isfinite(value):
+                raise ConfigError(
+                    f"evaluator {name} gives {key or name} = {value} on this data: try '~evaluator.{name}'"
+                )
         total.test.update({_join(name, key): value for key, value in scores.test.items()})
         total.val.update({_join(name, key): value for key, value in scores.val.items()})
         total.audit.update(scores.audit)

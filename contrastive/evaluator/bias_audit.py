@@ -8,7 +8,7 @@ from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice
 from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import Standardizer, fit_logistic, logits
+from contrastive.evaluator._logistic import Standardizer, check_strengths, fit_logistic, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.seeding import generator
 from contrastive.types import Features
@@ -51,8 +51,7 @@ class BiasAudit(Evaluator):
         every: int = 0,
     ) -> None:
         check_choice("evaluator.bias_audit.metric", metric, METRICS)
-        if not l2 >= 0:
-            raise ConfigError(f"evaluator.bias_audit.l2 must be at least 0, got {l2}: try evaluator.bias_audit.l2=1e-2")
+        check_strengths("evaluator.bias_audit.l2", [l2], example="1e-2")
         if not max_iter >= 1:
             raise ConfigError(
                 f"evaluator.bias_audit.max_iter must be at least 1, got {max_iter}: "

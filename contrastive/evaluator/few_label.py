@@ -5,7 +5,7 @@ from statistics import mean
 from contrastive.errors import ConfigError
 from contrastive.evaluator._accuracy import topk_accuracy
 from contrastive.evaluator._fractions import check_fractions, draw_labels, in_percent
-from contrastive.evaluator._logistic import Standardizer, fit_strengths, logits
+from contrastive.evaluator._logistic import Standardizer, check_strengths, fit_strengths, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 
@@ -35,11 +35,7 @@ class FewLabel(Evaluator):
         every: int = 0,
     ) -> None:
         check_fractions("few_label", fractions)
-        if not l2 or not min(l2) >= 0:
-            raise ConfigError(
-                f"evaluator.few_label.l2 is a list of strengths of at least 0, got {list(l2)}: "
-                "try evaluator.few_label.l2=[1e-1,1e-2]"
-            )
+        check_strengths("evaluator.few_label.l2", l2, example="[1e-1,1e-2]")
         for name, value, example in (("draws", draws, 5), ("max_iter", max_iter, 100)):
             if not value >= 1:
                 raise ConfigError(

@@ -4,7 +4,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import Standardizer, fit_logistic, logits
+from contrastive.evaluator._logistic import Standardizer, check_strengths, fit_logistic, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets
 from contrastive.seeding import generator
 
@@ -30,8 +30,7 @@ class FewShot(Evaluator):
                     f"evaluator.few_shot.{name} must be at least 1, got {value}: "
                     f"try evaluator.few_shot.{name}={example}"
                 )
-        if not l2 >= 0:
-            raise ConfigError(f"evaluator.few_shot.l2 must be at least 0, got {l2}: try evaluator.few_shot.l2=1e-2")
+        check_strengths("evaluator.few_shot.l2", [l2], example="1e-2")
         self.shots, self.l2, self.draws, self.max_iter, self.every = shots, l2, draws, max_iter, every
         self.protocol = (
             f"logistic regression (strength {l2:g}) on {shots} labeled training images of each class, mean over "

@@ -77,7 +77,7 @@ class FineTune(Evaluator):
             raise ConfigError(
                 f"evaluator.fine_tune.momentum must lie in (0, 1), got {momentum}: try evaluator.fine_tune.momentum=0.9"
             )
-        if not weight_decay >= 0:
+        if not 0 <= weight_decay < float("inf"):
             raise ConfigError(
                 f"evaluator.fine_tune.weight_decay must be at least 0, got {weight_decay}: "
                 "try evaluator.fine_tune.weight_decay=0"

@@ -39,7 +39,7 @@ class KNNSweep(Evaluator):
                 f"evaluator.knn_sweep.k is a list of numbers of at least 1, got {list(k)}: "
                 "try evaluator.knn_sweep.k=[5,20,200]"
             )
-        if not temperature or not 0 < min(temperature) <= max(temperature) < float("inf"):
+        if not temperature or not all(0 < t < float("inf") for t in temperature):
             raise ConfigError(
                 f"evaluator.knn_sweep.temperature is a list of numbers above 0, got {list(temperature)}: "
                 "try evaluator.knn_sweep.temperature=[0.07,0.5]"

@@ -2,7 +2,7 @@
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import Standardizer, fit_logistic, fit_strengths, logits
+from contrastive.evaluator._logistic import Standardizer, check_strengths, fit_logistic, fit_strengths, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 
@@ -32,11 +32,7 @@ class Linear(Evaluator):
     def __init__(
         self, *, l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), max_iter: int = 100, every: int = 0
     ) -> None:
-        if not l2 or not min(l2) >= 0:
-            raise ConfigError(
-                f"evaluator.linear.l2 is a list of strengths of at least 0, got {l2}: "
-                "try evaluator.linear.l2=[1e-2,1e-3,1e-4]"
-            )
+        check_strengths("evaluator.linear.l2", l2, example="[1e-2,1e-3,1e-4]")
         if not max_iter >= 1:
             raise ConfigError(
                 f"evaluator.linear.max_iter must be at least 1, got {max_iter}: try evaluator.linear.max_iter=100"

@@ -46,7 +46,7 @@ class OnlineProbe(Evaluator, StepObserver):
             raise ConfigError(
                 f"evaluator.online_probe.lr must be above 0, got {lr}: try evaluator.online_probe.lr=1e-3"
             )
-        if not weight_decay >= 0:
+        if not 0 <= weight_decay < float("inf"):
             raise ConfigError(
                 f"evaluator.online_probe.weight_decay must be at least 0, got {weight_decay}: "
                 "try evaluator.online_probe.weight_decay=0"

@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ from contrastive.program.sweep_jobs import (
 from contrastive.program.trust import typed_trust
 from contrastive.report.sweep import sweep_table
 
+STARTED = time.time()
 TRUSTED = "CONTRASTIVE_TRUSTED"  # environment variable: what is typed, whatever YAMLs add to the configuration
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 
@@ -150,9 +152,14 @@ def _report(error: Exception) -> int:
 
 
 def _remove_if_empty() -> None:
-    """Remove the run directory, which Hydra makes early, after an error or a dry run that left it empty."""
+    """Remove the run directory, which Hydra makes early, after an error or a dry run that left it empty.
+
+    An empty folder that was there before is not Hydra's.
+    """
     with contextlib.suppress(OSError, ValueError):
         path = Path(HydraConfig.get().runtime.output_dir)
+        if path.stat().st_mtime < STARTED:
+            return
         path.rmdir()
         for parent in path.relative_to(Path.cwd() / "outputs").parents:  # only folders that the naming of runs made
             (Path.cwd() / "outputs" / parent).rmdir()

@@ -17,12 +17,13 @@ from contrastive.program.check_types import check_components
 from contrastive.program.encoder_output import check_encoder_output, image_size
 from contrastive.program.messages import user_message
 from contrastive.program.settings import Settings
+from contrastive.program.trust import load_target
+from contrastive.run.code import targets
+from contrastive.run.config import encoder_node
 from contrastive.seeding import derive
 from contrastive.types import Data
 from contrastive.weights.file import weights_path
 from contrastive.weights.fit import load_into
-
-NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,26 +84,26 @@ def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
     """Instantiate one configuration node, with arguments that only the program knows.
 
     Raises:
-        ConfigError: the constructor refuses its arguments. All processes of a run understand this, not Hydra's error.
+        ConfigError: a `_target_` in it is no component, or the constructor refuses its arguments. All processes of a
+            run understand this, not Hydra's error.
     """
+    return _instantiate(node, wiring, place="hydra.run.dir=PATH")
+
+
+def _instantiate(node: dict[str, Any], wiring: dict[str, Any], *, place: str) -> Any:
+    """See `instantiate_node`.
+
+    Args:
+        place: the setting to try where the file system refuses to read or write.
+    """
+    for target in targets(node):
+        load_target(target)
     try:
         return instantiate(node, **wiring, _convert_="all")
     except InstantiationException as error:
-        if (message := user_message(error)) is None:
+        if (message := user_message(error, place=place)) is None:
             raise
         raise ConfigError(message) from error
-
-
-def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
-    """The arguments of the encoder's constructor: without weights and prefix, `image_size` filled in.
-
-    Args:
-        size: side of the dataset's images in pixels; None = not known.
-    """
-    arguments = {key: value for key, value in node.items() if key not in NOT_ARGUMENTS}
-    if "image_size" in arguments and arguments["image_size"] is None:
-        arguments["image_size"] = size
-    return arguments
 
 
 def build_encoder(node: dict[str, Any], size: int | None) -> Any:
@@ -133,7 +134,7 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any]) -> Any:
     Raises:
         ConfigError: it is of another kind.
     """
-    component = instantiate_node(node)
+    component = _instantiate(node, {}, place="data_root=PATH" if group == "dataset" else "hydra.run.dir=PATH")
     if not isinstance(component, kind):
         raise ConfigError(
             f"{group} is a {type(component).__name__}, which is no {kind.__name__}: try python train.py --help"

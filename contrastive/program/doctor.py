@@ -118,7 +118,10 @@ def data() -> Finding:
     sound: list[str] = ["digits (bundled)"]
     damaged: list[Path] = []
     for kind in (datasets.CIFAR10, datasets.CIFAR100, datasets.STL10):
-        files = [(root / kind.base_folder / name, md5) for name, md5 in [*kind.train_list, *kind.test_list]]
+        listed = [*kind.train_list, *kind.test_list]
+        if issubclass(kind, datasets.CIFAR10):  # the names of the classes
+            listed.append([kind.meta["filename"], kind.meta["md5"]])
+        files = [(root / kind.base_folder / name, md5) for name, md5 in listed]
         if files[0][0].parent.is_dir():
             wrong = [path for path, md5 in files if not check_integrity(str(path), md5)]
             damaged += wrong

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from contrastive.errors import ConfigError
 from contrastive.program.composition import checked_composition, search_path
@@ -98,7 +98,7 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
         node = dataset_below(config, cfg.data_root) if "data_root" in typed else config["dataset"]
         cfg.dataset = {**node, **_typed_values(cfg, typed, "dataset")}
         for name, recorded in config["evaluator"].items():
-            if "_target_" in (cfg.evaluator.get(name) or {}):
+            if isinstance(cfg.evaluator.get(name), DictConfig) and "_target_" in cfg.evaluator[name]:
                 cfg.evaluator[name] = {**recorded, **_typed_values(cfg, typed, f"evaluator.{name}")}
     elif "size" in cfg.dataset and "dataset.size" not in typed and "size" in config["dataset"]:
         cfg.dataset.size = config["dataset"]["size"]

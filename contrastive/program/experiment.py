@@ -16,6 +16,7 @@ from contrastive.program.curves import grouped, log_features, log_scores
 from contrastive.program.dry_run import estimate
 from contrastive.program.feature_sets import feature_sets
 from contrastive.program.memory import explained_memory
+from contrastive.program.messages import user_message
 from contrastive.program.progress import Progress, silenced
 from contrastive.program.saving import Saver, Start, encoder_record, resume, write_weights
 from contrastive.program.settings import Settings
@@ -40,7 +41,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
         The content of result.json; nothing from a dry run.
     """
     if settings.devices > 1 and not is_launched():
-        launch(settings.devices, run_experiment, settings, path, overrides)
+        launch(settings.devices, run_experiment, settings, path, overrides, explain=user_message)
         return read_result(path) or {}
     init(settings.device)
     threads = set_threads(settings.threads, path, rerun=settings.rerun)

@@ -12,8 +12,7 @@ from torchvision.transforms.v2.functional import center_crop, resize
 
 from contrastive.dataset._image_file import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
-from contrastive.program.components import encoder_node
-from contrastive.run.config import own_component
+from contrastive.run.config import encoder_node, own_component
 from contrastive.training.normalize import Normalize
 from contrastive.weights.file import weights_path
 from contrastive.weights.metadata import HEAD, read_metadata, read_whole

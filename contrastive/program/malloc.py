@@ -15,8 +15,14 @@ TUNED = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=1717
 
 def reexec_with_tuned_malloc() -> None:
     """Replace this process by itself with glibc tuned, unless it is not glibc or the variable is already set."""
-    if VARIABLE not in os.environ and platform.libc_ver()[0] == "glibc":
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, VARIABLE: TUNED})
+    if tuned := tuned_environment():
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **tuned})
+
+
+def tuned_environment() -> dict[str, str]:
+    """The variable with which a process has to start; nothing where it is set already, or there is no glibc."""
+    is_open = VARIABLE not in os.environ and platform.libc_ver()[0] == "glibc"
+    return {VARIABLE: TUNED} if is_open else {}
 
 
 def is_tuned() -> bool:

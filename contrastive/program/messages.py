@@ -16,9 +16,13 @@ PATH_ERRORS = (errno.ELOOP, errno.ENOENT, errno.EILSEQ, errno.EINVAL)  # besides
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
 
 
-def user_message(error: BaseException) -> str | None:
-    """One line for the user; None for errors the user cannot fix, whose traceback says more."""
-    message = _message(error)
+def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH") -> str | None:
+    """One line for the user; None for errors the user cannot fix, whose traceback says more.
+
+    Args:
+        place: what to type for another folder where the file system refuses one.
+    """
+    message = _message(error, place)
     return None if message is None else _printable(message)
 
 
@@ -27,17 +31,17 @@ def _printable(message: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
 
 
-def _message(error: BaseException) -> str | None:
+def _message(error: BaseException, place: str) -> str | None:
     chain = _causes(error)
     for link in chain:
         if isinstance(link, ConfigError):
             return str(link)
-    if message := system_error(chain):
+    if message := system_error(chain, place=place):
         return message
     if isinstance(error, InstantiationException):
         return _instantiation(str(error), chain[-1])
     if isinstance(error, OSError) and error.errno in PATH_ERRORS and error.filename:
-        advice = "try hydra.run.dir=PATH if a run shall not be written there"
+        advice = f"try {place} if a run shall not be written there"
         return f"{error.filename} cannot be used ({error.strerror}): {advice}"
     if not isinstance(error, HydraException | OmegaConfBaseException):
         return None

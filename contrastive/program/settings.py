@@ -5,6 +5,7 @@ where they are built. Defaults stand in configs/train.yaml.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,7 @@ from contrastive.errors import ConfigError, check_choice
 from contrastive.loss._checks import check_tau_plus, check_temperature
 from contrastive.program.resolvers import limited_environment
 
+MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
@@ -78,7 +80,8 @@ class Settings:
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "bias_balanced"))
         check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
-        check_choice("resident", str(self.resident).lower(), ("auto", "true", "false"))
+        if self.resident not in ("auto", True, False):
+            raise ConfigError(f"resident must be auto, true or false, got {self.resident!r}: try resident=auto")
         check_threads(self.threads)
         self._fraction("noise_frac", example=0.3)
         self._fraction("blur_frac", example=0.3)
@@ -154,8 +157,8 @@ class Settings:
 
 def check_threads(threads: int | str) -> None:
     """Raise ConfigError for anything but auto or a number of threads."""
-    if threads != "auto" and not (str(threads).isdigit() and int(threads) >= 1):
-        raise ConfigError(f"threads must be auto or a number from 1, got {threads}: try threads=auto")
+    if threads != "auto" and not (str(threads).isdecimal() and 1 <= int(threads) <= MAX_THREADS):
+        raise ConfigError(f"threads must be auto or a number from 1 to {MAX_THREADS}, got {threads}: try threads=auto")
 
 
 def check_booleans(overrides: list[str]) -> None:
@@ -182,7 +185,8 @@ def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:
     for key in sorted(typed):
         group, _, rest = key.partition(".")
         name = rest.partition(".")[0]
-        if group == "evaluator" and name and "_target_" not in (cfg.evaluator.get(name) or {}):
+        node = cfg.evaluator.get(name) if group == "evaluator" and name else {"_target_": ""}
+        if node is None or (isinstance(node, Mapping) and "_target_" not in node):
             unused.append(key)
     return unused
 

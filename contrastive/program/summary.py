@@ -1,5 +1,6 @@
 """Text that train.py prints before and after a run."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def trained(result: dict[str, Any]) -> bool:
 
 def as_typed(path: Path) -> str:
     """The path as one would type it from here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def command(name: str) -> str:

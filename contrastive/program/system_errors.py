@@ -7,30 +7,37 @@ import errno
 import re
 
 ADVICE = {
-    errno.ENOSPC: "free some space and run the same command again, or try hydra.run.dir=PATH on another disk",
-    errno.EDQUOT: "free some space and run the same command again, or try hydra.run.dir=PATH on another disk",
-    errno.EFBIG: "raise the limit on file sizes (ulimit -f), or try hydra.run.dir=PATH on another disk",
-    errno.EROFS: "try hydra.run.dir=PATH that can be written to",
-    errno.EACCES: "try hydra.run.dir=PATH that can be written to",
-    errno.EPERM: "try hydra.run.dir=PATH that can be written to",
-    errno.ENAMETOOLONG: "try a shorter hydra.run.dir=PATH",
-    errno.ENOTDIR: "try hydra.run.dir=PATH whose every part is a folder",
-    errno.EEXIST: "try hydra.run.dir=PATH whose every part is a folder",
-    errno.EISDIR: "move the folder away, or try hydra.run.dir=PATH",
+    errno.ENOSPC: "free some space and run the same command again, or try {place} on another disk",
+    errno.EDQUOT: "free some space and run the same command again, or try {place} on another disk",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f), or try {place} on another disk",
+    errno.EROFS: "try {place} that can be written to",
+    errno.EACCES: "try {place} that may be read and written by you",
+    errno.EPERM: "try {place} that may be read and written by you",
+    errno.ENAMETOOLONG: "try a shorter {place}",
+    errno.ENOTDIR: "try {place} whose every part is a folder",
+    errno.EEXIST: "try {place} whose every part is a folder",
+    errno.EISDIR: "move the folder away, or try {place}",
+    errno.ENOLCK: "try {place} on a disk of this machine, whose files can be locked",
+    errno.ENOSYS: "try {place} on a disk of this machine, whose files can be locked",
+    errno.EOPNOTSUPP: "try {place} on a disk of this machine, whose files can be locked",
     errno.EIO: "check the disk, then run the same command again",
 }
 KNOBS = "try a smaller batch_size, grad_cache_chunk=128 (exact, and holds fewer activations), or resident=false"
 
 
-def system_error(chain: list[BaseException]) -> str | None:
-    """The sentence for an error and its causes; None if the system is not to blame."""
+def system_error(chain: list[BaseException], *, place: str) -> str | None:
+    """The sentence for an error and its causes; None if the system is not to blame.
+
+    Args:
+        place: what to type for another folder, such as `hydra.run.dir=PATH`.
+    """
     for link in chain:
         if is_out_of_memory(link):
             return out_of_memory(link, "")
     for link in chain:
         if isinstance(link, OSError) and link.errno in ADVICE:
             file = "" if link.filename is None else f"{link.filename}: "
-            return f"{file}{(link.strerror or 'error').lower()}: {ADVICE[link.errno]}"
+            return f"{file}{(link.strerror or 'error').lower()}: {ADVICE[link.errno].format(place=place)}"
     return None
 
 

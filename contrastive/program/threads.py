@@ -15,7 +15,7 @@ import torch
 from contrastive.distributed.cores import n_cores, usable_cores
 from contrastive.distributed.process import broadcast_from_main, world_size
 from contrastive.run.checkpoint import has_checkpoint
-from contrastive.run.result import result_file
+from contrastive.run.result import read_result
 
 VARIABLE = "OMP_NUM_THREADS"
 SAMPLE = 0.3  # seconds for which the load is watched
@@ -65,7 +65,7 @@ def choose_threads(setting: int | str, recorded: int | None, *, limit: int) -> t
 
 def recorded_threads(path: Path) -> int | None:
     """The number of threads of the interrupted run in `path`; None if there is nothing to resume."""
-    if result_file(path).exists() or not has_checkpoint(path):
+    if read_result(path) is not None or not has_checkpoint(path):
         return None
     try:
         return int(json.loads((path / "environment.json").read_text())["threads"])

@@ -1,7 +1,8 @@
 """A configuration is data, not a program: what a `_target_` may name, decided before anything is imported.
 
 Allowed are the components of this package, classes of torch.nn and torch.optim, models of torchvision, and modules
-that the user trusts: their file lies in the current folder or in that of --config-dir, or `trust=[my_loss]` names them.
+that the user trusts: their file lies in the current folder or in that of --config-dir, or a typed `trust=[my_loss]`
+names them.
 Two checks belong together. `check_targets` reads names and imports nothing. `load_target` imports a name that passed
 and refuses what is only passing through: `contrastive.dataset.cifar.torch.load` begins well and ends elsewhere.
 """
@@ -10,6 +11,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -124,7 +126,9 @@ def _lies_in(module: str, folders: list[Path], *, key: str, target: str) -> bool
     else:
         files = [Path(spec.origin)] if spec.has_location and spec.origin else []
     homes = [file.resolve().parent for file in files]
-    return bool(homes) and all(any(_is_inside(home, folder) for folder in folders) for home in homes)
+    library = Path(sysconfig.get_path("stdlib")).resolve()  # parts of it are not among sys.stdlib_module_names: test
+    is_own = not any(home.is_relative_to(library) for home in homes)
+    return bool(homes) and is_own and all(any(_is_inside(home, folder) for folder in folders) for home in homes)
 
 
 def _is_inside(home: Path, folder: Path) -> bool:

@@ -1,6 +1,5 @@
 """Verify a finished run, its hashes, its files and every figure of result.json computed again; or committed tables."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,11 @@ from contrastive.run.checkpoint import Unusable, last_checkpoint, read_checkpoin
 from contrastive.run.claim import EXACT_KEYS, made_by
 from contrastive.run.config import dataset_below, read_config
 from contrastive.run.environment import environment_record
+from contrastive.run.environment_file import read_environment
 from contrastive.run.logs import has_same_log
 from contrastive.run.result import read_result
 from contrastive.weights.file import weights_hash
-from contrastive.weights.metadata import ENCODER, read_whole
+from contrastive.weights.metadata import ENCODER, HEAD, read_whole, weights_hashes
 
 USAGE = (
     "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0, and as of train.py "
@@ -102,8 +102,8 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | 
     """
     if (result := read_result(path)) is None:
         raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
-    settings, recorded = read_settings(path, typed or {}), read_json(path / "environment.json")
-    torch.set_num_threads(int(recorded.get("threads", torch.get_num_threads())))
+    settings, recorded = read_settings(path, typed or {}), read_environment(path)
+    torch.set_num_threads(recorded["threads"])
     config = settings.to_dict()
     check_targets(config, trust=settings.trust, folders=[Path.cwd(), *folders])
     experiment = build(settings)
@@ -116,15 +116,18 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | 
         facts=experiment.data.facts | weights_hash(settings.encoder.get("weights")),
     )
     for key in ("code", "data"):
-        same = recorded.get(key) == now[key]
-        yield Check(key, same, "as recorded" if same else f"{now[key][:12]} now, {recorded.get(key, '')[:12]} then")
+        same = recorded[key] == now[key]
+        yield Check(key, same, "as recorded" if same else f"{now[key][:12]} now, {recorded[key][:12]} then")
     exact = all(recorded.get(key) == now[key] for key in EXACT_KEYS)
     began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
     untrained = {name: item for name, item in experiment.evaluators.items() if item.before_training}
     yield from compare(
         "untrained", result["untrained"], evaluate(untrained, features(experiment)).test, exact=exact and began_so
     )
-    checks = list(check_weights(path, experiment, settings, made_by(config, recorded)))
+    hashes = made_by(config, recorded)
+    same = result.get("made_by", hashes)["config"] == hashes["config"]
+    yield Check("config", same, "as recorded" if same else "config.yaml was changed after the run")
+    checks = list(check_weights(path, experiment, settings, hashes, recorded=result.get("weights", {})))
     yield from checks
     same_log = has_same_log(path, result) if result.get("log") else None
     yield Check(
@@ -138,8 +141,14 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | 
     yield Check("protocol", same if has_all else None, "as recorded" if same else "other read-outs than recorded")
 
 
-def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes: dict[str, str]) -> Iterator[Check]:
-    """Load the exported encoder and, for classifiers and observers, the checkpoint; check both."""
+def check_weights(
+    path: Path, experiment: Experiment, settings: Settings, hashes: dict[str, str], *, recorded: dict[str, str]
+) -> Iterator[Check]:
+    """Load the exported encoder and, for classifiers and observers, the checkpoint; check both.
+
+    Args:
+        hashes: of what made the run. recorded: {file: sha256} of the weights in result.json.
+    """
     observers, state = prepare_observers(experiment, settings), None
     try:
         state = read_checkpoint(last_checkpoint(path), made_by=hashes)
@@ -150,9 +159,11 @@ def check_weights(path: Path, experiment: Experiment, settings: Settings, hashes
         experiment.step.load(state)
         for name, observer in observers.items():
             observer.load(state["observers"][name])
-    weights = read_whole(path / ENCODER)
-    yield Check("encoder.safetensors", weights is not None, "checksum" if weights else "missing or damaged")
-    if weights is None:
+    files = weights_hashes(path)
+    for name in (ENCODER, HEAD):
+        whole = name in files and files[name] == recorded.get(name, files[name])
+        yield Check(name, whole, "checksum" if whole else "missing, damaged or another run's")
+    if (weights := read_whole(path / ENCODER)) is None:
         return
     if state is not None:
         same = weights.keys() == state["encoder"].keys() and all(
@@ -171,14 +182,3 @@ def read_settings(path: Path, typed: dict[str, Any]) -> Settings:
         return Settings(**{**config, "trust": [], **typed, "devices": 1, "dry_run": False})
     except TypeError as error:
         raise ConfigError(f"{path / 'config.yaml'} cannot be read ({error}): {USAGE}") from error
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """A JSON mapping that must be there."""
-    try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        content = None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file} is missing or damaged: {USAGE}")
-    return content

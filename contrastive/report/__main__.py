@@ -49,6 +49,9 @@ def main(words: list[str]) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"error: {error.filename} cannot be used ({error.strerror}): try another path", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

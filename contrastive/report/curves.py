@@ -1,8 +1,14 @@
 """Curves of a run, thinned until they can be committed."""
 
 import json
+import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+
+from contrastive.errors import ConfigError
+from contrastive.run.logs import has_same_log
+from contrastive.run.result import read_result
 
 MAX_POINTS = 20
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
@@ -10,9 +16,25 @@ USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not
 
 
 def read_points(run: Path) -> list[dict[str, float]]:
-    """The lines of metrics.jsonl; none if a run has no such file."""
+    """The lines of metrics.jsonl; none if a run has no such file. A log changed after the run is said once.
+
+    Raises:
+        ConfigError: a line is damaged.
+    """
     path = run / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    _warn_if_changed(run)
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged: try rerun=true with the command of the run to start it over") from error
+
+
+@cache
+def _warn_if_changed(run: Path) -> None:
+    if (result := read_result(run)) is not None and not has_same_log(run, result):
+        print(f"warning: {run / 'metrics.jsonl'} was changed after the run", file=sys.stderr)
 
 
 def curve(run: Path, key: str) -> tuple[list[float], list[float]]:

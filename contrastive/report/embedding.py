@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.run.config import own_component, read_config
+from contrastive.run.config import encoder_node, own_component, read_config
 from contrastive.weights.metadata import ENCODER, read_whole
 
 MAX_IMAGES = 1000
@@ -23,7 +23,9 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
     from contrastive.training.normalize import Normalize
 
     config = read_config(run)
-    data, encoder = build(config["dataset"]), build(config["encoder"])
+    data = build(config["dataset"])
+    node = encoder_node(config["encoder"], data.test.image.shape[-1])
+    encoder = build({**node, "pretrained": False} if "pretrained" in node else node)
     if (weights := read_whole(run / ENCODER)) is None:
         raise ConfigError(f"{run / ENCODER} is missing or damaged: try the command of the run again")
     encoder.load_state_dict(weights)

@@ -5,12 +5,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import yaml
-
 from contrastive.errors import ConfigError
 from contrastive.report.evaluated import evaluated_figures
 from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job
+from contrastive.run.config import read_config
 
 Evaluated = dict[Path, dict[str, dict[str, float]]]  # {run: {split: {metric: value}}}
 
@@ -74,7 +73,7 @@ def _group(settings: dict[str, str], jobs: list[Job], evaluated: Evaluated) -> G
     runs: dict[int, Path] = {}
     figures: dict[str, dict[int, dict[str, float]]] = {"test": {}, "val": {}}
     for job in jobs:
-        seed = int(yaml.safe_load((job.path / "config.yaml").read_text())["seed"])
+        seed = read_config(job.path)["seed"]
         runs.setdefault(seed, job.path)
         for split, by_seed in figures.items():
             own = job.result.get(split, {}) if job.result else {}

@@ -5,9 +5,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from contrastive.errors import ConfigError
 from contrastive.report.sweep import Job
+from contrastive.run.config import read_config
+from contrastive.run.environment_file import read_environment
 from contrastive.run.identity import identity
 from contrastive.run.result import read_result
 
@@ -30,8 +31,11 @@ def find_jobs(folders: list[Path]) -> tuple[list[Job], list[str]]:
         if read_result(path) is None:
             repeated.append(f"{path} holds a damaged result.json and is not counted")
             continue
-        data = json.loads((path / "environment.json").read_text())["data"]
-        config = {**identity(yaml.safe_load((path / "config.yaml").read_text())), "data": data[:8]}
+        try:
+            config = {**identity(read_config(path)), "data": read_environment(path)["data"][:8]}
+        except ConfigError as error:
+            repeated.append(f"{error}; the run is not counted")
+            continue
         first, _ = runs.setdefault(json.dumps(config, sort_keys=True), (path, config))
         if first != path:
             repeated.append(f"{path} repeats {first} (equal settings, seed and data) and is not counted")

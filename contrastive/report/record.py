@@ -4,18 +4,17 @@ Every printed figure is computed from the record alone (`contrastive.report.page
 the repository without the runs; so are the page's curves, views and histograms.
 """
 
-import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from contrastive.report.curves import logged_name, thin, thinned_curves
 from contrastive.report.events import similarity_histograms, views_as_png
 from contrastive.report.rows import Row
 from contrastive.report.table import Curves, Table, folder_name, row_folder
+from contrastive.run.config import read_config
+from contrastive.run.environment_file import read_environment
 from contrastive.run.identity import is_identity
 from contrastive.run.result import read_result
 
@@ -91,8 +90,7 @@ def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dic
     """One finished run; its environment and protocol join the shared lists unless they are there."""
     result = read_result(path)
     assert result is not None  # callers choose finished runs
-    environment = json.loads((path / "environment.json").read_text())
-    config = yaml.safe_load((path / "config.yaml").read_text())
+    environment = read_environment(path)
     return {
         "seed": seed,
         "environment": _number({key: environment.get(key) for key in ENVIRONMENT}, shared.environments),
@@ -100,7 +98,7 @@ def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dic
         "data": environment["data"][:16],
         "date": result["time"].get("finished", "")[:10],
         "minutes": round(result["time"]["seconds"] / 60, 2),
-        "settings": settings_in_words(config),
+        "settings": settings_in_words(read_config(path)),
         **{key: _rounded(result[key]) for key in ("test", "val", "audit")},
         "curves": thinned_curves(path, metrics),
     }

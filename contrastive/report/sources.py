@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from contrastive.errors import ConfigError
 from contrastive.report.committed import read_table_json
 from contrastive.report.events import views_as_png
@@ -13,6 +11,7 @@ from contrastive.report.jobs import find_jobs
 from contrastive.report.record import Shared, row_record
 from contrastive.report.rows import Row
 from contrastive.report.sweep import metric_names
+from contrastive.run.config import read_config
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def runs_record(
     """The record of finished runs: {row: its runs, which differ in their seeds}, and the words of each row."""
     shared, records = Shared(), []
     for name, paths in rows.items():
-        seeds = {yaml.safe_load((path / "config.yaml").read_text())["seed"]: path for path in paths}
+        seeds = {read_config(path)["seed"]: path for path in paths}
         row = Row(name=name, words=(words or {}).get(name, ()), published={}, source="", minutes=None)
         records.append(row_record(row, seeds, metrics, shared))
     return {

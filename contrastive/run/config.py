@@ -12,6 +12,7 @@ from contrastive.errors import ConfigError
 from contrastive.run.identity import is_identity
 from contrastive.run.yaml_files import check_yaml
 
+NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 COMPONENTS = ("dataset", "augmentation", "encoder", "head", "loss")  # of every run, each with a `_target_`
 
 
@@ -38,6 +39,8 @@ def is_config(content: Any) -> bool:
     """Whether the content of a YAML is the configuration of a run."""
     if not isinstance(content, dict) or not isinstance(content.get("seed"), int):
         return False
+    if not isinstance(content.get("channels_last"), bool):  # of what evaluations read, the last line of the file
+        return False
     nodes = [content.get(name) for name in COMPONENTS]
     return isinstance(content.get("evaluator"), dict) and all(
         isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
@@ -56,6 +59,18 @@ def own_component(target: Any, groups: Sequence[str]) -> Any:
         return None
     found = getattr(importlib.import_module(module), name, None)
     return found if getattr(found, "__module__", None) == module else None  # not what that module itself imports
+
+
+def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
+    """The arguments of the encoder's constructor: without weights and prefix, `image_size` filled in.
+
+    Args:
+        size: side of the dataset's images in pixels; None = not known.
+    """
+    arguments = {key: value for key, value in node.items() if key not in NOT_ARGUMENTS}
+    if "image_size" in arguments and arguments["image_size"] is None:
+        arguments["image_size"] = size
+    return arguments
 
 
 def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from contrastive.run.claim import check_claim, clear, made_by, record, remove_le
 from contrastive.run.lock import lock
 from contrastive.run.logs import Logs, has_same_log
 from contrastive.run.result import read_result, result_file, write_result
-from contrastive.weights.metadata import ENCODER, HEAD, read_whole
+from contrastive.weights.metadata import ENCODER, HEAD, weights_hashes
 
 
 class RunDirectory:
@@ -93,14 +93,15 @@ class RunDirectory:
         if self._logs is not None:
             write_weights(self.path)
             self._logs.tensorboard.add_hparams()
-            self.result = {**result, "log": self._logs.finish()}
+            origin = {"made_by": self._made_by, "weights": weights_hashes(self.path), "log": self._logs.finish()}
+            self.result = {**result, **origin}
             write_result(self.path, self.result)
 
     def rewrite(self, write_weights: Callable[[Path], None]) -> None:
         """Write the weights of a finished run again, by `write_weights(path)`."""
         if self._writable:
             write_weights(self.path)
-            print("warning: files of weights were missing or damaged: they are written again from the checkpoint")
+            print("warning: files of weights were missing, damaged or another run's: written from the checkpoint")
 
 
 @contextmanager
@@ -126,10 +127,12 @@ def open_run(
                 stack.enter_context(lock(path))
                 stale = _prepare(path, config=config, environment=environment, rerun=rerun)
             result = read_result(path)
+            if result is not None and result.get("made_by", hashes)["config"] != hashes["config"]:
+                raise ConfigError(f"{result_file(path)} is another run's: try rerun=true to start this one over")
             state = None
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=hashes)
-            elif result is not None and not has_whole_weights(path):
+            elif result is not None and not has_own_weights(path, result):
                 state = _state_for_weights(path, hashes, epochs=config["epochs"])
             if writable and result is not None and not has_same_log(path, result):
                 print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
@@ -159,9 +162,10 @@ def _drop_damaged_result(path: Path, stale: list[str]) -> None:
     result_file(path).unlink()
 
 
-def has_whole_weights(path: Path) -> bool:
-    """Whether the files of weights of a finished run are there, with the content that they were written with."""
-    return all(read_whole(path / name) is not None for name in (ENCODER, HEAD))
+def has_own_weights(path: Path, result: dict[str, Any]) -> bool:
+    """Whether the files of weights of a finished run are there, whole, and those that the run wrote."""
+    hashes = weights_hashes(path)
+    return hashes.keys() == {ENCODER, HEAD} and hashes == result.get("weights", hashes)
 
 
 def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> dict[str, Any] | None:

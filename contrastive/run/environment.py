@@ -54,7 +54,7 @@ def environment_record(
 def typed_command(overrides: Sequence[str]) -> str:
     """The command line of train.py; for a run that another program started, the one that would start the same run."""
     if Path(sys.argv[0]).name == "train.py":
-        return " ".join(["train.py", *sys.argv[1:]])
+        return shlex.join(["train.py", *sys.argv[1:]])
     return shlex.join(["train.py", *overrides])
 
 
@@ -70,6 +70,9 @@ def device_name(device: torch.device) -> str:
 
 
 def _git(*arguments: str) -> str | None:
+    """What git says of this package's own checkout; None if it is none, such as a folder of site-packages."""
+    if not (ROOT / ".git").exists():
+        return None
     try:
         done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-# Settings that change neither the weights nor the result: a run may be resumed with other values of them.
+# Settings under which a run may be resumed. Device, devices, compile and threads change its last bits, which is said.
 NON_IDENTITY_KEYS = (
     "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
     "dataset.cache", "devices", "resident", "compile", "dry_run", "search_metric", "threads", "quiet", "trust",

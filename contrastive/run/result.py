@@ -31,7 +31,9 @@ def read_result(run: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
-    is_whole = is_whole and isinstance(result.get("log", {}), dict) and all(map(_is_number, result["test"].values()))
+    is_whole = is_whole and all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights"))
+    is_whole = is_whole and "config" in result.get("made_by", {"config": ""})
+    is_whole = is_whole and all(map(_is_number, result["test"].values()))
     return result if is_whole and is_finite(result) else None
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.distributed.process import gather, shard
+from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets
 from contrastive.types import Data, Features, Split
 
@@ -36,6 +37,7 @@ def extract_transformed(
         Features with h (n, F) float32 on the encoder's device. The encoder's mode is restored.
 
     Raises:
+        ConfigError: a feature is not finite.
         RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
@@ -54,8 +56,10 @@ def extract_transformed(
     if _versions(encoder) != before:
         raise RuntimeError("the frozen encoder changed while its features were extracted")
     label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
-    index = index.to(device)
-    return Features(gather(torch.cat(chunks))[: len(index)], label[index], None if bias is None else bias[index])
+    h, index = gather(torch.cat(chunks))[: len(index)], index.to(device)
+    if not h.isfinite().all():
+        raise ConfigError("the encoder gives features that are not finite: try a smaller optimizer.lr and rerun=true")
+    return Features(h, label[index], None if bias is None else bias[index])
 
 
 def extract_feature_sets(

@@ -1,6 +1,6 @@
 """Read the tensors of a weights file without running anything that the file holds."""
 
-import pickle
+import os
 import re
 import warnings
 from pathlib import Path
@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from contrastive.errors import ConfigError
-from contrastive.weights.content import content_hash, file_hash
-from contrastive.weights.metadata import ENCODER
+from contrastive.weights.content import file_hash
+from contrastive.weights.metadata import ENCODER, checksum
 
 
 class _Inert(dict[Any, Any]):
@@ -37,6 +37,8 @@ def weights_path(path: str | Path) -> Path:
         file = file / ENCODER
     if not file.is_file():
         raise ConfigError(f"there is no weights file {file}: try encoder.weights=PATH with a file or a finished run")
+    if not os.access(file, os.R_OK):
+        raise ConfigError(f"{file} may not be read by you: try chmod u+r on it, or encoder.weights=PATH of a copy")
     return file
 
 
@@ -68,10 +70,11 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors = load_file(path)
         with safe_open(path, "pt") as file:
-            recorded = (file.metadata() or {}).get("sha256")
+            metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"{path} is no whole .safetensors file ({error}): try to copy it again") from error
-    if recorded is not None and recorded != content_hash(tensors):  # of a run of this package
+    is_ours = "contrastive_format" in metadata
+    if is_ours and metadata.get("sha256") != checksum(tensors, metadata):
         raise ConfigError(f"{path} has other content than was written: try to copy it again")
     return tensors
 
@@ -82,7 +85,7 @@ def _read_pickle(path: Path) -> Any:
             names = _foreign_classes(path)
             with torch.serialization.safe_globals([(_Inert, name) for name in names]):
                 return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, AttributeError, TypeError, KeyError, OSError) as error:
+    except Exception as error:  # whatever torch's unpickler raises at bytes that are no pickle
         detail = re.search(r"Trying to [^\n]+|Unsupported [^\n]+", str(error))
         reason = detail[0] if detail else " ".join(str(error).split())[:120]
         raise ConfigError(

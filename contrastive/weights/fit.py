@@ -38,6 +38,8 @@ def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
     own = encoder.state_dict()
     layout = recognize(read_tensors(path), own.keys(), prefix)
     check_fit(own, layout, path)
+    if not all(value.isfinite().all() for value in layout.tensors.values()):
+        raise ConfigError(f"{path} holds weights that are not finite: try an earlier file of that training")
     check_relu(encoder, layout)
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
     encoder.load_state_dict(counters | {key: value for key, value in layout.tensors.items() if key in own})

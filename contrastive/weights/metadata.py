@@ -16,7 +16,7 @@ from contrastive.types import Data
 from contrastive.weights.content import content_hash
 
 ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
-FORMAT = "1"  # of the metadata: raise it when a key changes its meaning
+FORMAT = "2"  # of the metadata: raise it when a key changes its meaning
 FROM_ENVIRONMENT = ("command", "commit", "code", "data")
 
 
@@ -61,10 +61,14 @@ def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run:
     """
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in module.state_dict().items()}
     metadata = {"format": "pt", "contrastive_format": FORMAT, "node": json.dumps(dict(node))}
-    metadata["sha256"] = content_hash(tensors)
     metadata |= {key: value if isinstance(value, str) else json.dumps(value) for key, value in run.items()}
     with atomic(path) as part:
-        save_file(tensors, part, metadata=metadata)
+        save_file(tensors, part, metadata=metadata | {"sha256": checksum(tensors, metadata)})
+
+
+def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """sha256 of the tensors and of the metadata, that of an earlier checksum left out."""
+    return content_hash([dict(tensors), {key: value for key, value in metadata.items() if key != "sha256"}])
 
 
 def read_whole(path: Path) -> dict[str, Tensor] | None:
@@ -72,17 +76,23 @@ def read_whole(path: Path) -> dict[str, Tensor] | None:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (the file is no dict)
-            recorded = (file.metadata() or {}).get("sha256")
+            metadata = file.metadata() or {}
     except Exception:  # safetensors has its own exceptions for a damaged header
         return None
-    return tensors if recorded == content_hash(tensors) else None
+    return tensors if metadata.get("sha256") == checksum(tensors, metadata) else None
+
+
+def weights_hashes(run: Path) -> dict[str, str]:
+    """{file: sha256 of its tensors} of the whole files of weights in a run directory."""
+    files = {name: read_whole(run / name) for name in (ENCODER, HEAD)}
+    return {name: content_hash(tensors) for name, tensors in files.items() if tensors is not None}
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata of a file by `save_weights`, as plain containers.
 
     Raises:
-        ConfigError: the file is damaged, has no such metadata, or was written by a later version.
+        ConfigError: the file is damaged, has no such metadata, or was written by another version.
     """
     try:
         with safe_open(path, "pt") as file:
@@ -94,5 +104,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
             f"{raw.get('contrastive_format', 'none')} found): try load_encoder(PATH, encoder=make('encoder/resnet18'))"
         )
+    if read_whole(path) is None:
+        raise ConfigError(f"{path} is damaged: try the command of its run again, which writes it from the checkpoint")
     texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
     return {key: value if key in texts else json.loads(value) for key, value in raw.items()}

@@ -1,5 +1,6 @@
 """The parts of the page about one table, in the order in which they are read."""
 
+from html import escape
 from typing import Any
 
 from contrastive.report.page import facts, grid, protocols, split
@@ -123,7 +124,8 @@ def views(record: Record) -> str:
     """The views of the first run's first batch."""
     if not record["views"]:
         return ""
-    picture = f'<img class="views" alt="augmented views of images" src="data:image/png;base64,{record["views"]}">'
+    source = f"data:image/png;base64,{escape(record['views'])}"
+    picture = f'<img class="views" alt="augmented views of images" src="{source}">'
     return html.element("h3", "Views of the first batch") + picture
 
 

@@ -1,0 +1,21 @@
+"""What produced a run, as it is recorded."""
+
+import shlex
+import sys
+
+from contrastive.run import environment
+from contrastive.run.environment import typed_command
+
+
+def test_the_recorded_command_can_be_typed_again(monkeypatch):
+    words = ["-m", "seed=0,1", "dataset.root=my images", "evaluator=[knn,linear]"]
+    monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", *words])
+    assert shlex.split(typed_command([])) == ["train.py", *words]
+
+
+def test_the_commit_is_that_of_this_package_and_of_no_folder_around_it(monkeypatch, tmp_path):
+    assert len(environment._git("rev-parse", "HEAD") or "") in (0, 40)
+    (tmp_path / ".venv/lib").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(environment, "ROOT", tmp_path / ".venv/lib")
+    assert environment._git("rev-parse", "HEAD") is None
