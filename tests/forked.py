@@ -85,6 +85,7 @@ def _main(argv: list[str], cwd: Path, env: dict[str, str], out: Path, err: Path,
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *paths])  # for the processes of devices=2
     torch.set_num_threads(int(env.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which a server that a table started holds back
     if fault is not None:
         fault()
     is_module = argv[0] == "-m"

@@ -44,6 +44,7 @@ TERMS = [
 REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the checkout
 MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
 
+SOUND_ENVIRONMENT = {"command": "train.py", "code": "c", "data": "d", "threads": 1}
 EMPTY_RESULT: dict[str, Any] = {group: {} for group in GROUPS}
 # the least that is the configuration of a run
 SOUND_CONFIG = {
@@ -89,7 +90,7 @@ def saved_weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def without_time(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in result.items() if key not in ("time", "log")}  # which has a checksum of times
+    return {key: value for key, value in result.items() if key not in ("time", "log", "checksum")}  # of times, too
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:

@@ -18,7 +18,7 @@ from contrastive.report.intervals import paired_test, welch_interval
 from contrastive.run.evaluations import write_evaluation
 from contrastive.weights.content import file_hash
 from contrastive.weights.metadata import ENCODER
-from tests.helpers import EMPTY_RESULT
+from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 
 def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | None = None, **config: Any) -> Path:
@@ -26,8 +26,10 @@ def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | No
     val = {} if linear is None else {"linear_top1": linear}
     result = {"test": {"knn_top1": knn, "linear_top1": knn / 2}, "val": val, "untrained": {}}
     (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result))
-    (path / "environment.json").write_text(json.dumps({"data": "a" * 64}))
-    (path / "config.yaml").write_text(yaml.safe_dump({"loss": {"_target_": f"x.{loss}"}, "seed": seed, **config}))
+    (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT))
+    (path / "config.yaml").write_text(
+        yaml.safe_dump(SOUND_CONFIG | {"loss": {"_target_": f"x.{loss}"}, "seed": seed, **config})
+    )
     (path / "encoder.safetensors").write_bytes(b"weights")
     points = [{"epoch": epoch, "train/loss": knn / (epoch + 1)} for epoch in range(3)]
     (path / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))

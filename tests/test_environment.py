@@ -1,7 +1,11 @@
 """What produced a run, as it is recorded."""
 
 import shlex
+import shutil
+import subprocess
 import sys
+
+import pytest
 
 from contrastive.run import environment
 from contrastive.run.environment import typed_command
@@ -13,9 +17,14 @@ def test_the_recorded_command_can_be_typed_again(monkeypatch):
     assert shlex.split(typed_command([])) == ["train.py", *words]
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 def test_the_commit_is_that_of_this_package_and_of_no_folder_around_it(monkeypatch, tmp_path):
-    assert len(environment._git("rev-parse", "HEAD") or "") in (0, 40)
+    """A package in the site-packages of somebody else's project."""
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", "theirs"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    assert len(environment._git("rev-parse", "HEAD") or "") == 40
     (tmp_path / ".venv/lib").mkdir(parents=True)
-    (tmp_path / ".git").mkdir()
     monkeypatch.setattr(environment, "ROOT", tmp_path / ".venv/lib")
     assert environment._git("rev-parse", "HEAD") is None

@@ -246,7 +246,7 @@ def test_the_encoder_of_another_run_is_never_evaluated_as_this_ones(run, tmp_pat
     with pytest.raises(ConfigError, match="is damaged or another run's: try the command of its run again"):
         evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
     run_experiment(settings(*WORDS), run)
-    assert "another run's: written from the checkpoint" in capsys.readouterr().out
+    assert "another run's: written again from the checkpoint" in capsys.readouterr().out
     evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
     shutil.copy(tmp_path / "other/result.json", run / "result.json")
     with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):

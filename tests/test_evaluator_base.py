@@ -59,7 +59,7 @@ def test_the_classifier_reports_only_where_one_was_trained():
     assert torch.equal(scores.predictions[""], features.test.h[:, :4].argmax(1))
 
 
-def test_a_figure_that_is_no_number_names_its_evaluator():
+def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
     class Odd(Evaluator):
         protocol = "odd"
 
@@ -69,6 +69,9 @@ def test_a_figure_that_is_no_number_names_its_evaluator():
     features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
     with pytest.raises(ConfigError, match=r"evaluator odd gives top1 = nan on this data: try '~evaluator\.odd'"):
         evaluate({"odd": Odd()}, features)
+    scores = evaluate({"odd": Odd(), "plain": Plain()}, features, strict=False)
+    assert scores.test == {"plain": 1.0, "plain_top1": 2.0}
+    assert "warning: evaluator odd gives top1 = nan on this data: it is left out" in capsys.readouterr().out
 
 
 def test_a_single_test_image_has_no_uniformity():

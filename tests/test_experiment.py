@@ -10,6 +10,7 @@ import torch
 from contrastive.errors import ConfigError
 from contrastive.program.experiment import run_experiment
 from contrastive.run.curve_names import tensorboard_tag
+from contrastive.run.result import read_result
 from contrastive.training.step import TrainStep
 from tests.helpers import TINY, logged_lines, saved_weights, without_time
 
@@ -61,8 +62,10 @@ def test_resume_is_bit_exact(composed, tmp_path, stop_after, extra):
 def test_the_run_directory_holds_everything(composed, tmp_path):
     settings = composed(*TINY)
     result = run_experiment(settings, tmp_path)
-    assert json.loads((tmp_path / "result.json").read_text()) == result
-    assert set(result) == {"status", "test", "val", "untrained", "audit", "protocol", "encoder", "time", "log"}
+    assert read_result(tmp_path) == result
+    assert set(result) == {
+        "test", "val", "untrained", "audit", "protocol", "encoder", "time", "log", "made_by", "weights",
+    }  # fmt: skip
     assert set(result["test"]) == {"knn_top1", "knn_top5", "linear_top1", "linear_top5", "few_shot_top1"}
     logged = logged_lines(tmp_path)
     keys = set().union(*logged)

@@ -284,11 +284,16 @@ def test_a_damaged_description_of_the_run_is_one_sentence(interrupted, name, dam
     assert "rerun=true" in refusal(interrupted.parent)
 
 
-@pytest.mark.parametrize("content", ["null", "", '{"status": "do', ("test", "knn_top1"), ("val", "x"), ("audit", "x")])
+@pytest.mark.parametrize(
+    "content", ["null", "", '{"test": {"kn', "one digit", ("test", "knn_top1"), ("val", "x"), ("audit", "x")]
+)
 def test_a_damaged_result_is_computed_again(whole, tmp_path, content):
     shutil.copytree(whole, tmp_path / "run")
     result = json.loads((whole / "result.json").read_text())
+    if content == "one digit":
+        result["test"]["knn_top1"], content = result["test"]["knn_top1"] + 1, None
     if isinstance(content, tuple):
+        del result["checksum"]  # so that it is the NaN that is seen
         result[content[0]][content[1]], content = float("nan"), None
     (tmp_path / "run/result.json").write_text(json.dumps(result) if content is None else content)
     assert run(tmp_path) == 0

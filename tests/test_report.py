@@ -12,7 +12,7 @@ import yaml
 from contrastive.report.__main__ import main
 from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job, spread, sweep_table
-from tests.helpers import EMPTY_RESULT, ROOT
+from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 
 def result(knn: float) -> dict:
@@ -46,8 +46,9 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
 def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
     path.mkdir(parents=True)
     (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result(knn)))
-    (path / "environment.json").write_text(json.dumps({"data": data}))
-    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"data": data}))
+    config["dataset"] = SOUND_CONFIG["dataset"] | config.get("dataset", {})
+    (path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
 
 
 def rows_of(text: str) -> list[list[str]]:

@@ -2,6 +2,10 @@
 
 import fcntl
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,7 +19,7 @@ from contrastive.program.table_jobs import TableJob, is_done, run_jobs
 from contrastive.program.table_list import hours_left, missing_of, tables_text
 from contrastive.report.rows import Row
 from contrastive.report.table import read_table
-from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG
+from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT, restore_sigint
 
 
 def row(name: str = "A", minutes: float | None = None) -> Row:
@@ -29,7 +33,7 @@ def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
 def finish(job: TableJob, *, device: str = "X", seconds: float = 60, **config: Any) -> None:
     job.path.mkdir(parents=True, exist_ok=True)
     (job.path / "result.json").write_text(json.dumps(EMPTY_RESULT | {"time": {"seconds": seconds}}))
-    (job.path / "environment.json").write_text(json.dumps({"device": device}))
+    (job.path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"device": device}))
     (job.path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
 
 
@@ -65,6 +69,42 @@ def test_a_failed_run_stops_nothing_and_names_its_log(tmp_path, program, capsys)
     assert text.count("done in") == 2
     log = jobs[2].log.read_text()
     assert "'loss=x', 'seed=2', " in log
+
+
+START = """
+import sys
+from pathlib import Path
+from contrastive.program.table_jobs import run_jobs
+from tests.test_table_jobs import job
+print(run_jobs([job(Path("runs"), seed) for seed in range(3)], program=sys.argv[1:], n_parallel=2, one_thread=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [False, True])
+def test_runs_get_one_thread_tuned_memory_and_ctrl_c(tmp_path, stopped):
+    """In a program of its own, where no server runs yet."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import os, sys, time\nprint(os.environ['OMP_NUM_THREADS'], os.environ['GLIBC_TUNABLES'][:5], flush=True)\n"
+        f"time.sleep(60 * {stopped} * ('seed=1' in sys.argv))\nsys.exit(130 * {stopped})\n"
+    )
+    env = {key: value for key, value in os.environ.items() if key not in ("OMP_NUM_THREADS", "GLIBC_TUNABLES")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, str(script)], cwd=tmp_path, env={**env, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=restore_sigint,
+    )  # fmt: skip
+    log = tmp_path / "runs/seed=1.log"
+    while not log.exists() or "glibc" not in log.read_text():
+        assert process.poll() is None or not stopped, process.communicate()
+        time.sleep(0.05)
+    assert log.read_text().splitlines()[1] == "1 glibc"
+    if stopped:
+        os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)  # the pipes close when the last process has gone
+    assert process.returncode == (-signal.SIGINT if stopped else 0), err
+    assert out.count("interrupted") >= 1 if stopped else out.endswith("[]\n")
+    assert ("KeyboardInterrupt" in err) == stopped
 
 
 def test_a_run_that_an_earlier_process_holds_is_waited_for(tmp_path, program):

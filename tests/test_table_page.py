@@ -15,14 +15,14 @@ from contrastive.report.page import page
 from contrastive.report.record import table_record
 from contrastive.report.rows import Row
 from contrastive.report.table import Table, row_folder
-from tests.helpers import EMPTY_RESULT, ROOT
+from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 ENVIRONMENT = {
-    "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X", "precision": "fp32",
-    "threads": 1, "python": "3.11", "torch": "2.15",
+    **SOUND_ENVIRONMENT, "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X",
+    "precision": "fp32", "threads": 1, "python": "3.11", "torch": "2.15",
 }  # fmt: skip
 CONFIG = {
-    "dataset": {"_target_": "a.b.digits", "root": "/data", "size": 8},
+    **SOUND_CONFIG, "dataset": {"_target_": "a.b.digits", "root": "/data", "size": 8},
     "encoder": {"_target_": "a.ResNet", "width": 2, "stem": None},
     "optimizer": {"_target_": "torch.optim.Adam", "lr": 0.1},
     "epochs": 3, "batch_size": 64, "n_views": 2,

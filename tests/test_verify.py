@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from contrastive.program.experiment import run_experiment
 from contrastive.program.verify import main
+from contrastive.run.result import read_result, write_result
 from contrastive.weights.metadata import checksum
 from tests.helpers import TINY
 
@@ -32,28 +33,27 @@ def finished(tmp_path_factory):
     return folder
 
 
+def rewrite(run, change):
+    """Write the result as somebody who knows of its checksum would."""
+    result = read_result(run)
+    change(result)
+    write_result(run, result)
+
+
 def change_result(run):
-    result = json.loads((run / "result.json").read_text())
-    result["test"]["knn_top1"] += 1
-    (run / "result.json").write_text(json.dumps(result))
+    rewrite(run, lambda result: result["test"].update(knn_top1=result["test"]["knn_top1"] + 1))
 
 
 def invent_a_figure(run):
-    result = json.loads((run / "result.json").read_text())
-    result["test"]["best_top1"] = 99.0
-    (run / "result.json").write_text(json.dumps(result))
+    rewrite(run, lambda result: result["test"].update(best_top1=99.0))
 
 
 def leave_out_a_figure(run):
-    result = json.loads((run / "result.json").read_text())
-    del result["test"]["linear_top1"]
-    (run / "result.json").write_text(json.dumps(result))
+    rewrite(run, lambda result: result["test"].pop("linear_top1"))
 
 
 def change_the_protocol(run):
-    result = json.loads((run / "result.json").read_text())
-    result["protocol"]["knn"] += ", best of five"
-    (run / "result.json").write_text(json.dumps(result))
+    rewrite(run, lambda result: result["protocol"].update(knn="cosine, best of five"))
 
 
 def cut_the_log(run):
@@ -139,11 +139,14 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
         ("environment.json", b"{}", "environment.json is missing or damaged"),
         ("environment.json", b'{"command":"","code":"","data":"","threads":null}', "environment.json is missing"),
         ("result.json", b'{"test": {}}', "has no whole result.json"),
+        ("result.json", (b'"knn_top1": ', b'"knn_top1": 1'), "has no whole result.json"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(finished, tmp_path, capsys, name, content, said):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
+    if isinstance(content, tuple):
+        content = (run / name).read_bytes().replace(*content)
     (run / name).write_bytes(content)
     assert main([str(run)]) == 2
     (line,) = capsys.readouterr().err.splitlines()

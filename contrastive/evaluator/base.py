@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
@@ -134,11 +135,12 @@ class StepObserver(ABC):
         """Restore what `state` returned, after `prepare`."""
 
 
-def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets) -> Scores:
+def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, strict: bool = True) -> Scores:
     """Run every evaluator on the same features and put its name in front of its figures.
 
     Args:
         evaluators: {name: evaluator}; later ones see the predictions of earlier ones.
+        strict: whether a figure that is not finite is an error; else it is named in a warning and left out.
 
     Raises:
         ConfigError: a figure is not finite.
@@ -147,11 +149,7 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets) -> Scor
     for name, evaluator in evaluators.items():
         answer = evaluator(features)
         scores = answer if isinstance(answer, Scores) else Scores(test=answer)
-        for key, value in (*scores.test.items(), *scores.val.items()):
-            if not math.isfinite(value):
-                raise ConfigError(
-                    f"evaluator {name} gives {key or name} = {value} on this data: try '~evaluator.{name}'"
-                )
+        scores = _finite(name, scores, strict=strict)
         total.test.update({_join(name, key): value for key, value in scores.test.items()})
         total.val.update({_join(name, key): value for key, value in scores.val.items()})
         total.audit.update(scores.audit)
@@ -162,6 +160,18 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets) -> Scor
             guesses = {_join(name, key): guess for key, guess in scores.predictions.items()}
             features = replace(features, predictions={**features.predictions, **guesses})
     return total
+
+
+def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
+    """The scores without figures that are not finite."""
+    for key, value in (*scores.test.items(), *scores.val.items()):
+        if not math.isfinite(value):
+            fault = f"evaluator {name} gives {key or name} = {value} on this data"
+            if strict:
+                raise ConfigError(f"{fault}: try '~evaluator.{name}'")
+            tqdm.write(f"warning: {fault}: it is left out")
+    test, val = ({key: x for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
+    return replace(scores, test=test, val=val)
 
 
 def _join(name: str, key: str) -> str:

@@ -79,7 +79,7 @@ class FineTune(Evaluator):
             )
         if not 0 <= weight_decay < float("inf"):
             raise ConfigError(
-                f"evaluator.fine_tune.weight_decay must be at least 0, got {weight_decay}: "
+                f"evaluator.fine_tune.weight_decay must be at least 0 and finite, got {weight_decay}: "
                 "try evaluator.fine_tune.weight_decay=0"
             )
         self.fractions, self.lr, self.momentum, self.weight_decay = tuple(fractions), tuple(lr), momentum, weight_decay

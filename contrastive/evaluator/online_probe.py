@@ -48,7 +48,7 @@ class OnlineProbe(Evaluator, StepObserver):
             )
         if not 0 <= weight_decay < float("inf"):
             raise ConfigError(
-                f"evaluator.online_probe.weight_decay must be at least 0, got {weight_decay}: "
+                f"evaluator.online_probe.weight_decay must be at least 0 and finite, got {weight_decay}: "
                 "try evaluator.online_probe.weight_decay=0"
             )
         self.lr, self.weight_decay = lr, weight_decay

@@ -7,6 +7,7 @@ from typing import Any
 
 from contrastive.atomic import atomic, write_text
 from contrastive.errors import ConfigError
+from contrastive.run.own_weights import check_own
 from contrastive.weights.file import weights_path
 from contrastive.weights.metadata import read_metadata
 
@@ -66,6 +67,7 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
         ConfigError: the folder holds other files already, or the encoder's file has no metadata.
     """
     file = weights_path(path)
+    check_own(file)
     metadata = read_metadata(file)
     others = {item.name for item in folder.glob("*")} - {"model.safetensors", "config.json", "README.md"}
     if others:

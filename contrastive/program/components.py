@@ -20,6 +20,7 @@ from contrastive.program.settings import Settings
 from contrastive.program.trust import load_target
 from contrastive.run.code import targets
 from contrastive.run.config import encoder_node
+from contrastive.run.own_weights import check_own
 from contrastive.seeding import derive
 from contrastive.types import Data
 from contrastive.weights.file import weights_path
@@ -122,7 +123,8 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
     check_encoder_output(encoder, size)
     if weights is not None:
-        loaded = load_into(encoder, weights_path(weights), prefix)
+        check_own(file := weights_path(weights))
+        loaded = load_into(encoder, file, prefix)
         if is_main():
             print(loaded)
     return encoder

@@ -60,7 +60,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     )
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
-            if run.state is not None:  # the files of weights are damaged
+            if run.state is not None:  # the files of weights are damaged, or another run's
                 experiment.step.load(run.state)
                 run.rewrite(partial(write_weights, experiment, run.result))
             print(summary.already_done(run))
@@ -88,7 +88,7 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
         )
         train(experiment, settings, run, saver)
         sets = features(experiment, with_classifier=settings.epochs > 0)
-        scores = evaluate(experiment.evaluators, sets)
+        scores = evaluate(experiment.evaluators, sets, strict=False)
         last = settings.epochs * len(experiment.loader)
         log_scores(run, scores, step=last, epoch=settings.epochs)
         log_features(run, sets.test, experiment.data, step=last)
@@ -140,7 +140,7 @@ def log_curves(experiment: Experiment, run: RunDirectory, *, done: int, epochs: 
     due = {name: evaluator for name, evaluator in experiment.evaluators.items() if is_due(evaluator.every, done)}
     if not due or done == epochs:
         return {}
-    scores = grouped("test", evaluate(due, features(experiment)).test)
+    scores = grouped("test", evaluate(due, features(experiment), strict=False).test)
     run.log(done * len(experiment.loader), done, scores)
     return scores
 

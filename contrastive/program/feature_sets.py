@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets
-from contrastive.program.components import instantiate_node
+from contrastive.program.components import build_one
 from contrastive.program.configs import options
 from contrastive.program.make import component_node
 from contrastive.training.augmented_features import AugmentedFeatures
@@ -70,7 +70,7 @@ def load_other_data(name: str, *, size: int, data_root: str) -> Data:
             f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
             "try evaluator.transfer.datasets=[digits]"
         )
-    data: Data = instantiate_node(node)
+    data: Data = build_one("dataset", node, Data)
     if not data.classes:
         raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
     return data

@@ -13,6 +13,7 @@ from torchvision.transforms.v2.functional import center_crop, resize
 from contrastive.dataset._image_file import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.run.config import encoder_node, own_component
+from contrastive.run.own_weights import check_own
 from contrastive.training.normalize import Normalize
 from contrastive.weights.file import weights_path
 from contrastive.weights.metadata import HEAD, read_metadata, read_whole
@@ -89,9 +90,10 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
         encoder: the network to load the weights into, for networks of your own; None = build it.
 
     Raises:
-        ConfigError: no such file, one without metadata, or with a network of another package.
+        ConfigError: no such file, a damaged one or one of another run, without metadata, or of another package.
     """
     file = weights_path(path)
+    check_own(file)
     metadata = read_metadata(file)
     height, width = metadata["image_size"]
     if encoder is None:
@@ -104,6 +106,7 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
 def load_head(path: str | Path) -> nn.Module:
     """The projection head of a run directory, in eval mode; raises ConfigError as `load_encoder` does."""
     file = weights_path(Path(path) / HEAD)
+    check_own(file)
     metadata = read_metadata(file)
     head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
     load_state(head, file)

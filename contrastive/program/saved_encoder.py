@@ -7,14 +7,13 @@ import torch
 from torch import nn
 
 from contrastive.dataset._splits import ChannelStats
-from contrastive.errors import ConfigError
 from contrastive.program.components import instantiate_node
 from contrastive.program.encoder_output import image_size
 from contrastive.program.load_encoder import load_state
 from contrastive.run.config import encoder_node
-from contrastive.run.result import read_result
+from contrastive.run.own_weights import check_own
 from contrastive.weights.file import weights_path
-from contrastive.weights.metadata import ENCODER, read_metadata, weights_hashes
+from contrastive.weights.metadata import read_metadata
 
 
 def saved_encoder(run: Path, config: dict[str, Any], device: torch.device) -> nn.Module:
@@ -24,22 +23,12 @@ def saved_encoder(run: Path, config: dict[str, Any], device: torch.device) -> nn
         ConfigError: the weights are missing, damaged, or belong to another network or run.
     """
     file = weights_path(run)
-    check_own(run)
+    check_own(file)
     node = encoder_node(config["encoder"], image_size(config["dataset"]))
     encoder: nn.Module = instantiate_node({**node, "pretrained": False} if "pretrained" in node else node)
     load_state(encoder, file)
     layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
     return encoder.to(device, memory_format=layout).eval()  # type: ignore[call-overload, no-any-return]
-
-
-def check_own(run: Path) -> None:
-    """Raise ConfigError if the encoder's file is not the one that the finished run wrote."""
-    recorded = (read_result(run) or {}).get("weights", {})
-    if recorded and weights_hashes(run).get(ENCODER) != recorded.get(ENCODER):
-        raise ConfigError(
-            f"{run / ENCODER} is damaged or another run's: try the command of its run again, which writes it from the "
-            "checkpoint"
-        )
 
 
 def training_statistics(run: Path) -> ChannelStats:

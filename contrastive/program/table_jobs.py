@@ -9,13 +9,14 @@ import multiprocessing
 import os
 import runpy
 import shlex
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 from pathlib import Path
 
 from contrastive.errors import ConfigError
@@ -23,6 +24,7 @@ from contrastive.program.malloc import tuned_environment
 from contrastive.report.rows import Row
 from contrastive.report.table import Table, row_folder
 from contrastive.run.config import read_config
+from contrastive.run.environment_file import read_environment
 from contrastive.run.identity import differences
 from contrastive.run.result import read_result
 
@@ -30,6 +32,7 @@ INTERRUPTED = 130  # train.py's exit code after Ctrl-C
 
 SERVER = multiprocessing.get_context("forkserver")
 IMPORTED = ["__main__", "contrastive.program.experiment"]  # by the server
+_ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started
 
 Compose = Callable[[tuple[str, ...]], dict[str, object]]
 
@@ -60,10 +63,11 @@ def table_jobs(table: Table, base: Path) -> list[TableJob]:
 
 
 def is_done(job: TableJob, compose: Compose) -> bool:
-    """Whether the run is finished, with the configuration that the job has now."""
+    """Whether the run is finished and whole, with the configuration that the job has now."""
     if read_result(job.path) is None:
         return False
     try:
+        read_environment(job.path)
         return not differences(read_config(job.path), compose(job.words))
     except ConfigError:
         return False
@@ -77,6 +81,8 @@ def run_jobs(jobs: Sequence[TableJob], *, program: Sequence[str], n_parallel: in
     Args:
         program: train.py and flags for it. n_parallel: processes at a time. one_thread: give each process one thread.
     """
+    if not jobs:
+        return []
     start_server({**os.environ, **tuned_environment(), **({"OMP_NUM_THREADS": "1"} if one_thread else {})})
     failed: list[TableJob] = []
     lock, counter = threading.Lock(), iter(range(1, len(jobs) + 1))
@@ -104,8 +110,11 @@ def run_jobs(jobs: Sequence[TableJob], *, program: Sequence[str], n_parallel: in
 
 
 def start_server(environment: dict[str, str]) -> None:
-    """Start the server, unless it runs already, with variables that only count when a process starts."""
-    before = dict(os.environ)
+    """Start the server, unless it runs already, with variables that only count when a process starts.
+
+    The server and its processes begin with Ctrl-C held back: one that came while they begin is heard in `_start`.
+    """
+    before, mask = dict(os.environ), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ.update(environment)
     try:
         SERVER.set_forkserver_preload(IMPORTED)
@@ -113,6 +122,7 @@ def start_server(environment: dict[str, str]) -> None:
     finally:
         os.environ.clear()
         os.environ.update(before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _run(job: TableJob, program: Sequence[str]) -> int:
@@ -123,21 +133,33 @@ def _run(job: TableJob, program: Sequence[str]) -> int:
     job.path.mkdir(parents=True, exist_ok=True)
     with (job.path / ".lock").open("a") as file:  # whose process wrote its id into it
         fcntl.flock(file, fcntl.LOCK_EX)
-    process = SERVER.Process(target=_start, args=([*program, *job.words, f"hydra.run.dir='{job.path}'"], job.log))
-    process.start()
-    process.join()
+    argv = [*program, *job.words, f"hydra.run.dir='{job.path}'"]
+    job.log.write_text(f"{shlex.join([sys.executable, *argv])}\n")
+    process = SERVER.Process(target=_start, args=(argv, job.log))
+    try:
+        with _ONE_AT_A_TIME:
+            process.start()
+        connection.wait([process.sentinel])
+        with _ONE_AT_A_TIME:
+            process.join()
+    except (OSError, EOFError) as error:
+        with job.log.open("a") as log:
+            log.write(f"the process could not be started ({error}): try the same command again\n")
+        return 1
     assert process.exitcode is not None
     return process.exitcode
 
 
 def _start(argv: list[str], log: Path) -> None:
     """Become `python ARGV`, whose output goes to the log."""
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(output, stream)
-    print(shlex.join([sys.executable, *argv]), flush=True)
     sys.argv, sys.orig_argv = argv, [sys.executable, *argv]
     sys.path.insert(0, str(Path(argv[0]).parent))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))  # until the program sets its own
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         runpy.run_path(argv[0], run_name="__main__")
     finally:

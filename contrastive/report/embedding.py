@@ -5,6 +5,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.run.config import encoder_node, own_component, read_config
+from contrastive.run.own_weights import check_own
 from contrastive.weights.metadata import ENCODER, read_whole
 
 MAX_IMAGES = 1000
@@ -26,6 +27,7 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
     data = build(config["dataset"])
     node = encoder_node(config["encoder"], data.test.image.shape[-1])
     encoder = build({**node, "pretrained": False} if "pretrained" in node else node)
+    check_own(run / ENCODER)
     if (weights := read_whole(run / ENCODER)) is None:
         raise ConfigError(f"{run / ENCODER} is missing or damaged: try the command of the run again")
     encoder.load_state_dict(weights)

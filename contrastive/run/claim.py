@@ -33,9 +33,18 @@ EXACT_KEYS = ("device", "precision", "torch", "processes", "compile")
 
 def made_by(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
     """Hashes of what determines a run: configuration, code, data."""
-    written = json.dumps(identity(config), sort_keys=True, default=str)
+    written = json.dumps(_as_floats(identity(config)), sort_keys=True, default=str)
     config_hash = hashlib.sha256(written.encode()).hexdigest()
     return {"config": config_hash, "code": environment["code"], "data": environment["data"]}
+
+
+def _as_floats(value: Any) -> Any:
+    """Whole numbers as floats, inside containers too: 1 and 1.0 are one setting."""
+    if isinstance(value, dict):
+        return {key: _as_floats(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_floats(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def check_claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[str]:

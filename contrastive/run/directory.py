@@ -28,8 +28,8 @@ from contrastive.run.checkpoint import (
 from contrastive.run.claim import check_claim, clear, made_by, record, remove_leftovers
 from contrastive.run.lock import lock
 from contrastive.run.logs import Logs, has_same_log
+from contrastive.run.own_weights import has_own_weights, weights_hashes
 from contrastive.run.result import read_result, result_file, write_result
-from contrastive.weights.metadata import ENCODER, HEAD, weights_hashes
 
 
 class RunDirectory:
@@ -37,8 +37,8 @@ class RunDirectory:
 
     Attributes:
         result: the content of result.json when the run is done, else None.
-        state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing or
-            damaged, its tensors on the CPU; else None.
+        state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing,
+            damaged or another run's, its tensors on the CPU; else None.
         stale: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other weights
             than there are now.
     """
@@ -101,7 +101,7 @@ class RunDirectory:
         """Write the weights of a finished run again, by `write_weights(path)`."""
         if self._writable:
             write_weights(self.path)
-            print("warning: files of weights were missing, damaged or another run's: written from the checkpoint")
+            print("warning: files of weights were missing, damaged or another run's: written again from the checkpoint")
 
 
 @contextmanager
@@ -162,12 +162,6 @@ def _drop_damaged_result(path: Path, stale: list[str]) -> None:
     result_file(path).unlink()
 
 
-def has_own_weights(path: Path, result: dict[str, Any]) -> bool:
-    """Whether the files of weights of a finished run are there, whole, and those that the run wrote."""
-    hashes = weights_hashes(path)
-    return hashes.keys() == {ENCODER, HEAD} and hashes == result.get("weights", hashes)
-
-
 def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
     """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
     try:
@@ -175,6 +169,6 @@ def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> di
         if state["epoch"] != epochs:
             raise Unusable("is of an earlier epoch")
     except Unusable as error:
-        print(f"warning: files of weights are missing or damaged and last.pt {error}: rerun=true starts it over")
+        print(f"warning: files of weights are damaged or another run's and last.pt {error}: rerun=true starts it over")
         return None
     return state

@@ -1,5 +1,6 @@
 """result.json of a finished run, read only if it is whole. Imports no torch."""
 
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -21,14 +22,22 @@ def write_result(run: Path, result: dict[str, Any]) -> None:
     Raises:
         ValueError: a figure is not finite.
     """
-    write_text(result_file(run), json.dumps(result, indent=1, allow_nan=False))
+    plain = json.loads(json.dumps(result, allow_nan=False))
+    write_text(result_file(run), json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
+
+
+def checksum(result: dict[str, Any]) -> str:
+    """sha256 of a result's content."""
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()
 
 
 def read_result(run: Path) -> dict[str, Any] | None:
-    """The content of result.json; None if it is missing, cut, or holds anything but finite figures."""
+    """The content of result.json, without its checksum; None if it is missing, damaged, or a figure is not finite."""
     try:
         result = json.loads(result_file(run).read_bytes())
     except (OSError, ValueError, RecursionError):
+        return None
+    if isinstance(result, dict) and result.pop("checksum", None) not in (None, checksum(result)):
         return None
     is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
     is_whole = is_whole and all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights"))

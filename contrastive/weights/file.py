@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contrastive.errors import ConfigError
 from contrastive.weights.content import file_hash
-from contrastive.weights.metadata import ENCODER, checksum
+from contrastive.weights.metadata import ENCODER, FORMAT, checksum
 
 
 class _Inert(dict[Any, Any]):
@@ -73,7 +73,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"{path} is no whole .safetensors file ({error}): try to copy it again") from error
-    is_ours = "contrastive_format" in metadata
+    is_ours = metadata.get("contrastive_format") == FORMAT
     if is_ours and metadata.get("sha256") != checksum(tensors, metadata):
         raise ConfigError(f"{path} has other content than was written: try to copy it again")
     return tensors

@@ -82,10 +82,10 @@ def read_whole(path: Path) -> dict[str, Tensor] | None:
     return tensors if metadata.get("sha256") == checksum(tensors, metadata) else None
 
 
-def weights_hashes(run: Path) -> dict[str, str]:
-    """{file: sha256 of its tensors} of the whole files of weights in a run directory."""
-    files = {name: read_whole(run / name) for name in (ENCODER, HEAD)}
-    return {name: content_hash(tensors) for name, tensors in files.items() if tensors is not None}
+def tensors_hash(path: Path) -> str | None:
+    """sha256 of the tensors in a file by `save_weights`; None if it is missing or not whole."""
+    tensors = read_whole(path)
+    return None if tensors is None else content_hash(tensors)
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if raw.get("contrastive_format") != FORMAT:
         raise ConfigError(
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
-            f"{raw.get('contrastive_format', 'none')} found): try load_encoder(PATH, encoder=make('encoder/resnet18'))"
+            f"{raw.get('contrastive_format', 'none')} found): try encoder.weights={path} epochs=0, which need none"
         )
     if read_whole(path) is None:
         raise ConfigError(f"{path} is damaged: try the command of its run again, which writes it from the checkpoint")
