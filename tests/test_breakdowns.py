@@ -1,5 +1,6 @@
 """Breakdowns of training and of the machine: NaN, a full disk, no memory, a dead process, bad paths."""
 
+import contextlib
 import errno
 import functools
 import json
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,25 +71,44 @@ def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):
     assert logged_lines(tmp_path / "run") == logged_lines(whole)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
-@pytest.mark.parametrize("size", ["12k", "400k", "1m"])  # full at the first curves, the first and the second checkpoint
-def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_space(whole, tmp_path, size):  # noqa: F811
-    disk = tmp_path / "disk"
+@contextlib.contextmanager
+def mounted(disk: Path, options: str) -> Iterator[Callable[[str], None]]:
+    """A disk in memory; the function given mounts it anew with other options."""
+
+    def remount(changed: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{changed}", disk], check=True)
+
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], capture_output=True).returncode != 0:
         pytest.skip("this container may not mount")
     try:
-        assert run(tmp_path, f"hydra.run.dir={disk}/run") == 2
-        said = (tmp_path / "said.txt").read_text()
-        assert "no space left" in said
-        assert "Traceback" not in said, said
-        subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
-        assert run(tmp_path, f"hydra.run.dir={disk}/run") == 0
-        mine, theirs = (json.loads((p / "result.json").read_text()) for p in (disk / "run", whole))
-        assert without_time(mine) == without_time(theirs)
+        yield remount
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
+@pytest.mark.parametrize(  # full at the first curves, the first and the second checkpoint; not to be written to
+    ("options", "later", "sentence"),
+    [
+        ("size=12k", "size=50m", "no space left on device: free some space"),
+        ("size=400k", "size=50m", "no space left on device: free some space"),
+        ("size=1m", "size=50m", "no space left on device: free some space"),
+        ("ro", "rw", "read-only file system: try hydra.run.dir=PATH that can be written to"),
+    ],
+)
+def test_a_full_or_read_only_disk_is_one_sentence(whole, tmp_path, options, later, sentence):  # noqa: F811
+    """And the run goes on when it can."""
+    with mounted(tmp_path / "disk", options) as remount:
+        path = tmp_path / "disk/run"
+        assert run(tmp_path, f"hydra.run.dir={path}") == 2
+        said = (tmp_path / "said.txt").read_text()
+        assert sentence in said
+        assert "Traceback" not in said, said
+        remount(later)
+        assert run(tmp_path, f"hydra.run.dir={path}") == 0
+        mine, theirs = (json.loads((p / "result.json").read_text()) for p in (path, whole))
+        assert without_time(mine) == without_time(theirs)
 
 
 def test_bad_paths_are_one_sentence(tmp_path):
