@@ -11,14 +11,17 @@ import yaml
 from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 
+from contrastive import load_encoder
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
+from contrastive.export.onnx import export_onnx
 from contrastive.program.evaluate_command import main
 from contrastive.program.evaluate_runs import evaluate_runs
 from contrastive.program.evaluation_words import read_words
 from contrastive.program.experiment import run_experiment
 from contrastive.program.saved_encoder import saved_encoder, training_statistics
 from contrastive.program.settings import Settings
+from contrastive.report.embedding import tsne_map
 from contrastive.run.evaluations import evaluation_name, read_evaluations, write_evaluation
 from contrastive.weights.content import file_hash
 from contrastive.weights.metadata import ENCODER
@@ -46,6 +49,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trained: Path, tmp_path: Path) -> Path:
     """A copy of the finished run."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def start_from(weights: Path, path: Path) -> None:
+    """A run that starts from the weights of another."""
+    run_experiment(settings(*WORDS, f"encoder.weights={weights}"), path)
 
 
 def records(run: Path) -> list[dict]:
@@ -245,6 +253,9 @@ def test_the_encoder_of_another_run_is_never_evaluated_as_this_ones(run, tmp_pat
     shutil.copy(tmp_path / "other" / ENCODER, run / ENCODER)
     with pytest.raises(ConfigError, match="is damaged or another run's: try the command of its run again"):
         evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+    for use in (load_encoder, export_onnx, tsne_map, lambda path: start_from(path, tmp_path / "third")):
+        with pytest.raises(ConfigError, match="is damaged or another run's"):
+            use(run)
     run_experiment(settings(*WORDS), run)
     assert "another run's: written again from the checkpoint" in capsys.readouterr().out
     evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))

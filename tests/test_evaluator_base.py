@@ -1,5 +1,7 @@
 """Evaluators together: names, sections of the result, predictions handed on."""
 
+import math
+
 import pytest
 import torch
 
@@ -72,6 +74,11 @@ def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
     scores = evaluate({"odd": Odd(), "plain": Plain()}, features, strict=False)
     assert scores.test == {"plain": 1.0, "plain_top1": 2.0}
     assert "warning: evaluator odd gives top1 = nan on this data: it is left out" in capsys.readouterr().out
+    Odd.__call__ = lambda self, features: Scores(test={"top1": 1.0}, audit={"groups": [{"top1": math.inf}]})
+    with pytest.raises(ConfigError, match="evaluator odd gives an audit with NaN or infinity"):
+        evaluate({"odd": Odd()}, features)
+    scores = evaluate({"odd": Odd()}, features, strict=False)
+    assert (scores.test, scores.audit) == ({"odd_top1": 1.0}, {})
 
 
 def test_a_single_test_image_has_no_uniformity():

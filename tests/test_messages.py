@@ -1,5 +1,6 @@
 """Errors become one sentence that ends in what to type, through the whole program in this process."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from contrastive.program.command_line import STARTED
+from contrastive.program.messages import user_message
 from tests.helpers import write_image_folder
 from tests.hostile import DRY, SMALL, call
 
@@ -100,6 +102,13 @@ def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
     code, err = call([*words, "evaluator=[knn]", "hydra.run.dir=run"], tmp_path)
     assert code == 0, err
     assert (tmp_path / "run/result.json").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_one_sentence(number):
+    said = user_message(OSError(number, os.strerror(number), "run/.lock")) or ""
+    assert said.startswith("run/.lock: ")
+    assert said.endswith("try hydra.run.dir=PATH on a disk of this machine, whose files can be locked")
 
 
 @pytest.mark.slow

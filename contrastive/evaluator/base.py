@@ -1,5 +1,6 @@
 """Evaluators: measures of a frozen encoder, computed from features that are extracted once for all of them."""
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -163,15 +164,25 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, stri
 
 
 def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
-    """The scores without figures that are not finite."""
-    for key, value in (*scores.test.items(), *scores.val.items()):
-        if not math.isfinite(value):
-            fault = f"evaluator {name} gives {key or name} = {value} on this data"
-            if strict:
-                raise ConfigError(f"{fault}: try '~evaluator.{name}'")
-            tqdm.write(f"warning: {fault}: it is left out")
+    """The scores without figures that are not finite; of the audit all or nothing."""
+    faults = [f"{key or name} = {x}" for key, x in (*scores.test.items(), *scores.val.items()) if not math.isfinite(x)]
+    audit = scores.audit if _has_only_finite(scores.audit) else {}
+    if audit != scores.audit:
+        faults.append("an audit with NaN or infinity")
+    for fault in faults:
+        if strict:
+            raise ConfigError(f"evaluator {name} gives {fault} on this data: try '~evaluator.{name}'")
+        tqdm.write(f"warning: evaluator {name} gives {fault} on this data: it is left out")
     test, val = ({key: x for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
-    return replace(scores, test=test, val=val)
+    return replace(scores, test=test, val=val, audit=audit)
+
+
+def _has_only_finite(audit: dict[str, Any]) -> bool:
+    try:
+        json.dumps(audit, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _join(name: str, key: str) -> str:

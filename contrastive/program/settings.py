@@ -80,7 +80,7 @@ class Settings:
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "bias_balanced"))
         check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
-        if self.resident not in ("auto", True, False):
+        if self.resident != "auto" and not isinstance(self.resident, bool):
             raise ConfigError(f"resident must be auto, true or false, got {self.resident!r}: try resident=auto")
         check_threads(self.threads)
         self._fraction("noise_frac", example=0.3)
@@ -157,7 +157,8 @@ class Settings:
 
 def check_threads(threads: int | str) -> None:
     """Raise ConfigError for anything but auto or a number of threads."""
-    if threads != "auto" and not (str(threads).isdecimal() and 1 <= int(threads) <= MAX_THREADS):
+    is_short = str(threads).isdecimal() and len(str(threads)) <= len(str(MAX_THREADS))
+    if threads != "auto" and not (is_short and 1 <= int(threads) <= MAX_THREADS):
         raise ConfigError(f"threads must be auto or a number from 1 to {MAX_THREADS}, got {threads}: try threads=auto")
 
 

@@ -157,8 +157,8 @@ def _start(argv: list[str], log: Path) -> None:
         os.dup2(output, stream)
     sys.argv, sys.orig_argv = argv, [sys.executable, *argv]
     sys.path.insert(0, str(Path(argv[0]).parent))
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))  # until the program sets its own
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a Ctrl-C that was held back ends the process here
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         runpy.run_path(argv[0], run_name="__main__")

@@ -102,7 +102,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if raw.get("contrastive_format") != FORMAT:
         raise ConfigError(
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
-            f"{raw.get('contrastive_format', 'none')} found): try encoder.weights={path} epochs=0, which need none"
+            f"{raw.get('contrastive_format', 'none')} found): try python train.py encoder.weights={path} epochs=0"
         )
     if read_whole(path) is None:
         raise ConfigError(f"{path} is damaged: try the command of its run again, which writes it from the checkpoint")
