@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation._checks import check_probability, check_range
-from contrastive.augmentation._functional import blur_matrix, separable
-from contrastive.augmentation._random import bernoulli, uniform
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, check_range, uniform
+from contrastive.augmentation.functional import blur_matrix, separable
 from contrastive.errors import ConfigError
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation._checks import check_probability, check_range, check_size
-from contrastive.augmentation._functional import flip_rows, resize_matrix, separable, shift_matrix
-from contrastive.augmentation._random import bernoulli
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, check_range, check_size
+from contrastive.augmentation.functional import flip_rows, resize_matrix, separable, shift_matrix
 from contrastive.errors import ConfigError
 
 TRIES = 10  # boxes drawn for an image before the largest central one is taken, as torchvision

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation._checks import check_probability
-from contrastive.augmentation._random import bernoulli
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability
 
 
 @dataclass(kw_only=True)

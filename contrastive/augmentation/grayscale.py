@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation import _functional
-from contrastive.augmentation._checks import check_probability
-from contrastive.augmentation._random import bernoulli
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation import functional
+from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability
 
 
 @dataclass(kw_only=True)
@@ -33,4 +31,4 @@ class Grayscale(Operation):
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
         if self.p == 0:
             return x
-        return torch.where(parameters["applied"][:, None, None, None], _functional.grayscale(x), x)
+        return torch.where(parameters["applied"][:, None, None, None], functional.grayscale(x), x)

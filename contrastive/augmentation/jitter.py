@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation._checks import check_probability
-from contrastive.augmentation._functional import color_jitter
-from contrastive.augmentation._random import bernoulli, uniform
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, uniform
+from contrastive.augmentation.functional import color_jitter
 from contrastive.errors import ConfigError
 
 

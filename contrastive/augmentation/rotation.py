@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from contrastive.augmentation._functional import rotate
-from contrastive.augmentation._random import uniform
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation.base import Operation, Parameters, uniform
+from contrastive.augmentation.functional import rotate
 from contrastive.errors import ConfigError
 
 

@@ -1,7 +1,7 @@
 """The embedded digits on colored backgrounds: biased data with nothing to download."""
 
-from contrastive.dataset._coloring import ColorBias, colored_splits
-from contrastive.dataset._sklearn import load_digits
+from contrastive.dataset.coloring import ColorBias, colored_splits
+from contrastive.dataset.digits import load_digits
 from contrastive.types import Data
 
 STROKE = 128  # lowest gray value of a stroke: the 8 × 8 originals are blurred, so 1 would leave no background

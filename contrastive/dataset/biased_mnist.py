@@ -1,9 +1,9 @@
 """Biased-MNIST."""
 
-from contrastive.dataset._coloring import ColorBias, colored_splits
-from contrastive.dataset._gray import GrayImages
-from contrastive.dataset._mnist import load_mnist
-from contrastive.dataset._splits import first_of_each
+from contrastive.dataset.coloring import ColorBias, colored_splits
+from contrastive.dataset.digits import GrayImages
+from contrastive.dataset.mnist import load_mnist
+from contrastive.dataset.splits import first_of_each
 from contrastive.errors import ConfigError
 from contrastive.types import Data
 

@@ -3,9 +3,9 @@
 import torch
 from torchvision import datasets
 
-from contrastive.dataset._download import fetch
-from contrastive.dataset._resize import resize
-from contrastive.dataset._splits import first_per_class, name_splits
+from contrastive.dataset.digits import resize
+from contrastive.dataset.download import fetch
+from contrastive.dataset.splits import first_per_class, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 

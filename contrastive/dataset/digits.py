@@ -1,8 +1,65 @@
 """The embedded default: scikit-learn's bundled digits, so that the program always has real data to run on."""
 
-from contrastive.dataset._sklearn import load_digits
-from contrastive.dataset._splits import channel_stats, name_splits
-from contrastive.types import Data
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.dataset.splits import channel_stats, name_splits, stratified
+from contrastive.errors import ConfigError
+from contrastive.types import Data, Split
+
+TEST_FRACTION = 0.2
+
+
+class GrayImages(NamedTuple):
+    """One split of a gray dataset."""
+
+    image: Tensor  # (N, H, W) uint8
+    label: Tensor  # (N,) int64
+
+    def as_rgb(self) -> Split:
+        """The gray values repeated over three channels."""
+        return Split(self.image[:, None].repeat(1, 3, 1, 1), self.label)
+
+
+def load_digits(size: int) -> tuple[GrayImages, GrayImages]:
+    """1,797 handwritten digits (UCI, Alpaydin & Kaynak 1998), resized to size × size: training and test split.
+
+    The 8 × 8 gray values 0..16 are scaled to 0..255 and resized bilinearly. A fixed stratified fifth is the test split.
+
+    Raises:
+        ConfigError: size below 8, or scikit-learn is not installed.
+    """
+    if size < 8:
+        raise ConfigError(f"dataset.size must be at least 8, got {size}: try dataset.size=16")
+    try:
+        from sklearn import datasets  # 43 MB of wheels that only the digits need
+    except ImportError:
+        raise ConfigError(
+            "the digits come with scikit-learn, which is not installed: try pip install scikit-learn"
+        ) from None
+    raw = datasets.load_digits()
+    image = torch.from_numpy(raw.images).to(torch.float32)[:, None] * (255 / 16)
+    image = F.interpolate(image, size=(size, size), mode="bilinear", align_corners=False).round().to(torch.uint8)
+    image, label = image.squeeze(1), torch.from_numpy(raw.target).long()
+    train, test = stratified(label, TEST_FRACTION, 0, "digits test")
+    return GrayImages(image[train], label[train]), GrayImages(image[test], label[test])
+
+
+CHUNK = 1000  # images resized at once
+
+
+def resize(image: Tensor, size: int) -> Tensor:
+    """uint8 (N, 3, H, H) → uint8 (N, 3, size, size), bilinear with antialiasing; the image itself if H = size."""
+    if size == image.shape[-1]:
+        return image
+    parts = [
+        F.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True).round().to(torch.uint8)
+        for part in torch.split(image, CHUNK)
+    ]
+    return torch.cat(parts)
 
 
 def digits(*, size: int = 16, hold_out: bool = False) -> Data:

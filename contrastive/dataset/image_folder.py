@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
-from contrastive.dataset._decode import DecodedImages
-from contrastive.dataset._folder_bias import bias_labels
-from contrastive.dataset._folder_cache import ImageFile, load_images, printable, warn_left_out
-from contrastive.dataset._folder_layout import Part, find_images
-from contrastive.dataset._splits import first_per_class, name_splits, name_unlabeled
+from contrastive.dataset.folder.bias import bias_labels
+from contrastive.dataset.folder.cache import ImageFile, load_images, printable, warn_left_out
+from contrastive.dataset.folder.decode import DecodedImages
+from contrastive.dataset.folder.layout import Part, find_images
+from contrastive.dataset.splits import first_per_class, name_splits, name_unlabeled
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 

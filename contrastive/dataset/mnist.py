@@ -1,8 +1,59 @@
 """MNIST."""
 
-from contrastive.dataset._mnist import load_mnist
-from contrastive.dataset._splits import name_splits
+import hashlib
+from pathlib import Path
+
+from torchvision.datasets import MNIST
+
+from contrastive.dataset.digits import GrayImages
+from contrastive.dataset.download import fetch, lock_path
+from contrastive.dataset.splits import name_splits
+from contrastive.errors import ConfigError
+from contrastive.files import locked
 from contrastive.types import Data
+
+FOLDER = "MNIST/raw"
+FILES = f"{FOLDER} with its four files (train-images-idx3-ubyte and so on)"
+SHA256 = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+
+
+def load_mnist(root: str) -> tuple[GrayImages, GrayImages]:
+    """60,000 training and 10,000 test digits of 28 × 28 pixels; downloaded to `root` unless present.
+
+    Raises:
+        ConfigError: the data is damaged, or missing and cannot be downloaded.
+    """
+    try:
+        check_files(Path(root))
+    except ConfigError:
+        if not lock_path(MNIST, root).exists():
+            raise
+        with locked(lock_path(MNIST, root)):  # another process may have been unpacking
+            check_files(Path(root))
+    train, test = (fetch(MNIST, FILES, root, folder=FOLDER, train=train) for train in (True, False))
+    check_files(Path(root))  # what was just downloaded and unpacked
+    return GrayImages(train.data, train.targets), GrayImages(test.data, test.targets)
+
+
+def check_files(root: Path) -> None:
+    """Raise ConfigError if one of MNIST's files is there and is not the published one."""
+    for name, expected in SHA256.items():
+        path = root / FOLDER / name
+        if path.is_file():
+            with path.open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                    raise ConfigError(
+                        f"{path.resolve()} is damaged, its checksum is wrong: remove it and put the published one there"
+                    )
+    legacy = root / "MNIST/processed/training.pt"  # torchvision would read it in place of the files above
+    if legacy.exists():
+        raise ConfigError(f"{legacy.resolve()} has no published checksum: remove {legacy.parent.resolve()}")
+
 
 MEAN, STD = (0.1307, 0.1307, 0.1307), (0.3081, 0.3081, 0.3081)
 

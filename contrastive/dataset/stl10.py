@@ -3,10 +3,10 @@
 import torch
 from torchvision.datasets import STL10
 
-from contrastive.dataset._download import fetch
-from contrastive.dataset._resize import resize
-from contrastive.dataset._splits import name_splits
 from contrastive.dataset.cifar import CIFAR10_STATS
+from contrastive.dataset.digits import resize
+from contrastive.dataset.download import fetch
+from contrastive.dataset.splits import name_splits
 from contrastive.errors import ConfigError, check_choice
 from contrastive.types import Data, Split
 

@@ -1,4 +1,4 @@
-"""Decode images once into a file that is mapped into memory: it may exceed memory, and processes share it."""
+"""One image file → pixels, or the reason why it cannot be read."""
 
 import fcntl
 import hashlib
@@ -13,15 +13,72 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.atomic import locked, write_text
-from contrastive.dataset._image_file import decode
-from contrastive.dataset._splits import ChannelStats, channel_stats
-from contrastive.weights.content import content_hash
+from contrastive.dataset.splits import ChannelStats, channel_stats
+from contrastive.files import locked, write_text
+from contrastive.run.weights import content_hash
+
+Pixels = npt.NDArray[np.uint8]
+MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
+# Never EPS, for one: Pillow would start Ghostscript on it, whatever the file is called.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+
+
+def decode(path: Path, size: int) -> Pixels | str:
+    """Pixels (3, size, size) of one image, or the reason why the file cannot be read.
+
+    The image becomes RGB, transparency is put on black, the shorter side is resized to `size`, the center cropped.
+    """
+    try:
+        with Image.open(path, formats=FORMATS) as opened:
+            if fault := _refusal(opened, size):
+                return fault
+            picture = resize_and_crop(to_rgb(opened), size)
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__
+    return np.asarray(picture).transpose(2, 0, 1)
+
+
+def _refusal(opened: Image.Image, size: int) -> str | None:
+    """Why an image shall not be decoded, from its header alone."""
+    if opened.mode in ("I", "F"):
+        return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
+    width, height = opened.size
+    resized = size * size * max(width, height) // max(1, min(width, height))
+    if max(width * height, resized) > MAX_PIXELS:
+        return f"{width} x {height} pixels are more than would fit in memory"
+    return None
+
+
+def to_rgb(opened: Image.Image) -> Image.Image:
+    """The image in RGB, 16 bits scaled to 8, transparency on black."""
+    picture = opened
+    if opened.mode.startswith("I;16"):  # PIL would clip these to white
+        picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
+    elif "A" in opened.getbands() or "transparency" in opened.info:
+        picture = opened.convert("RGBA")
+    if picture.mode == "RGBA":
+        black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
+        picture = Image.alpha_composite(black, picture)
+    return picture.convert("RGB")
+
+
+def resize_and_crop(picture: Image.Image, size: int) -> Image.Image:
+    """The shorter side resized to `size`, the center cropped."""
+    width, height = picture.size
+    if (width, height) == (size, size):
+        return picture
+    scale = size / min(width, height)
+    width, height = max(size, round(width * scale)), max(size, round(height * scale))
+    picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+    left, top = (width - size) // 2, (height - size) // 2
+    return picture.crop((left, top, left + size, top + size))
+
 
 DAY = 86_400  # seconds
 ALWAYS_HASHED = 2**30  # bytes, a second: larger pixel files are read again only where their time of change is another

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive.dataset._folder_cache import SUFFIXES, ImageFile, list_images, walk_images
+from contrastive.dataset.folder.cache import SUFFIXES, ImageFile, list_images, walk_images
 from contrastive.errors import ConfigError
 
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images

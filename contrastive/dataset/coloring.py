@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive.dataset._gray import GrayImages
-from contrastive.dataset._resize import resize
-from contrastive.dataset._splits import channel_stats, name_splits
+from contrastive.dataset.digits import GrayImages, resize
+from contrastive.dataset.splits import channel_stats, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 

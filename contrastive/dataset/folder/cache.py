@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from contrastive.atomic import locked, write_text
-from contrastive.dataset._decode import DecodedImages, decode_to_memmap
+from contrastive.dataset.folder.decode import DecodedImages, decode_to_memmap
+from contrastive.files import locked, write_text
 
 FORMAT = 2  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}

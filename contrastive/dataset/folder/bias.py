@@ -5,7 +5,7 @@ import re
 import torch
 from torch import Tensor
 
-from contrastive.dataset._folder_cache import ImageFile
+from contrastive.dataset.folder.cache import ImageFile
 from contrastive.errors import ConfigError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
-from contrastive.atomic import locked
 from contrastive.errors import ConfigError
+from contrastive.files import locked
 
 FAILURES = (URLError, OSError, RuntimeError, ValueError, EOFError, AssertionError)
 
