@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice
-from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import Standardizer, check_strengths, fit_logistic, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+from contrastive.evaluator.probes import Standardizer, check_strengths, fit_logistic, logits, topk_accuracy
 from contrastive.seeding import generator
 from contrastive.types import Features
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from contrastive.evaluator._accuracy import topk_accuracy
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+from contrastive.evaluator.probes import topk_accuracy
 
 
 class Classifier(Evaluator):

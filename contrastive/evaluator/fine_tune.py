@@ -11,11 +11,16 @@ from tqdm import tqdm
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.errors import ConfigError
-from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._fractions import check_fractions, draw_labels, in_percent
-from contrastive.evaluator._minibatch import check_probe, linear_layer
-from contrastive.evaluator._progress import progress
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, TrainableEncoder
+from contrastive.evaluator.probes import (
+    check_fractions,
+    check_probe,
+    draw_labels,
+    in_percent,
+    linear_layer,
+    progress,
+    topk_accuracy,
+)
 from contrastive.seeding import derive, generator
 
 CHUNK = 500  # images of a forward pass without gradient

@@ -1,9 +1,15 @@
 """The linear probe: multinomial logistic regression on frozen features."""
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import Standardizer, check_strengths, fit_logistic, fit_strengths, logits
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+from contrastive.evaluator.probes import (
+    Standardizer,
+    check_strengths,
+    fit_logistic,
+    fit_strengths,
+    logits,
+    topk_accuracy,
+)
 
 
 class Linear(Evaluator):

@@ -1,11 +1,282 @@
-"""Base classes of losses and regularizers; a loss derives directly from one of these four and from nothing else.
+"""Loss, the base class of losses and regularizers, and SampleLoss, for which every view is a sample."""
 
-Write `per_anchor(pairs)` for a contrastive loss (SelfSupervisedLoss, SupervisedContrastiveLoss), `per_batch(x, label,
-bias)` if every view is a sample (SampleLoss), and `compute(z, label, bias, anchors)` for anything else (Loss).
-"""
+import math
+from abc import ABC, abstractmethod
+from itertools import combinations
 
-from contrastive.loss._loss import Loss, SampleLoss
-from contrastive.loss._self_supervised import SelfSupervisedLoss
-from contrastive.loss._supervised import SupervisedContrastiveLoss
+import torch
+from torch import Tensor, nn
 
-__all__ = ["Loss", "SampleLoss", "SelfSupervisedLoss", "SupervisedContrastiveLoss"]
+from contrastive.errors import ConfigError, check_choice, check_temperature
+from contrastive.loss._diagnostics import false_negative_metrics
+from contrastive.pairs.pairs import Pairs, log_mean_exp
+from contrastive.pairs.relations import Relation, other_class, other_image, positive
+from contrastive.pairs.tiles import Tiling
+from contrastive.types import Split, widen
+
+
+class Loss(nn.Module, ABC):
+    """A scalar to minimize, called as `loss(z, label=None, bias=None)`.
+
+    z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
+    `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). label and bias are (B,) int64. Half
+    precision is widened to float32 (float64 is kept) and autocast is off.
+
+    `anchors` selects images, all by default. A mean over anchors is taken over their views alone, with every image as a
+    candidate; a loss that is no such mean ignores `anchors`. In both cases the mean of the values for equal slices that
+    cover the batch is the value for the whole batch, and so are the gradients.
+
+    Raises:
+        ConfigError: wrong shapes, fewer views than the loss needs, or missing labels.
+    """
+
+    input = "projections"
+    # `main`, or `uniform`: a batch drawn uniformly and shown without augmentation in one view (training/objective.py).
+    stream = "main"
+    stream_batch_size: int | None = None  # of the uniform stream; None = that of the run
+    is_adversarial = False  # a second update on the same views, with `adversarial`, follows the one with the value
+    unit_features = False  # input `logits`: the classifier reads features scaled to length 1
+    needs_label = False
+    needs_bias = False
+    min_views = 1
+    # Which of {image order, view order, scale, gradient, descent} does not hold (testing.check_loss), and why.
+    exempt_from: dict[str, str] = {}
+    # How much of the A × A matrix a contrastive loss holds at once; None = the default of the device.
+    tiling: Tiling | None = None
+
+    def forward(
+        self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
+    ) -> Tensor:
+        check_shapes(z, label, bias, is_map=self.input == "map")
+        self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
+        with torch.autocast(z.device.type, enabled=False):
+            return self.compute(widen(z), label, bias, anchors)
+
+    @property
+    def name(self) -> str:
+        """The name of this term in curves."""
+        return type(self).__name__
+
+    @abstractmethod
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        """The value for one checked batch."""
+
+    def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
+        """Compute statistics of the training data and create parameters, once, before the first step.
+
+        dim is the last dimension of z, of a map its channels C. Parameters created here are trained. A loss whose
+        `compute` needs this step raises ConfigError until it has happened.
+        """
+
+    def adversarial(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        """The scalar of the second update, for a loss with `is_adversarial`; z is embedded anew after the first one."""
+        raise NotImplementedError
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """{name of the curve: scalar}, computed only for logged steps; names carry a group, as in `pairs/clamped`."""
+        return {}
+
+    def check_config(self, *, batch_size: int) -> None:
+        """Raise ConfigError if this loss must not be trained with such a batch size."""
+
+    def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
+        """Raise ConfigError if this loss cannot be computed on such a batch."""
+        if n_views < self.min_views:
+            raise ConfigError(
+                f"{self.name} compares {self.min_views} views of an image, got {n_views}: try n_views={self.min_views}"
+            )
+        if self.needs_label and not has_label:
+            raise ConfigError(
+                f"{self.name} needs a label for every training image and the data has images without: "
+                "try loss=nt_xent loss.drop_false_negatives=false regularizer=none"
+            )
+        if self.needs_bias and not has_bias:
+            raise ConfigError(
+                f"{self.name} needs bias labels of every training image, the data lacks them: try dataset=biased_digits"
+            )
+
+
+class SampleLoss(Loss):
+    """A loss for which every view is a sample of its own; it is computed on the whole batch."""
+
+    @abstractmethod
+    def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
+        """The value for samples x (S, D), S = B · V, with label (S,) and bias (S,); -1 where unknown."""
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        return self.per_batch(z.flatten(0, 1), _per_view(label, z), _per_view(bias, z))
+
+
+def _per_view(value: Tensor | None, z: Tensor) -> Tensor:
+    """(B,) → (B · V,): the label or bias of every view; -1 if unknown."""
+    if value is None:
+        return torch.full((z.shape[0] * z.shape[1],), -1, device=z.device)
+    return value.repeat_interleave(z.shape[1])
+
+
+AGGREGATIONS = ("loss_combination", "pos_grouping")
+
+
+class SelfSupervisedLoss(Loss):
+    """A self-supervised contrastive loss: each view of views 0 and 1 is an anchor, other images are its negatives.
+
+    Args:
+        temperature: t > 0.
+        aggregation: how further views are used (Troeshestova & Isachenko 2023, §2.3): `loss_combination` is the mean of
+            the two-view loss over all C(V, 2) pairs of views; `pos_grouping` takes anchors and negatives from views 0
+            and 1 and averages the positive term over all further views.
+        drop_false_negatives: the oracle. Negatives of the anchor's class leave the sums, counts stay N = 2B - 2; needs
+            labels.
+
+    Raises:
+        ConfigError: an argument out of range.
+    """
+
+    min_views = 2
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.5,
+        aggregation: str = "loss_combination",
+        drop_false_negatives: bool = False,
+    ) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        check_choice("loss.aggregation", aggregation, AGGREGATIONS)
+        self.temperature = temperature
+        self.aggregation = aggregation
+        self.drop_false_negatives = drop_false_negatives
+        self.needs_label = drop_false_negatives
+
+    @abstractmethod
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        """(A,): the loss of each anchor, for B >= 2 images."""
+
+    @property
+    def negative_relation(self) -> Relation:
+        """The pairs that repel an anchor."""
+        return other_class if self.drop_false_negatives else other_image
+
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        """(A,): log of the negative term as this loss estimates it, for curves; here log Σ_j e^{s_j}."""
+        return pairs.log_sum_exp(self.negative_relation)
+
+    def log_positive(self, pairs: Pairs) -> Tensor:
+        """(A,): log of the mean positive term as this loss estimates it, for curves; here log mean_m e^{v_m}."""
+        return log_mean_exp(pairs.positive_logits)
+
+    def clamped(self, pairs: Pairs) -> Tensor | None:
+        """(A,) bool: the anchors whose estimate sits on its floor, for curves; None for a loss without a floor."""
+        return None
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        if len(z) == 1:  # one image has no negatives
+            return z.sum() * 0
+        return torch.stack([self.per_anchor(pairs).mean() for pairs in self.pairs(z, label, bias, anchors)]).mean()
+
+    def pairs(
+        self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
+    ) -> list[Pairs]:
+        """The pairs of each group of views; the loss is the mean over groups."""
+        groups = [z]
+        if z.shape[1] > 2 and self.aggregation == "loss_combination":
+            groups = [z[:, list(two)] for two in combinations(range(z.shape[1]), 2)]
+        return [
+            Pairs(
+                group,
+                temperature=self.temperature,
+                anchor_views=2,
+                label=label,
+                bias=bias,
+                anchor_images=anchors,
+                tiling=self.tiling,
+            )
+            for group in groups
+        ]
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """{pairs/clamped: fraction of anchors on the floor} and, if all images have labels, `debiasing/...`."""
+        if len(z) == 1:
+            return {}
+        clamped = [mask for pairs in self.pairs(z, label, bias) if (mask := self.clamped(pairs)) is not None]
+        metrics = {"pairs/clamped": torch.cat(clamped).float().mean()} if clamped else {}
+        if label is not None and bool((label >= 0).all()):
+            with torch.enable_grad():
+                pairs = self.pairs(z.detach().requires_grad_(), label)[0]
+                metrics |= false_negative_metrics(
+                    pairs,
+                    per_anchor=self.per_anchor,
+                    log_negative_mass=self.log_negative_mass,
+                    log_positive=self.log_positive,
+                )
+        return metrics
+
+
+def add_inside_log(log_sum: Tensor, tiny: float, temperature: float) -> Tensor:
+    """log(Σ + tiny e^{1/t}): the constant that released code adds to a sum of e^{s - 1/t} lest its log be infinite."""
+    return torch.logaddexp(log_sum, torch.full_like(log_sum, math.log(tiny) + 1 / temperature))
+
+
+class SupervisedContrastiveLoss(Loss):
+    """A contrastive loss with labels: every view is an anchor, images of its class are its positives.
+
+    Args:
+        temperature: t > 0.
+
+    Raises:
+        ConfigError: an argument out of range.
+    """
+
+    needs_label = True
+    positive_relation: Relation = staticmethod(positive)  # the pairs that attract an anchor
+
+    def __init__(self, *, temperature: float = 0.5) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        self.temperature = temperature
+
+    @abstractmethod
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        """(A,): the loss of each anchor; 0 for an anchor without positives, which stays in the mean."""
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        return self.per_anchor(self.pairs(z, label, bias, anchors)).mean()
+
+    def pairs(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice = slice(None)) -> Pairs:
+        """All pairs of the batch."""
+        return Pairs(
+            z,
+            temperature=self.temperature,
+            anchor_views=z.shape[1],
+            label=label,
+            bias=bias,
+            anchor_images=anchors,
+            tiling=self.tiling,
+        )
+
+    def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        """{pairs/without_positives: fraction of anchors that have none and so contribute 0}."""
+        count = self.pairs(z, label, bias).count(self.positive_relation)
+        return {"pairs/without_positives": (count == 0).float().mean()}
+
+
+def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
+    """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
+    for name, value in (("label", label), ("bias", bias)):
+        if value is None:
+            continue
+        if value.is_floating_point():
+            raise ConfigError(
+                f"{name} must be whole numbers (B,), got {value.dtype} of shape {tuple(value.shape)}; "
+                "for two views z0 and z1 try loss(torch.stack([z0, z1], 1))"
+            )
+        if value.shape != z.shape[:1]:
+            raise ConfigError(
+                f"{name} must have the shape (B,) = ({len(z)},), got {tuple(value.shape)}: "
+                f"try one {name} for each image, not for each view"
+            )
+    if is_map and z.dim() != 5:
+        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try torch.stack([map0, map1], 1)")
+    if not is_map and z.dim() != 3:
+        raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: try torch.stack([z0, z1], 1)")

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from contrastive.loss._supervised import add_inside_log
-from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.loss.base import SupervisedContrastiveLoss, add_inside_log
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import any_other, conflicting_positive
 

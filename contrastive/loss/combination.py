@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from contrastive.errors import ConfigError
-from contrastive.loss._checks import check_tau_plus
+from contrastive.errors import ConfigError, check_tau_plus
 from contrastive.loss._debiased import (
     NegativeEstimate,
     PositiveEstimate,

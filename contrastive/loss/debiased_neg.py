@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from contrastive.loss._checks import check_tau_plus
+from contrastive.errors import check_tau_plus
 from contrastive.loss._debiased import NegativeEstimate, debiased_negatives
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp

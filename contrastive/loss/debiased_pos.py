@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
-from contrastive.loss._checks import check_tau_plus
+from contrastive.errors import ConfigError, check_choice, check_tau_plus
 from contrastive.loss._debiased import PositiveEstimate, check_debiased_positive, debiased_positive
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp

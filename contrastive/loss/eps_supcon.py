@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice
-from contrastive.loss._supervised import add_inside_log
-from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.loss.base import SupervisedContrastiveLoss, add_inside_log
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
 

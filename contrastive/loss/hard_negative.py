@@ -4,8 +4,7 @@ import math
 
 from torch import Tensor
 
-from contrastive.errors import ConfigError
-from contrastive.loss._checks import check_tau_plus
+from contrastive.errors import ConfigError, check_tau_plus
 from contrastive.loss._debiased import NegativeEstimate, debiased_negatives
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp
