@@ -1,13 +1,16 @@
 """Extract the features of a frozen encoder, each process its part of the images."""
 
+import copy
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.distributed.process import gather, shard
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import FeatureSets
+from contrastive.evaluator.base import FeatureSets, TrainableEncoder
+from contrastive.seeding import generator
 from contrastive.types import Data, Features, Split
 
 CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
@@ -97,3 +100,76 @@ def extract_feature_sets(
 def _versions(module: nn.Module) -> list[tuple[int, int]]:
     """Identity and version counter of every parameter and buffer: unchanged means that nothing was written to them."""
     return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]
+
+
+class AugmentedFeatures:
+    """`features(epoch)` encodes one augmented view of each image, with the frozen encoder in eval mode.
+
+    The draws depend on (seed, epoch) alone. Nothing is stored: an epoch costs one pass of the encoder over the images.
+
+    Args:
+        index: (n,) int64, the images of `split` to encode, in this order.
+        augmentation: the one of the run, used when none is given with the epoch.
+        normalize: float views in [0, 1] → the encoder's input.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        split: Split,
+        index: Tensor,
+        *,
+        augmentation: Augmentation,
+        normalize: Callable[[Tensor], Tensor],
+        seed: int,
+    ) -> None:
+        self.encoder, self.split, self.index = encoder, split, index
+        self.augmentation, self.normalize, self.seed = augmentation, normalize, seed
+
+    def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
+        chosen = augmentation or self.augmentation
+        device = next(self.encoder.parameters()).device
+        rng = generator(device, self.seed, "augmented features", epoch)
+        height, width = self.split.image.shape[-2:]
+        drawn = chosen.draw(len(self.index), height, width, rng)
+
+        def transform(image: Tensor, rows: Tensor) -> Tensor:
+            parameters = {name: {key: value[rows] for key, value in values.items()} for name, values in drawn.items()}
+            return self.normalize(chosen.apply(image, parameters))
+
+        return extract_transformed(self.encoder, self.split, transform, self.index)
+
+
+class EncoderWithImages(TrainableEncoder):
+    """Copies of an encoder, and the images of the splits that probes use.
+
+    Args:
+        normalize: uint8 images, or float views in [0, 1] → the encoder's input.
+    """
+
+    def __init__(self, encoder: nn.Module, data: Data, normalize: Callable[[Tensor], Tensor]) -> None:
+        self.encoder, self.normalize = encoder, normalize
+        self.device = next(encoder.parameters()).device
+        val = data.pretrain if data.probe_val_split is None else data.probe_val_split
+        self.splits: dict[str, tuple[Split, Tensor | None]] = {
+            "train": (data.pretrain, data.probe_train),
+            "val": (val, data.probe_val_index),
+            "test": (data.test, None),
+        }
+
+    def copy(self) -> nn.Module:
+        return copy.deepcopy(self.encoder).eval()
+
+    def images(self, split: str, rows: Tensor) -> Tensor:
+        return self.normalize(self._read(split, rows))
+
+    def views(self, rows: Tensor, augmentation: Augmentation, rng: torch.Generator) -> Tensor:
+        image = self._read("train", rows)
+        parameters = augmentation.draw(len(image), image.shape[-2], image.shape[-1], rng)
+        return self.normalize(augmentation.apply(image, parameters))
+
+    def _read(self, split: str, rows: Tensor) -> Tensor:
+        """uint8 images of a split, on the encoder's device."""
+        images, index = self.splits[split]
+        rows = rows.cpu() if index is None else index.cpu()[rows.cpu()]
+        return images.image[rows.to(images.image.device)].to(self.device)

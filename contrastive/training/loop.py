@@ -1,11 +1,14 @@
 """One epoch of training, and what it logs."""
 
+import math
+import time
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
-from contrastive.distributed.process import gather, rank
+from contrastive.distributed.process import all_reduce_sum, gather, rank, world_size
 from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import derive, generator
@@ -13,7 +16,6 @@ from contrastive.training.diagnostics import diagnose
 from contrastive.training.failure import stop_at_bad_step
 from contrastive.training.loader import Loader
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.training.window import Window, first_bad_step
 
 AfterStep = Callable[[int, Callable[[], dict[str, Any]]], None]
 
@@ -94,6 +96,50 @@ def train_epoch(
             after_step(i + 1, current)
 
 
+class Window:
+    """Loss and gradient norm of each step since the last log line.
+
+    Args:
+        views_per_step: images that go through the network in a step, for the throughput.
+    """
+
+    def __init__(self, views_per_step: int, device: torch.device) -> None:
+        self.views_per_step, self.device = views_per_step, device
+        self._reset()
+
+    def _reset(self) -> None:
+        self.total, self.since = torch.zeros(2, device=self.device), time.perf_counter()
+        self.steps: list[Tensor] = []
+
+    def add(self, loss: Tensor, grad_norm: Tensor) -> None:
+        self.steps.append(torch.stack([loss, grad_norm]))
+        self.total = self.total + self.steps[-1]
+
+    def values(self) -> list[list[float]]:
+        """[loss, gradient norm] of each step so far, the mean over processes; waits for the device."""
+        if not self.steps:
+            return []
+        means: list[list[float]] = (all_reduce_sum(torch.stack(self.steps)) / world_size()).tolist()
+        return means
+
+    def close(self) -> dict[str, float]:
+        """The means over steps and processes; starts the next window."""
+        n = len(self.steps)
+        loss, grad_norm = (all_reduce_sum(self.total) / (n * world_size())).tolist()
+        views_per_s = n * self.views_per_step / (time.perf_counter() - self.since)
+        self._reset()
+        return {"train/loss": loss, "train/grad_norm": grad_norm, "time/views_per_s": views_per_s}
+
+    def state(self) -> dict[str, Any]:
+        """What `load` restores; the sum is stored because adding up in another order would round differently."""
+        return {"total": self.total.cpu(), "steps": [step.cpu() for step in self.steps]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.total = state["total"].to(self.device)
+        self.steps = [step.to(self.device) for step in state["steps"]]
+
+
 def check_window(
     run: RunDirectory, loader: Loader, window: Window, *, epoch: int, done: int, output: StepOutput, fp16: bool
 ) -> None:
@@ -128,3 +174,14 @@ def restore(state: dict[str, Any], rng: torch.Generator, window: Window, *, key:
     rng.set_state(state["augmentation"])
     if "cuda_layers" in state:
         torch.cuda.set_rng_state(state["cuda_layers"], rng.device)
+
+
+def first_bad_step(values: list[list[float]], *, allow_infinite_gradient: bool) -> int | None:
+    """The first step whose loss or gradient is not finite; None if there is none.
+
+    Under fp16 an infinite gradient only means that the scaler skipped the step.
+    """
+    for i, (loss, grad_norm) in enumerate(values):
+        if not math.isfinite(loss) or not (allow_infinite_gradient or math.isfinite(grad_norm)):
+            return i
+    return None
