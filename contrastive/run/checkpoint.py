@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from contrastive.atomic import atomic
 from contrastive.errors import ConfigError
-from contrastive.run.logs import missing_lines
-from contrastive.weights.content import content_hash
+from contrastive.files import atomic
+from contrastive.run.log import missing_lines
+from contrastive.run.weights import content_hash
 
 FOLDER = "checkpoints"
 MADE_BY = ("config", "code", "data")  # hashes that must agree before a checkpoint is continued

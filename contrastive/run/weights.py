@@ -1,21 +1,22 @@
 """The weights of a run: encoder.safetensors and head.safetensors, with what is needed to use them in their metadata."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from contrastive.atomic import atomic
 from contrastive.errors import ConfigError
+from contrastive.files import atomic
+from contrastive.run.files import ENCODER, HEAD, read_result
 from contrastive.types import Data
-from contrastive.weights.content import content_hash
 
-ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
 FORMAT = "2"  # of the metadata: raise it when a key changes its meaning
 FROM_ENVIRONMENT = ("command", "commit", "code", "data")
 
@@ -108,3 +109,48 @@ def read_metadata(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is damaged: try the command of its run again, which writes it from the checkpoint")
     texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
     return {key: value if key in texts else json.loads(value) for key, value in raw.items()}
+
+
+def weights_hashes(run: Path) -> dict[str, str]:
+    """{file: sha256 of its tensors} of the whole files of weights in a run directory."""
+    hashes = {name: tensors_hash(run / name) for name in (ENCODER, HEAD)}
+    return {name: value for name, value in hashes.items() if value is not None}
+
+
+def has_own_weights(run: Path, result: dict[str, Any]) -> bool:
+    """Whether both files of weights are there, whole, and those that the result names."""
+    hashes = weights_hashes(run)
+    return hashes.keys() == {ENCODER, HEAD} and hashes == result.get("weights", hashes)
+
+
+def check_own(file: Path) -> None:
+    """Raise ConfigError if the file lies in a finished run and is not the one that the run wrote."""
+    recorded = (read_result(file.parent) or {}).get("weights", {}).get(file.name)
+    if recorded is not None and tensors_hash(file) != recorded:
+        raise ConfigError(
+            f"{file} is damaged or another run's: try the command of its run again, which writes it from the checkpoint"
+        )
+
+
+def content_hash(node: Any) -> str:
+    """sha256 of nested dicts, lists, tensors and plain values; equal for a checkpoint before and after the disk."""
+    digest = hashlib.sha256()
+    _feed(digest, node)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, node: Any) -> None:
+    if isinstance(node, Tensor):
+        digest.update(f"{node.dtype}{tuple(node.shape)}".encode())
+        digest.update(node.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    elif isinstance(node, dict):
+        digest.update(f"dict{len(node)}".encode())
+        for key, value in sorted(node.items(), key=lambda item: repr(item[0])):  # a file may order them otherwise
+            digest.update(repr(key).encode())
+            _feed(digest, value)
+    elif isinstance(node, list | tuple):
+        digest.update(f"list{len(node)}".encode())
+        for value in node:
+            _feed(digest, value)
+    else:
+        digest.update(repr(node).encode())

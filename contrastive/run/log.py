@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from contrastive.atomic import write_text
+from contrastive.files import write_text
 
 
 class Logs:

@@ -1,0 +1,269 @@
+"""config.yaml of a run directory, which anybody may have written: read as data. Imports no torch."""
+
+import hashlib
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contrastive.errors import ConfigError
+from contrastive.files import file_hash, write_text
+from contrastive.run.identity import flatten, is_identity
+
+ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
+NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
+COMPONENTS = ("dataset", "augmentation", "encoder", "head", "loss")  # of every run, each with a `_target_`
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """The resolved configuration of a run.
+
+    Raises:
+        ConfigError: config.yaml is missing, damaged, no run's, or holds an interpolation.
+    """
+    file = run / "config.yaml"
+    try:
+        check_yaml(file)
+        config = yaml.safe_load(file.read_text())
+    except (ConfigError, OSError, ValueError, yaml.YAMLError):
+        config = None
+    if not is_config(config):
+        raise ConfigError(f"{file} is missing or damaged: try rerun=true with the command of the run to start it over")
+    if interpolation := next(_interpolations(config), None):
+        raise ConfigError(f"{file} holds {interpolation}, which no run writes there: try another run")
+    return config  # type: ignore[no-any-return]
+
+
+def is_config(content: Any) -> bool:
+    """Whether the content of a YAML is the configuration of a run."""
+    if not isinstance(content, dict) or not isinstance(content.get("seed"), int):
+        return False
+    if not isinstance(content.get("channels_last"), bool):  # of what evaluations read, the last line of the file
+        return False
+    nodes = [content.get(name) for name in COMPONENTS]
+    return isinstance(content.get("evaluator"), dict) and all(
+        isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
+    )
+
+
+def own_component(target: Any, groups: Sequence[str]) -> Any:
+    """The class or function of this package that a file names; None for anything else, which is not imported.
+
+    Args:
+        groups: folders of the package that it may be defined in, such as encoder.
+    """
+    module, _, name = str(target).rpartition(".")
+    is_inside = re.fullmatch(rf"contrastive\.({'|'.join(groups)})\.[a-z]\w*", module) and not name.startswith("_")
+    if not is_inside or importlib.util.find_spec(module) is None:
+        return None
+    found = getattr(importlib.import_module(module), name, None)
+    return found if getattr(found, "__module__", None) == module else None  # not what that module itself imports
+
+
+def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
+    """The arguments of the encoder's constructor: without weights and prefix, `image_size` filled in.
+
+    Args:
+        size: side of the dataset's images in pixels; None = not known.
+    """
+    arguments = {key: value for key, value in node.items() if key not in NOT_ARGUMENTS}
+    if "image_size" in arguments and arguments["image_size"] is None:
+        arguments["image_size"] = size
+    return arguments
+
+
+def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
+    """The node of the dataset, with paths in the run's data_root moved to another."""
+    old = str(config.get("data_root", ""))
+    node = dict(config["dataset"])
+    for key, value in node.items():
+        if not is_identity(f"dataset.{key}") and isinstance(value, str) and Path(value).is_relative_to(old):
+            node[key] = str(Path(data_root) / Path(value).relative_to(old))
+    return node
+
+
+def _interpolations(node: Any) -> Iterator[str]:
+    """Every string below a node that OmegaConf would resolve."""
+    if isinstance(node, str) and "${" in node:
+        yield node
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for child in children:
+        yield from _interpolations(child)
+
+
+GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
+
+
+def result_file(run: Path) -> Path:
+    """The path of result.json, whose existence means that the run is done."""
+    return run / "result.json"
+
+
+def write_result(run: Path, result: dict[str, Any]) -> None:
+    """Write result.json.
+
+    Raises:
+        ValueError: a figure is not finite.
+    """
+    plain = json.loads(json.dumps(result, allow_nan=False))
+    write_text(result_file(run), json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
+
+
+def checksum(result: dict[str, Any]) -> str:
+    """sha256 of a result's content."""
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()
+
+
+def read_result(run: Path) -> dict[str, Any] | None:
+    """The content of result.json, without its checksum; None if it is missing, damaged, or a figure is not finite."""
+    try:
+        result = json.loads(result_file(run).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if isinstance(result, dict) and result.pop("checksum", None) not in (None, checksum(result)):
+        return None
+    is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
+    is_whole = is_whole and all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights"))
+    is_whole = is_whole and "config" in result.get("made_by", {"config": ""})
+    is_whole = is_whole and all(map(_is_number, result["test"].values()))
+    return result if is_whole and is_finite(result) else None
+
+
+def is_finite(node: Any) -> bool:
+    """Whether every number of nested containers is finite."""
+    pending = [node]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, float) and not math.isfinite(value):
+            return False
+    return True
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+ENVIRONMENT_KEYS = {"command": str, "code": str, "data": str, "threads": int}  # of every run
+
+
+def read_environment(run: Path) -> dict[str, Any]:
+    """The record of what produced a run.
+
+    Raises:
+        ConfigError: environment.json is missing, damaged or no run's.
+    """
+    file = run / "environment.json"
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or not all(
+        isinstance(content.get(key), kind) for key, kind in ENVIRONMENT_KEYS.items()
+    ):
+        raise ConfigError(f"{file} is missing or damaged: try rerun=true with the command of the run to start it over")
+    return content
+
+
+EVALUATIONS = "evaluation"
+MAX_LENGTH = 100  # characters of a name before its hash
+EVALUATION_KEYS = {
+    "weights",
+    "dataset",
+    "settings",
+    "test",
+    "val",
+    "protocol",
+    "time",
+    "environment",
+}  # of every record
+
+
+def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash: str) -> str:
+    """`knn+linear-digits-1a2b3c4d`: the evaluators, the dataset and a hash of the settings and the data.
+
+    Args:
+        dataset: its name. nodes: the nodes of the evaluators by name, and that of the dataset under `dataset`.
+        data_hash: of the images and labels; two folders may have one name.
+    """
+    settings = {key: value for key, value in flatten(nodes).items() if is_identity(key)}
+    digest = hashlib.sha256(json.dumps([settings, data_hash], sort_keys=True).encode()).hexdigest()[:8]
+    evaluators = "+".join(name.removeprefix("evaluator.") for name in nodes if name != "dataset")
+    return f"{f'{evaluators}-{dataset}'[:MAX_LENGTH]}-{digest}"
+
+
+def read_evaluation(run: Path, name: str) -> dict[str, Any] | None:
+    """The record of that name, if it is whole and its weights are those that the run has now."""
+    try:
+        record = json.loads((run / EVALUATIONS / f"{name}.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_whole = isinstance(record, dict) and record.keys() >= EVALUATION_KEYS
+    return record if is_whole and record["weights"] == file_hash(run / ENCODER) else None
+
+
+def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
+    """{name: record} of every evaluation of the weights that the run has now, by name."""
+    names = sorted(path.stem for path in (run / EVALUATIONS).glob("*.json"))
+    records = {name: read_evaluation(run, name) for name in names}
+    return {name: record for name, record in records.items() if record is not None}
+
+
+def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
+    """Write a record atomically; returns its path.
+
+    Raises:
+        ConfigError: the run no longer has the weights that were evaluated.
+    """
+    path = run / EVALUATIONS / f"{name}.json"
+    if not (run / ENCODER).exists() or record["weights"] != file_hash(run / ENCODER):
+        raise ConfigError(f"the weights of {run} changed while they were evaluated: try the same command again")
+    write_text(path, json.dumps(record, indent=1, allow_nan=False))
+    return path
+
+
+MAX_NODES = 100_000  # of a file, its aliases written out; the largest here has 200
+
+
+def check_yaml(path: Path) -> None:
+    """Raise ConfigError unless the file is YAML, a mapping or empty, and finite once its aliases are written out."""
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8: try iconv -t UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or "it cannot be read"
+        raise ConfigError(f"{path}{place} is not YAML ({reason}): compare it with configs/loss/nt_xent.yaml") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply: try fewer levels") from None
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError(f"{path} must hold KEY: VALUE lines: try _target_: my_module.MyClass as its first")
+    if count_nodes(root, path, sizes={}) > MAX_NODES:
+        raise ConfigError(f"{path} has more than {MAX_NODES} values once its aliases are written out: try fewer")
+
+
+def count_nodes(node: yaml.Node, path: Path, *, sizes: dict[int, int]) -> int:
+    """Nodes of a tree in which every alias is replaced by what it stands for.
+
+    Args:
+        sizes: of the nodes counted before, by identity; 0 marks those that are being counted.
+    """
+    size = sizes.get(id(node))
+    if size == 0:
+        raise ConfigError(f"{path}, line {node.start_mark.line + 1} has an alias that contains itself: try without it")
+    if size is None:
+        sizes[id(node)] = 0
+        children = [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else []
+        children = node.value if isinstance(node, yaml.SequenceNode) else children
+        sizes[id(node)] = size = 1 + sum(count_nodes(child, path, sizes=sizes) for child in children)
+    return size
