@@ -13,11 +13,11 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.program import malloc
-from contrastive.program.command_line import CommandLine, trusted_modules
-from contrastive.program.configs import CONFIGS
-from contrastive.program.job import run_job
+import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.cli.train import CommandLine, trusted_modules
+from contrastive.config.paths import CONFIGS
+from contrastive.experiment import malloc
+from contrastive.experiment.job import run_job
 
 command_line = CommandLine()
 

@@ -3,8 +3,8 @@
 import signal
 import sys
 
-from contrastive.program import malloc
-from contrastive.program.evaluate_command import main
+from contrastive.cli.evaluate import main
+from contrastive.experiment import malloc
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`

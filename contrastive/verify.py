@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from contrastive.program.verify import main
+from contrastive.cli.verify import main
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`

@@ -2,7 +2,7 @@
 
 import sys
 
-from contrastive.program.doctor import CHECKS, examine
+from contrastive.cli.doctor import CHECKS, examine
 
 if __name__ == "__main__":
     sys.exit(examine(CHECKS))

@@ -1,0 +1,164 @@
+"""Whether this machine is ready for a run: environment, device, data, disk, load, ten training steps.
+
+torch is imported by the checks that need it, after the load was read: importing it keeps a core busy.
+"""
+
+import importlib.metadata
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from itertools import chain, count, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra import compose, initialize_config_dir
+
+from contrastive.config.paths import CONFIGS
+from contrastive.distributed.cores import n_cores
+from contrastive.errors import ConfigError
+
+PACKAGES = ("torch", "torchvision", "hydra-core", "omegaconf", "numpy", "pillow", "safetensors", "tensorboard")
+NEEDED = 2 * 2**30  # bytes that a run with its checkpoints may take
+STEPS = 10
+
+
+class Finding(NamedTuple):
+    """What a check saw: `fault` is None, or one sentence that ends in what to type."""
+
+    facts: str
+    fault: str | None = None
+
+
+def examine(checks: dict[str, Callable[[], Finding]]) -> int:
+    """Print a line for each check and its fault, if any; returns the exit code."""
+    faults = 0
+    for name, check in checks.items():
+        try:
+            finding = check()
+        except Exception as error:  # a machine can be broken in any way
+            finding = Finding("failed", f"{type(error).__name__}: {' '.join(str(error).split())}: try make setup")
+        print(f"{'ok   ' if finding.fault is None else 'FAULT'}  {name:<12} {finding.facts}", flush=True)
+        if finding.fault is not None:
+            faults += 1
+            print(f"       {'':<12} {finding.fault}", flush=True)
+    print("\nready: try make demo" if not faults else f"\n{faults} of {len(checks)} checks found a fault")
+    return 1 if faults else 0
+
+
+def load() -> Finding:
+    """Other busy processes: threads that wait for each other cost more than they bring."""
+    busy, cores = os.getloadavg()[0], n_cores()
+    typed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # a list is one number for each nested level
+    threads = int(typed) if typed.isdigit() else cores
+    facts = f"{busy:.1f} busy processes in the last minute, {cores} cores, {threads} threads for torch"
+    if threads > 1 and busy + threads > cores + 0.5:
+        return Finding(
+            facts,
+            "other processes are busy, and threads that wait for a core are many times slower than one thread: "
+            "try OMP_NUM_THREADS=1",
+        )
+    return Finding(facts)
+
+
+def environment() -> Finding:
+    """Python and the packages that a run uses."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
+    if not (3, 11) <= sys.version_info[:2] < (3, 14):
+        return Finding(f"Python {python}", "Python 3.11, 3.12 or 3.13 is needed: try make setup PYTHON=python3.12")
+    versions = []
+    for package in PACKAGES:
+        try:
+            versions.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            return Finding(f"Python {python}", f"{package} is not installed: try make setup")
+    return Finding(f"Python {python}, {', '.join(versions)}")
+
+
+def disk() -> Finding:
+    """Room for runs, where they are written."""
+    outputs = next(path for path in (Path("outputs"), Path()) if path.exists())
+    free = shutil.disk_usage(outputs).free
+    facts = f"{free / 2**30:.1f} GiB free for {outputs.resolve()}"
+    if not os.access(outputs, os.W_OK):
+        return Finding(facts, f"{outputs.resolve()} cannot be written: try hydra.run.dir=PATH")
+    if free < NEEDED:
+        return Finding(facts, "a run with its checkpoints may need 2 GiB: try another hydra.run.dir=PATH")
+    return Finding(facts)
+
+
+def device() -> Finding:
+    """The device that `device=auto` takes, and whether it computes what the CPU computes."""
+    import torch
+
+    from contrastive.experiment.build import choose_device
+
+    chosen = choose_device("auto")
+    x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
+    difference = ((x.to(chosen) @ x.to(chosen)).cpu() - x @ x).abs().max().item()
+    if chosen.type == "cuda":
+        properties = torch.cuda.get_device_properties(chosen)
+        facts = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
+    else:
+        facts = f"CPU, {torch.get_num_threads()} threads; no GPU that torch can use"
+    if not difference < 1:  # TF32 is off by 0.05 here
+        return Finding(facts, f"{chosen} multiplies matrices wrongly (off by {difference:.3g}): try device=cpu")
+    return Finding(facts)
+
+
+def data() -> Finding:
+    """The data sets below data_root, each file against its published checksum; what is missing is no fault."""
+    from torchvision import datasets
+    from torchvision.datasets.utils import check_integrity
+
+    from contrastive.dataset import mnist
+
+    root = Path(os.environ.get("DATA_ROOT", "data"))
+    sound: list[str] = ["digits (bundled)"]
+    damaged: list[Path] = []
+    for kind in (datasets.CIFAR10, datasets.CIFAR100, datasets.STL10):
+        listed = [*kind.train_list, *kind.test_list]
+        if issubclass(kind, datasets.CIFAR10):  # the names of the classes
+            listed.append([kind.meta["filename"], kind.meta["md5"]])
+        files = [(root / kind.base_folder / name, md5) for name, md5 in listed]
+        if files[0][0].parent.is_dir():
+            wrong = [path for path, md5 in files if not check_integrity(str(path), md5)]
+            damaged += wrong
+            sound += [] if wrong else [kind.__name__]
+    if (root / mnist.FOLDER).is_dir():
+        try:
+            mnist.check_files(root)
+            sound.append("MNIST")
+        except ConfigError as error:
+            return Finding(f"{root.resolve()}: {', '.join(sound)}", str(error))
+    facts = f"{root.resolve()}: {', '.join(sound)}"
+    if damaged:
+        return Finding(facts, f"{damaged[0]} is missing or damaged, its checksum is wrong: remove {damaged[0].parent}")
+    return Finding(facts)
+
+
+def training() -> Finding:
+    """Ten steps on the bundled digits."""
+    from contrastive.config.settings import Settings
+    from contrastive.experiment.build import build
+    from contrastive.seeding import generator
+
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        words = ["encoder=resnet18_narrow", "batch_size=128", "data_root=data"]
+        experiment = build(Settings.from_config(compose("train", words)))
+    step, loader = experiment.step, experiment.loader
+    batches = chain.from_iterable(map(loader.epoch, count()))
+    rng = generator(experiment.device, loader.seed, "augmentation", 0)
+    since = time.perf_counter()
+    losses = [step(batch, rng).loss.item() for batch in islice(batches, STEPS)]
+    seconds = (time.perf_counter() - since) / STEPS
+    facts = f"{STEPS} steps of 128 digits, {1000 * seconds:.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+    if not all(0 < loss < 100 for loss in losses):
+        return Finding(facts, "the loss is no number: try python train.py precision=fp32 device=cpu")
+    return Finding(facts)
+
+
+CHECKS = {
+    "load": load, "environment": environment, "disk": disk, "device": device, "data": data, "training": training,
+}  # fmt: skip

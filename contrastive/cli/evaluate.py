@@ -1,0 +1,193 @@
+"""The program behind `python -m contrastive.evaluate`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.config.compose import checked_composition, search_path, take_config_dirs
+from contrastive.config.messages import user_message
+from contrastive.config.naming import dataset_name
+from contrastive.config.paths import CONFIGS
+from contrastive.config.settings import Settings, check_booleans, unused_overrides
+from contrastive.config.targets import check_trust, typed_trust
+from contrastive.errors import ConfigError
+from contrastive.experiment.job import importable
+from contrastive.run.files import check_yaml, dataset_below, read_config
+from contrastive.run.identity import flatten
+
+HELP = """Evaluate finished runs again, without training.
+
+    python -m contrastive.evaluate RUN [RUN ...] [KEY=VALUE ...]
+
+RUN is a run directory, or a folder with finished runs below it. The encoder is read from encoder.safetensors; nothing
+of the run is changed. The figures are written to RUN/evaluation/<name>.json and printed as a table.
+
+    'evaluator=[knn,linear]'      the evaluators; those of train.py if not given
+    evaluator.knn.k=50            their settings; those of the run if not given
+    dataset=cifar10               another dataset: transfer. Its images get the side that the run was trained on
+                                  (dataset.size=N: another) and are standardized with its training statistics
+    rerun=true                    evaluate again what is done already
+    device=cuda  data_root=PATH   as of train.py
+    --config-dir mine             YAMLs and modules of your own, as of train.py
+"""
+
+
+def main(words: list[str]) -> int:
+    """Evaluate and print; returns the exit code: 0 done, 1 an unexpected error, 2 a mistake of the user, 130 Ctrl-C."""
+    if {"-h", "--help"} & set(words):
+        print(HELP, end="")
+        return 0
+    try:
+        folders, words = take_config_dirs(words)
+        requests = read_words(words, folders=folders)
+        from contrastive.experiment.evaluate import evaluate_runs  # late: importing torch takes seconds
+
+        with importable(folders):
+            print(evaluate_runs(requests, folders=folders))
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command again goes on with what is not done", file=sys.stderr)
+        return 130
+    except Exception as error:
+        message = user_message(error)
+        if message is None:
+            raise
+        message = message.replace("python train.py --help", "python -m contrastive.evaluate --help")
+        print(f"error: {message}", file=sys.stderr)
+        return 2
+    return 0
+
+
+USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
+SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "trust")
+NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One run to evaluate.
+
+    Attributes:
+        run: the run directory. config: its config.yaml. is_transfer: whether `dataset` was typed.
+        settings: the composed settings; of use are dataset, evaluator, device, data_root, resident and rerun.
+        dataset_name: in names and tables. warnings: sentences to print.
+    """
+
+    run: Path
+    config: dict[str, Any]
+    is_transfer: bool
+    settings: Settings
+    dataset_name: str
+    warnings: tuple[str, ...]
+
+
+def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Request]:
+    """A request for each run.
+
+    Args:
+        folders: of YAMLs besides the package's own, those of --config-dir.
+
+    Raises:
+        ConfigError: a word that is neither a folder with finished runs nor a setting of an evaluation.
+    """
+    places = [word for word in words if Path(word).is_dir()]
+    overrides = [word for word in words if not Path(word).is_dir()]
+    for word in overrides:
+        key, is_setting, _ = word.lstrip("+~").partition("=")
+        if not is_setting or "/" in key:
+            raise ConfigError(f"{word} is neither a folder nor KEY=VALUE: {USAGE}")
+        if key.split(".")[0] not in SETTABLE:
+            raise ConfigError(
+                f"{key} is no setting of an evaluation, which are {', '.join(SETTABLE)}: "
+                f"try python train.py {word} for a new run"
+            )
+    if not places:
+        raise ConfigError(f"no run is named: {USAGE}")
+    check_booleans(overrides)
+    return [_request(run, overrides, folders) for place in places for run in finished_runs(Path(place))]
+
+
+def finished_runs(folder: Path) -> list[Path]:
+    """The run directory itself, or every finished run below the folder."""
+    if (folder / "config.yaml").exists() and not (folder / "result.json").exists():
+        raise ConfigError(f"the run in {folder} is not finished: try the command that began it once more")
+    runs = sorted(path.parent for path in folder.rglob("result.json"))
+    if not runs:
+        raise ConfigError(f"there is no finished run below {folder}: try python train.py first")
+    return runs
+
+
+@checked_composition()
+def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:
+    config = read_config(run)
+    typed = _typed_keys(overrides)
+    own = _option(config["dataset"]["_target_"], folders) or NEUTRAL
+    words = [f"seed={config['seed']}", *([] if "dataset" in typed else [f"dataset={own}"])]
+    words += [*overrides, *search_path(folders)]
+    with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
+        cfg = compose("train", words, return_hydra_config=True)
+    choice = str(cfg.hydra.runtime.choices.dataset)
+    OmegaConf.set_struct(cfg, False)
+    del cfg["hydra"]  # it names a run directory, and there is none
+    if "dataset" not in typed:
+        node = dataset_below(config, cfg.data_root) if "data_root" in typed else config["dataset"]
+        cfg.dataset = {**node, **_typed_values(cfg, typed, "dataset")}
+        for name, recorded in config["evaluator"].items():
+            if isinstance(cfg.evaluator.get(name), DictConfig) and "_target_" in cfg.evaluator[name]:
+                cfg.evaluator[name] = {**recorded, **_typed_values(cfg, typed, f"evaluator.{name}")}
+    elif "size" in cfg.dataset and "dataset.size" not in typed and "size" in config["dataset"]:
+        cfg.dataset.size = config["dataset"]["size"]
+    warnings = [f"nothing reads {key} here, so {key} changes nothing" for key in unused_overrides(cfg, overrides)]
+    settings = Settings.from_config(cfg)
+    check_trust(settings.trust, typed_trust(overrides))
+    return Request(
+        run=run,
+        config=config,
+        is_transfer="dataset" in typed,
+        settings=settings,
+        dataset_name=dataset_name(choice, settings.dataset),
+        warnings=tuple(warnings),
+    )
+
+
+def _typed_keys(overrides: list[str]) -> set[str]:
+    """The dotted keys that were typed, those inside of a typed mapping too: evaluator.knn={k:5} is evaluator.knn.k."""
+    keys: set[str] = set()
+    for override in OverridesParser.create().parse_overrides(overrides):
+        value = override.value()
+        nested = flatten(value, f"{override.key_or_group}.") if isinstance(value, dict) and value else {}
+        keys |= nested.keys() or {override.key_or_group}
+    return keys
+
+
+def _typed_values(cfg: Any, typed: set[str], prefix: str) -> dict[str, Any]:
+    """{name: composed value} of what was typed below `prefix`."""
+    names = {key.removeprefix(f"{prefix}.").partition(".")[0] for key in typed if key.startswith(f"{prefix}.")}
+    node = OmegaConf.select(cfg, prefix)
+    return {name: OmegaConf.to_container(node, resolve=True)[name] for name in names if name in node}  # type: ignore[call-overload, index]
+
+
+def _option(target: str, folders: Sequence[Path]) -> str | None:
+    """The option of dataset that builds `target`, of the package or of the folders."""
+    for folder in (CONFIGS, *folders):
+        for path in sorted((folder / "dataset").glob("*.yaml")):
+            content = yaml.safe_load(path.read_text()) if folder == CONFIGS or _is_sound(path) else None
+            node = content.get("dataset", content) if isinstance(content, dict) else {}
+            if isinstance(node, dict) and node.get("_target_") == target:
+                return path.stem
+    return None
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether a user's YAML can be read; one that is chosen is read again, and then named."""
+    try:
+        check_yaml(path)
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""Build the objects of a run from its settings, in dependency order.
+
+Settings that can be refused without data are refused before any is loaded.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from contrastive.config.settings import Settings
+from contrastive.dataset.splits import fingerprint
+from contrastive.distributed.batch_norm import convert_sync_batchnorm
+from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
+from contrastive.encoder.base import MapEncoder
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import Evaluator
+from contrastive.experiment.components import Components, build_one, build_optimizer, check_optimizer
+from contrastive.training import precision as precisions
+from contrastive.training.loader import Loader
+from contrastive.training.objective import Objective
+from contrastive.training.precision import Normalize
+from contrastive.training.step import TrainStep
+from contrastive.types import Data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """The built parts of a run."""
+
+    step: TrainStep
+    loader: Loader
+    schedule: Callable[[float, int], float]
+    evaluators: dict[str, Evaluator]
+    left_out: list[str]  # evaluators that need labels, of data that has none
+    data: Data
+    data_root: str
+    data_hash: str
+    device: torch.device
+    precision: str
+
+
+def build(settings: Settings) -> Experiment:
+    """Build everything that a run needs.
+
+    Raises:
+        ConfigError: a setting, or a combination of settings, that cannot be used.
+    """
+    device = choose_device(settings.device)
+    precision = precisions.choose(settings.precision, device)
+    if settings.compile:
+        check_compiler(device)
+    components = Components.from_settings(settings)
+    check_optimizer(settings.optimizer)
+
+    with main_process_first():  # it downloads and decodes; the other processes read its files
+        data, data_hash = load_data(settings.dataset)
+    components.check_data(data, batch_size=settings.batch_size, n_views=settings.n_views)
+    objective = build_objective(components, data)
+    streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
+    if not streaming:
+        data = data.to(device)
+    loader = build_loader(settings, data, objective, device=device, streaming=streaming)
+    step = build_step(settings, components, objective, data=data, device=device, precision=precision)
+    applicable = applicable_evaluators(components.evaluators, data)
+    return Experiment(
+        step=step,
+        loader=loader,
+        schedule=components.schedule,
+        evaluators=applicable,
+        left_out=[name for name in components.evaluators if name not in applicable],
+        data=data,
+        data_root=settings.data_root,
+        data_hash=data_hash,
+        device=device,
+        precision=precision,
+    )
+
+
+def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[str, Evaluator]:
+    """The evaluators that the data allows: without classes those that need no labels."""
+    return {name: item for name, item in evaluators.items() if data.classes or not item.needs_labels}
+
+
+def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:
+    """Load the data and compute its fingerprint, once for all jobs of a sweep."""
+    return _load_data(json.dumps(dataset, sort_keys=True))
+
+
+@lru_cache(maxsize=1)
+def _load_data(dataset: str) -> tuple[Data, str]:
+    data = build_one("dataset", json.loads(dataset), Data)
+    return data, fingerprint(data)
+
+
+def build_objective(components: Components, data: Data) -> Objective:
+    """Build the objective; its classifier, if a loss reads logits, draws random weights."""
+    encoder = components.encoder
+    return Objective(
+        components.loss,
+        components.regularizers,
+        train=data.pretrain,
+        n_classes=len(data.classes),
+        feature_dim=encoder.dim,
+        projection_dim=components.head.dim,
+        map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
+    )
+
+
+def build_loader(
+    settings: Settings, data: Data, objective: Objective, *, device: torch.device, streaming: bool
+) -> Loader:
+    """Build the loader of this process's shard of every batch."""
+    return Loader(
+        data.pretrain,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        sampler=settings.sampler,
+        noise_frac=settings.noise_frac,
+        blur_frac=settings.blur_frac,
+        uniform_batch_size=objective.uniform_batch_size(settings.batch_size),
+        device=device,
+        streaming=streaming,
+        shard=shard(),
+    )
+
+
+def build_step(
+    settings: Settings,
+    components: Components,
+    objective: Objective,
+    *,
+    data: Data,
+    device: torch.device,
+    precision: str,
+) -> TrainStep:
+    """Move the networks to the device and build the step that trains them."""
+    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+    encoder = convert_sync_batchnorm(components.encoder.to(device, memory_format=layout), device)
+    head = convert_sync_batchnorm(components.head.to(device), device)
+    first = [*encoder.parameters(), *head.parameters(), *objective.first_parameters()]
+    return TrainStep(
+        encoder=encoder,
+        head=head,
+        objective=objective.to(device),
+        optimizer=build_optimizer(settings.optimizer, [first, objective.second_parameters()]),
+        augmentation=components.augmentation,
+        normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
+        autocast=precisions.autocast(precision, device),
+        scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
+        n_views=settings.n_views,
+        views_forward=settings.views_forward,
+        chunk=settings.grad_cache_chunk,
+        compile=settings.compile,
+    )
+
+
+def choose_device(name: str) -> torch.device:
+    """Resolve `auto` to the GPU if the machine has one; several processes use one GPU each.
+
+    Raises:
+        ConfigError: no such device.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and torch.cuda.is_available():
+        name = f"cuda:{torch.cuda.current_device()}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {name}: try device=auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"this machine has no {device}: try device=auto")
+    return device
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raise ConfigError if torch.compile needs a C++ compiler that is not installed."""
+    if device.type == "cpu" and not any(map(shutil.which, ("g++", "clang++"))):
+        raise ConfigError("compile=true needs a C++ compiler on a CPU: try apt-get install g++, or compile=false")
+
+
+def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
+    """Whether to keep the images on the device; "auto": if they fit in half of the free memory."""
+    if isinstance(choice, bool):
+        return choice
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return data.nbytes <= free / 2

@@ -1,0 +1,253 @@
+"""Instantiate the components of a run from their configuration nodes; needs no data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from torch import Tensor, nn
+
+from contrastive.augmentation.base import Augmentation
+from contrastive.config.check_types import check_components
+from contrastive.config.messages import user_message
+from contrastive.config.settings import Settings
+from contrastive.config.targets import load_target
+from contrastive.distributed.process import is_main
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import Evaluator
+from contrastive.loss.base import Loss
+from contrastive.run.files import encoder_node
+from contrastive.run.foreign import load_into, weights_path
+from contrastive.run.provenance import targets
+from contrastive.run.weights import check_own
+from contrastive.seeding import derive
+from contrastive.types import Data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Components:
+    """One built object for each component of the configuration, except dataset and optimizer."""
+
+    loss: Loss
+    regularizers: list[Loss]
+    augmentation: Augmentation
+    schedule: Callable[[float, int], float]
+    evaluators: dict[str, Evaluator]
+    encoder: Any  # an nn.Module with an int attribute `dim`
+    head: Any  # likewise
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Components":
+        """Build and check each component. The order fixes the random weights that a seed stands for.
+
+        Raises:
+            ConfigError: a component that cannot be built, or that no data set could be trained with.
+        """
+        check_components(settings)
+        torch.manual_seed(derive(settings.seed, "weights"))
+        loss = build_one("loss", settings.loss, Loss)
+        regularizers = [build_one("regularizer", settings.regularizer, Loss)] if settings.regularizer else []
+        augmentation = build_one("augmentation", settings.augmentation, Augmentation)
+        schedule = build_schedule(settings.schedule)
+        evaluators = build_evaluators(settings.evaluator)
+        for term in (loss, *regularizers):
+            term.check_config(batch_size=settings.batch_size)
+        encoder = build_encoder(settings.encoder, image_size(settings.dataset))
+        return cls(
+            loss=loss,
+            regularizers=regularizers,
+            augmentation=augmentation,
+            schedule=schedule,
+            evaluators=evaluators,
+            encoder=encoder,
+            head=instantiate_node(settings.head, in_dim=encoder.dim),
+        )
+
+    def check_data(self, data: Data, *, batch_size: int, n_views: int) -> None:
+        """Raise ConfigError for images that augmentation or encoder cannot take, or labels that a loss lacks."""
+        size = data.pretrain.image.shape[-1]
+        height, _ = self.augmentation.output_size(*data.pretrain.image.shape[-2:])
+        for side in {size, height}:
+            check_encoder_output(self.encoder, side)
+        for term in (self.loss, *self.regularizers):
+            term.check_batch(
+                batch_size=batch_size,
+                n_views=n_views,
+                has_label=bool((data.pretrain.label >= 0).all()),
+                has_bias=data.pretrain.bias is not None and bool((data.pretrain.bias >= 0).all()),
+            )
+
+
+def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
+    """Instantiate one configuration node, with arguments that only the program knows.
+
+    Raises:
+        ConfigError: a `_target_` in it is no component, or the constructor refuses its arguments. All processes of a
+            run understand this, not Hydra's error.
+    """
+    return _instantiate(node, wiring, place="hydra.run.dir=PATH")
+
+
+def _instantiate(node: dict[str, Any], wiring: dict[str, Any], *, place: str) -> Any:
+    """See `instantiate_node`.
+
+    Args:
+        place: the setting to try where the file system refuses to read or write.
+    """
+    for target in targets(node):
+        load_target(target)
+    try:
+        return instantiate(node, **wiring, _convert_="all")
+    except InstantiationException as error:
+        if (message := user_message(error, place=place)) is None:
+            raise
+        raise ConfigError(message) from error
+
+
+def build_encoder(node: dict[str, Any], size: int | None) -> Any:
+    """Build the encoder, check what it returns, and load `weights` into it.
+
+    Args:
+        node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
+        size: side of the dataset's images in pixels; None = not known.
+
+    Raises:
+        ConfigError: the encoder cannot be built or used, or the weights do not fit it.
+    """
+    weights, prefix = node.get("weights"), node.get("prefix")
+    if prefix is not None and weights is None:
+        raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
+    encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
+    check_encoder_output(encoder, size)
+    if weights is not None:
+        check_own(file := weights_path(weights))
+        loaded = load_into(encoder, file, prefix)
+        if is_main():
+            print(loaded)
+    return encoder
+
+
+def build_one(group: str, node: dict[str, Any], kind: type[Any]) -> Any:
+    """Build the component of a group.
+
+    Raises:
+        ConfigError: it is of another kind.
+    """
+    component = _instantiate(node, {}, place="data_root=PATH" if group == "dataset" else "hydra.run.dir=PATH")
+    if not isinstance(component, kind):
+        raise ConfigError(
+            f"{group} is a {type(component).__name__}, which is no {kind.__name__}: try python train.py --help"
+        )
+    return component
+
+
+def build_schedule(node: dict[str, Any]) -> Callable[[float, int], float]:
+    """Build the schedule and call it once.
+
+    Raises:
+        ConfigError: it does not map (epoch, epochs) to a number.
+    """
+    schedule: Callable[[float, int], float] = instantiate_node(node)
+    try:
+        float(schedule(0.0, 1))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"schedule must map (epoch, epochs) to a factor ({' '.join(str(error).split())}): try schedule=constant"
+        ) from error
+    return schedule
+
+
+def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
+    """Build the evaluators, by name, in the order in which they were chosen.
+
+    Raises:
+        ConfigError: a class that does not inherit from Evaluator.
+    """
+    evaluators: dict[str, Evaluator] = {}
+    for name, node in nodes.items():
+        evaluator = instantiate_node(node)
+        if not isinstance(evaluator, Evaluator):
+            kind = type(evaluator).__name__
+            raise ConfigError(
+                f"evaluator.{name} is a {kind}, which is no Evaluator: try class {kind}(contrastive.Evaluator)"
+            )
+        evaluator.check_names(list(evaluators))
+        evaluators[name] = evaluator
+    return evaluators
+
+
+def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
+    """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do."""
+    optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    return optimizer
+
+
+def check_optimizer(node: dict[str, Any]) -> None:
+    """Raise ConfigError for settings that the optimizer refuses, before any data is loaded."""
+    try:
+        instantiate_node(node)([torch.nn.Parameter(torch.zeros(1))])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
+
+
+USUAL_SIZE = 32
+MAX_SIZE = 4096
+
+
+def image_size(dataset: dict[str, Any]) -> int | None:
+    """The `size` of a dataset of this package, the side of its images in pixels; None if unknown."""
+    size = dataset.get("size")
+    known = dataset["_target_"].startswith("contrastive.dataset.") and isinstance(size, int) and size > 0
+    return size if known else None
+
+
+def feature(encoder: nn.Module) -> str:
+    """Which of the network's values are the features, in words."""
+    return str(getattr(encoder, "feature", f"output of {type(encoder).__name__}"))
+
+
+def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
+    """Pass two black images through the encoder in eval mode; its mode and state stay as they were.
+
+    Args:
+        size: side of the images in pixels; None = not known before the data is loaded. Then images of 32 pixels are
+            tried, and an encoder that fails on them because of their size is accepted.
+
+    Raises:
+        ConfigError: the encoder has no int attribute `dim`, or does not map (2, 3, H, W) to (2, dim); `size` is above
+            4096.
+    """
+    if size is not None and size > MAX_SIZE:
+        raise ConfigError(f"dataset.size must be at most {MAX_SIZE}, got {size}: try dataset.size={USUAL_SIZE}")
+    name, dim = type(encoder).__name__, getattr(encoder, "dim", None)
+    if not isinstance(dim, int):
+        raise ConfigError(
+            f"the encoder {name} needs an int attribute dim, the number of its features: "
+            "set self.dim in its constructor, or try encoder=resnet18"
+        )
+    image = torch.zeros(2, 3, size or USUAL_SIZE, size or USUAL_SIZE)
+    modes = [(module, module.training) for module in encoder.modules()]
+    try:
+        with torch.no_grad():
+            h = encoder.eval()(image)
+    except (RuntimeError, ValueError, AssertionError, TypeError) as error:
+        if size is None:
+            return
+        raise ConfigError(
+            f"the encoder {name} fails on images of shape {tuple(image.shape)} "
+            f"({' '.join(str(error).split())}): try encoder.image_size={image.shape[-1]} if it has that option, "
+            "another dataset.size, or encoder=resnet18"
+        ) from error
+    finally:
+        for module, training in modes:
+            module.training = training
+    shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
+    if shape != (2, dim):
+        raise ConfigError(
+            f"the encoder {name} returns {shape} for 2 images instead of (N, dim) = {(2, dim)}: "
+            "flatten its output and set self.dim to its last dimension, or try encoder=resnet18"
+        )

@@ -1,0 +1,144 @@
+"""Estimate the time and memory of a run from a few of its steps, before hours are spent."""
+
+import resource
+import time
+from collections.abc import Callable
+from itertools import chain, count
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from contrastive.augmentation.base import Augmentation
+from contrastive.config.settings import Settings
+from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
+from contrastive.experiment.build import Experiment
+from contrastive.seeding import generator
+from contrastive.training.features import extract
+from contrastive.types import Features
+
+WARM_UP, STEPS, IMAGES = 2, 5, 1000
+SHARE = 10  # evaluators are timed on this fraction of the training features, when those are many
+MANY = 10_000
+
+
+def estimate(experiment: Experiment, settings: Settings) -> str:
+    """Seconds for training and evaluation and the peak of memory, as lines to print. Trains a few steps on the way.
+
+    Not included: reading the data, compiling, and what only happens in a long run (a slower, hotter machine).
+    """
+    loader, device = experiment.loader, experiment.device
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    step = step_seconds(experiment)
+    training = settings.epochs * len(loader) * step
+    extraction, evaluators = evaluation_seconds(experiment)
+    times = {name: _times(experiment.evaluators[name], settings.epochs) for name in evaluators}
+    evaluation = sum(times[name] * seconds for name, seconds in evaluators.items())
+    evaluation += extraction * max([2, *times.values()])
+    if device.type == "cuda":
+        peak, owner = torch.cuda.max_memory_allocated(device), "of the device"
+    else:
+        peak, owner = resident_peak(), "of each process"
+    rate = loader.views_per_step(settings.n_views) / step
+    parts = [f"{times[name]} {name} of {clock(seconds)}" for name, seconds in evaluators.items()]
+    untimed = [name for name, evaluator in experiment.evaluators.items() if evaluator.reads_images]
+    return "\n".join(
+        [
+            f"dry run, nothing is written: {step:.3f} s a step, {rate:,.0f} views/s on {device} in "
+            f"{experiment.precision}",
+            f"  training     {clock(training):>12}   {settings.epochs} epochs of {len(loader)} steps",
+            f"  evaluation   {clock(evaluation):>12}   features in {clock(extraction)}; "
+            f"at most {', '.join(parts) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}",
+            f"  together     {clock(training + evaluation):>12}",
+            f"  peak memory  {peak / 2**30:>8.2f} GiB   {owner}",
+        ]
+    )
+
+
+def step_seconds(experiment: Experiment) -> float:
+    """The median of a few steps, the first ones left out."""
+    step, loader = experiment.step, experiment.loader
+    rng = generator(experiment.device, loader.seed, "augmentation", 0)
+    step.encoder.train()
+    step.head.train()
+    batches = chain.from_iterable(map(loader.epoch, count()))
+    seconds = [timed(lambda: step(next(batches), rng), experiment.device) for _ in range(WARM_UP + STEPS)]
+    return median(seconds[WARM_UP:])
+
+
+def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]:
+    """Seconds of one extraction of all features, and of each evaluator on random features of their shape."""
+    data, step = experiment.data, experiment.step
+    chosen = torch.arange(min(IMAGES, len(data.pretrain)))
+    features = extract(step.encoder, data.pretrain, step.normalize, chosen)
+    per_image = timed(lambda: extract(step.encoder, data.pretrain, step.normalize, chosen), experiment.device)
+    n_val = len(data.probe_val) if data.probe_val_index is None else 0
+    n_bank = int((data.pretrain.label >= 0).sum())
+    extraction = per_image / len(chosen) * (n_bank + n_val + len(data.test))
+    share = SHARE if n_bank > MANY else 1
+    n_classes, n_biases, dim = len(data.classes), len(data.biases), features.h.shape[1]
+
+    def random(n: int) -> Features:
+        label = torch.arange(n, device=experiment.device) % max(1, n_classes)
+        bias = torch.arange(n, device=experiment.device) % n_biases if n_biases else None
+        return Features(torch.randn(n, dim, device=experiment.device), label, bias)
+
+    bank, epochs = random(n_bank // share), [0]
+
+    def augmented(epoch: int, augmentation: Augmentation | None = None) -> Features:
+        epochs[0] += 1
+        return bank
+
+    sets = FeatureSets(
+        bank=bank,
+        train=random(len(data.probe_train) // share),
+        val=random(len(data.probe_val)),
+        test=random(len(data.test)),
+        n_classes=n_classes,
+        n_biases=n_biases,
+        augmented=augmented,
+    )
+    seconds = {}
+    for name, evaluator in experiment.evaluators.items():
+        if evaluator.reads_images:
+            continue
+        epochs[0] = 0
+        seconds[name] = share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
+        seconds[name] += epochs[0] * per_image / len(chosen) * n_bank
+    return extraction, seconds
+
+
+def _times(evaluator: Evaluator, epochs: int) -> int:
+    """How often a run evaluates: before training, for the curve, after training."""
+    if epochs == 0:
+        return 1
+    return evaluator.before_training + ((epochs - 1) // evaluator.every if evaluator.every else 0) + 1
+
+
+def timed(task: Callable[[], object], device: torch.device) -> float:
+    """Seconds of one call, the device's work included."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    since = time.perf_counter()
+    task()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - since
+
+
+def resident_peak() -> int:
+    """The most bytes this process has held. (getrusage would count its parent, too.)"""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def clock(seconds: float) -> str:
+    """`2 h 05 min`, `3 min 07 s`, `4.1 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,172 @@
+"""Use a trained encoder: the network and the transform of its images from a run, or from its file alone."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2.functional import center_crop, resize
+
+from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
+from contrastive.dataset.splits import ChannelStats
+from contrastive.errors import ConfigError
+from contrastive.experiment.components import image_size, instantiate_node
+from contrastive.run.files import HEAD, encoder_node, own_component
+from contrastive.run.foreign import weights_path
+from contrastive.run.weights import check_own, read_metadata, read_whole
+from contrastive.training.precision import Normalize
+
+
+class Transform:
+    """Images of any size → the float batch that an encoder was evaluated on.
+
+    The shorter side is resized with antialiasing, the center cropped; images that have the size already keep their
+    pixels. Then channels are standardized.
+
+    Args:
+        size: (H, W) of the result. mean, std: per channel, of images scaled to [0, 1].
+
+    Shapes: a PIL image, a list of them, uint8 (3, h, w) or (N, 3, h, w) → float32 (N, 3, H, W).
+    """
+
+    def __init__(
+        self, *, size: tuple[int, int], mean: tuple[float, float, float], std: tuple[float, float, float]
+    ) -> None:
+        self.size, self.mean, self.std = size, mean, std
+
+    def __call__(self, image: Image.Image | list[Image.Image] | Tensor) -> Tensor:
+        if isinstance(image, Tensor):
+            batch = self._resized(_checked(image))
+        else:
+            images = image if isinstance(image, list) else [image]
+            batch = torch.cat([self._resized(_pixels(item, self.size)) for item in images])
+        return Normalize(self.mean, self.std, device=batch.device)(batch)
+
+    def _resized(self, batch: Tensor) -> Tensor:
+        height, width = batch.shape[-2:]
+        if (height, width) == self.size:
+            return batch
+        scale = max(self.size[0] / height, self.size[1] / width)
+        scaled = [max(self.size[0], round(height * scale)), max(self.size[1], round(width * scale))]
+        resized: Tensor = resize(batch, scaled, InterpolationMode.BILINEAR, antialias=True)
+        cropped: Tensor = center_crop(resized, list(self.size))
+        return cropped
+
+    def __repr__(self) -> str:
+        return f"Transform(size={self.size}, mean={self.mean}, std={self.std})"
+
+
+def _checked(image: Tensor) -> Tensor:
+    """(3, h, w) or (N, 3, h, w) uint8 → (N, 3, h, w)."""
+    if image.dtype != torch.uint8 or image.ndim not in (3, 4) or image.shape[-3] != 3:
+        raise ConfigError(
+            f"the transform takes uint8 images (3, H, W) or (N, 3, H, W), got {image.dtype} {tuple(image.shape)}: "
+            "try (image * 255).round().to(torch.uint8)"
+        )
+    return image if image.ndim == 4 else image[None]
+
+
+def _pixels(image: Image.Image, size: tuple[int, int]) -> Tensor:
+    """A PIL image → uint8 (1, 3, h, w), resized as `dataset=image_folder` does it."""
+    picture = to_rgb(image)
+    if size[0] == size[1]:
+        picture = resize_and_crop(picture, size[0])
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
+
+
+def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn.Module, Transform]:
+    """The trained encoder of a run, in eval mode, and the transform of its images.
+
+        encoder, transform = load_encoder("outputs/digits/nt_xent/default/seed=0")
+        h = encoder(transform(image))  # (1, encoder.dim)
+
+    The file says how its network is built. Only networks of this package are built from what a file says; nothing
+    else that it names is imported or called.
+
+    Args:
+        path: a run directory, or its encoder.safetensors alone.
+        encoder: the network to load the weights into, for networks of your own; None = build it.
+
+    Raises:
+        ConfigError: no such file, a damaged one or one of another run, without metadata, or of another package.
+    """
+    file = weights_path(path)
+    check_own(file)
+    metadata = read_metadata(file)
+    height, width = metadata["image_size"]
+    if encoder is None:
+        node = encoder_node(metadata["node"], width)
+        encoder = build_trusted({**node, "pretrained": False} if "pretrained" in node else node, "encoder")
+    load_state(encoder, file)
+    return encoder.eval(), Transform(size=(height, width), mean=tuple(metadata["mean"]), std=tuple(metadata["std"]))
+
+
+def load_head(path: str | Path) -> nn.Module:
+    """The projection head of a run directory, in eval mode; raises ConfigError as `load_encoder` does."""
+    file = weights_path(Path(path) / HEAD)
+    check_own(file)
+    metadata = read_metadata(file)
+    head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
+    load_state(head, file)
+    return head.eval()
+
+
+def load_state(module: nn.Module, file: Path) -> None:
+    """Load a file by `save_weights`; raises ConfigError unless it is whole and all names and shapes agree."""
+    tensors = read_whole(file)
+    if tensors is None:
+        raise ConfigError(f"{file} is damaged: try the command of its run again, which writes it from the checkpoint")
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"the weights of {file} do not fit {type(module).__name__} ({' '.join(str(error).split())[:300]}): "
+            "try the network that they were trained with"
+        ) from error
+
+
+def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
+    """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain.
+
+    Raises:
+        ConfigError: it does not, or the constructor refuses the arguments.
+    """
+    arguments = {key: value for key, value in node.items() if key != "_target_"}
+    plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
+    target = own_component(node.get("_target_"), [group])
+    if target is None or not plain:
+        raise ConfigError(
+            f"the file's {group} {node.get('_target_')} is no part of contrastive and is not built from a file: if you "
+            f"trust it, build it yourself and try load_encoder(PATH, encoder=module)"
+        )
+    try:
+        network: nn.Module = target(**arguments)
+    except TypeError as error:
+        raise ConfigError(
+            f"the file's {group} cannot be built ({error}): try load_encoder(PATH, encoder=module)"
+        ) from error
+    return network
+
+
+def saved_encoder(run: Path, config: dict[str, Any], device: torch.device) -> nn.Module:
+    """The encoder that config.yaml describes, also one of your own, with the weights of the run, in eval mode.
+
+    Raises:
+        ConfigError: the weights are missing, damaged, or belong to another network or run.
+    """
+    file = weights_path(run)
+    check_own(file)
+    node = encoder_node(config["encoder"], image_size(config["dataset"]))
+    encoder: nn.Module = instantiate_node({**node, "pretrained": False} if "pretrained" in node else node)
+    load_state(encoder, file)
+    layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
+    return encoder.to(device, memory_format=layout).eval()  # type: ignore[call-overload, no-any-return]
+
+
+def training_statistics(run: Path) -> ChannelStats:
+    """Mean and standard deviation of the images that the encoder was trained on."""
+    metadata = read_metadata(weights_path(run))
+    return tuple(metadata["mean"]), tuple(metadata["std"])

@@ -1,0 +1,118 @@
+"""Build one component from the defaults of its YAML, for notebooks and tests."""
+
+import inspect
+from difflib import get_close_matches
+from typing import Any, cast
+
+from hydra.errors import InstantiationException
+from hydra.utils import get_object, instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.config.check_types import check_types
+from contrastive.config.paths import CONFIGS, options
+from contrastive.errors import ConfigError
+
+NOT_COMPONENTS = {"experiment", "hydra", "table"}
+
+
+def make(component: str, **overrides: Any) -> Any:
+    """Build a component from its YAML, such as `make("loss/debiased_pos", tau_plus=0.05)`.
+
+    Args:
+        component: `group/option`, the path of a YAML below configs/ without its suffix.
+        overrides: values in place of the YAML's, dicts for nested settings, and arguments of the constructor that the
+            YAML does not have because the program supplies them, such as `in_dim` of a head.
+
+    Returns:
+        the component; for an optimizer a function that takes the parameters; None for `regularizer/none`.
+
+    Raises:
+        ConfigError: the component or an option does not exist, or the constructor refuses a value.
+    """
+    node = component_node(component, overrides)
+    if "_target_" not in node:
+        return None
+    try:
+        return instantiate(node, _convert_="all")
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ConfigError):
+            raise error.__cause__ from None
+        raise
+
+
+def component_node(component: str, overrides: dict[str, Any], settings: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The resolved node that `make` builds, plain containers.
+
+    Args:
+        settings: root settings in place of those of train.yaml, such as `data_root`.
+
+    Raises:
+        ConfigError: the component or an option does not exist, or a value has another type than its option.
+    """
+    node = _load_option(*_split_name(component))
+    root = cast(DictConfig, OmegaConf.load(CONFIGS / "train.yaml"))  # the YAMLs refer to its ${temperature} and others
+    objects = {"allow_objects": True}
+    merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), node, OmegaConf.create(overrides, flags=objects))
+    root = OmegaConf.create({**_without_defaults(root), **(settings or {}), "component": merged}, flags=objects)
+    plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
+    if "_target_" in plain:
+        _check_options(component, plain)
+        check_types(plain, component.partition("/")[0])
+    return plain
+
+
+def _split_name(component: str) -> tuple[str, str]:
+    """The group and the option of an existing component."""
+    groups = sorted(path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name not in NOT_COMPONENTS)
+    group, _, option = component.partition("/")
+    if group not in groups:
+        raise ConfigError(
+            f'there is no component {component}, groups are {", ".join(groups)}: try make("loss/nt_xent")'
+        )
+    known = options(group)
+    if option not in known:
+        example = _closest(option, known)
+        raise ConfigError(f'there is no {group}/{option}, known are {", ".join(known)}: try make("{group}/{example}")')
+    return group, option
+
+
+def _closest(name: str, known: list[str]) -> str:
+    return (get_close_matches(name, known, n=1) or known)[0]
+
+
+def _load_option(group: str, option: str) -> DictConfig:
+    """The component's node, merged with the options of the same group that its defaults list names."""
+    content = cast(DictConfig, OmegaConf.load(CONFIGS / group / f"{option}.yaml"))
+    node = content[group] if group in content else _without_defaults(content)  # a dataset's YAML also holds a recipe
+    defaults = [name for name in content.get("defaults", []) if isinstance(name, str)]
+    if "_self_" not in defaults:
+        defaults.append("_self_")
+    return cast(
+        DictConfig, OmegaConf.merge(*(node if name == "_self_" else _load_option(group, name) for name in defaults))
+    )
+
+
+def _without_defaults(content: DictConfig) -> dict[str, Any]:
+    """The nodes of a YAML, interpolations unresolved, without the parts addressed to Hydra."""
+    plain = cast(dict[str, Any], OmegaConf.to_container(content, resolve=False))
+    return {key: value for key, value in plain.items() if key not in ("defaults", "hydra")}
+
+
+def _check_options(name: str, node: dict[str, Any]) -> None:
+    """Raise ConfigError if a node, or one nested in it, has an option that its constructor does not take."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            _check_options(f"{name}.{key}", value)
+    if "_target_" not in node:
+        return
+    parameters = inspect.signature(get_object(node["_target_"])).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    unknown = sorted(key for key in node if key not in parameters and not key.startswith("_"))
+    if unknown and not parameters:
+        raise ConfigError(f"{name} has no option {unknown[0]} and no other: try it without")
+    if unknown:
+        example = _closest(unknown[0], list(parameters))
+        raise ConfigError(
+            f"{name} has no option {unknown[0]}, its options are {', '.join(parameters)}: try {example}=..."
+        )

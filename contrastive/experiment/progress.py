@@ -1,0 +1,117 @@
+"""What a run shows while it trains: a bar that counts batches on a terminal, lines in a file or a pipe."""
+
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from types import TracebackType
+
+from tqdm import TqdmWarning
+from tqdm.notebook import tqdm as notebook_bar
+
+from contrastive.cli.sweep import PARALLEL
+from contrastive.distributed.process import is_main
+from contrastive.experiment.dry_run import clock
+
+with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebook without ipywidgets gets lines
+    from tqdm.auto import tqdm
+
+LINES = 20  # of a run, at most, unless its epochs are long
+LONGEST_SILENCE = 600  # seconds
+SHOWN = {"train/loss": "loss {:#.3g}", "test/knn_top1": "kNN {:.1f}", "time/views_per_s": "{:,.0f} views/s"}
+
+
+@contextmanager
+def silenced(quiet: bool) -> Iterator[None]:
+    """Print nothing on stdout in the body if `quiet`."""
+    if not quiet:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
+class Progress:
+    """Shows the progress of the main process.
+
+    A bar goes to the terminal, or to a notebook that has ipywidgets. Lines go to stdout unless both stdout and stderr
+    are a terminal: `python train.py > log` shows the bar and writes the lines. Runs that share a terminal, as those of
+    a sweep do, have lines that begin with their name.
+
+    Args:
+        name: of the run. start: batches that are done already. epochs: of the whole run. per_epoch: batches.
+        quiet: show nothing.
+    """
+
+    def __init__(self, *, name: str, start: int, epochs: int, per_epoch: int, quiet: bool) -> None:
+        is_silent, is_notebook = quiet or not is_main() or epochs == 0, issubclass(tqdm, notebook_bar)
+        is_alone = PARALLEL not in os.environ
+        has_bar = not is_silent and is_alone and (is_notebook or sys.stderr.isatty())
+        self._prefix = "" if is_alone else f"{name}: "
+        self._has_lines = not is_silent and not (has_bar and (is_notebook or sys.stdout.isatty()))
+        self._epochs, self._per_epoch, self._start = epochs, per_epoch, start
+        self._done, self._shown = start, dict[str, str]()
+        self._since = self._last_line = time.monotonic()
+        self._bar = tqdm(
+            total=epochs * per_epoch,
+            initial=start,
+            desc="pretraining",
+            unit="batch",
+            mininterval=1,
+            disable=not has_bar,
+        )
+
+    def update(self) -> None:
+        """A batch is done."""
+        self._done += 1
+        self._bar.update()
+
+    def show(self, metrics: dict[str, float]) -> None:
+        """There are new metrics: show those that have a place."""
+        for key, form in SHOWN.items():
+            if key in metrics:
+                self._shown[key] = form.format(metrics[key])
+        epoch = math.ceil(self._done / self._per_epoch)
+        self._bar.set_postfix_str("  ".join([f"epoch {epoch}", *self._words()]))
+        if time.monotonic() - self._last_line > LONGEST_SILENCE:
+            self._line()
+
+    def end_epoch(self, epoch: int) -> None:
+        """An epoch, counted from 1, is trained and evaluated."""
+        if epoch % line_every(self._epochs) == 0 or epoch == self._epochs:
+            self._line()
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def _words(self) -> list[str]:
+        return [self._shown[key] for key in SHOWN if key in self._shown]
+
+    def _line(self) -> None:
+        self._last_line = time.monotonic()
+        if not self._has_lines:
+            return
+        width = len(str(self._epochs))
+        seconds, n_left = self._last_line - self._since, self._epochs * self._per_epoch - self._done
+        left = f"{clock(seconds / max(1, self._done - self._start) * n_left)} left"
+        end = left if n_left else f"trained in {clock(seconds)}"
+        epoch = f"{self._done / self._per_epoch:.4g}".rjust(width)
+        print("  ".join([f"{self._prefix}epoch {epoch}/{self._epochs}", *self._words(), end]), flush=True)
+
+
+def line_every(epochs: int) -> int:
+    """Epochs between lines: the first of 1, 2, 5, 10, 20, 50, ... that gives at most LINES of them."""
+    magnitude = 1
+    while True:
+        for step in (magnitude, 2 * magnitude, 5 * magnitude):
+            if epochs / step <= LINES:
+                return step
+        magnitude *= 10

@@ -1,0 +1,114 @@
+"""Text that train.py prints before and after a run."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from contrastive.config.settings import Settings
+from contrastive.experiment import malloc
+from contrastive.experiment.build import Experiment
+from contrastive.experiment.components import feature
+from contrastive.run.directory import RunDirectory
+
+AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
+
+
+def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: str) -> str:
+    """Three lines: what will be trained on what, what its features are, and where it is kept."""
+    data, loader = experiment.data, experiment.loader
+    encoder = experiment.step.encoder
+    millions = sum(p.numel() for p in encoder.parameters()) / 1e6
+    kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
+    training = f"{settings.epochs} epochs of {len(loader)} batches" if settings.epochs else "no training"
+    left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
+    return (
+        f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "
+        f"encoder of {millions:.2f} M parameters, {training}, "
+        f"{experiment.precision} on {experiment.device}, {threads}{', malloc tuned' if malloc.is_tuned() else ''}\n"
+        f"features: {encoder.dim} values, {feature(encoder)}\n"
+        f"run directory {as_typed(run.path)}{left_out}"
+    )
+
+
+def finished(run: RunDirectory, result: dict[str, Any]) -> str:
+    """The result, where it is kept and what to type next."""
+    path = as_typed(run.path)
+    parts = (
+        [f"Test split{', last epoch' if trained(result) else ''}; accuracies in percent\n{_metrics(result)}"]
+        if result["test"]
+        else []
+    )
+    if any("best_test" in name for name in result["test"]):
+        parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
+    if result["audit"]:
+        parts.append(_audit(result["audit"]))
+    if "left_out" in result:
+        parts.append(
+            f"To judge the encoder on labeled images: {command('python')} -m contrastive.evaluate {path} dataset=digits"
+        )
+    parts.append(f"run directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
+    return "\n" + "\n\n".join(parts)
+
+
+def already_done(run: RunDirectory) -> str:
+    """The result of a run that was finished before."""
+    assert run.result is not None
+    lines = [f"{as_typed(run.path)} is done already: this is its result. rerun=true starts it over."]
+    if run.stale:
+        lines.append(
+            f"warning: it was made by other {' and '.join(run.stale)} than there is now: rerun=true replaces it"
+        )
+    return "\n".join([*lines, finished(run, run.result)])
+
+
+def trained(result: dict[str, Any]) -> bool:
+    """Whether the run trained its encoder: epochs=0 does not."""
+    return bool(result.get("encoder", {}).get("epochs", 1))
+
+
+def as_typed(path: Path) -> str:
+    """The path as one would type it from here."""
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def command(name: str) -> str:
+    """What to type for a program of this environment, which may not be activated: `.venv/bin/python`."""
+    ours, found = Path(sys.prefix) / "bin" / name, shutil.which(name)
+    return name if (found and Path(found) == ours) or not ours.exists() else as_typed(ours)
+
+
+def _metrics(result: dict[str, Any]) -> str:
+    """A line for each metric: before and after training, or one figure where there was none."""
+    before = "as loaded" if result.get("encoder", {}).get("weights") else "untrained"
+    if not trained(result):
+        return _columns([["", before], *([key, f"{value:.2f}"] for key, value in result["test"].items())])
+    rows = [["", before, "trained"]]
+    for key, value in result["test"].items():
+        untrained = result["untrained"].get(key)
+        rows.append([key, "-" if untrained is None else f"{untrained:.2f}", f"{value:.2f}"])
+    return _columns(rows)
+
+
+def _audit(audit: dict[str, Any]) -> str:
+    """A line for each read-out with its accuracy by bias group."""
+    rows = [["by bias", *(name.removesuffix("_top1").replace("_", " ") for name in AUDIT_COLUMNS)]]
+    for key, groups in audit.items():
+        if key not in ("reported", "similarity") and isinstance(groups, dict):
+            rows.append([key, *(f"{groups[name]:.2f}" if name in groups else "-" for name in AUDIT_COLUMNS)])
+    reported = audit.get("reported")
+    figure = (
+        f"\n  reported: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}" if reported else ""
+    )
+    bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
+    return f"{_columns(rows)}{figure}\n  {bias}"
+
+
+def _columns(rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  "
+        + "   ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
