@@ -9,7 +9,7 @@ from statistics import mean
 
 from contrastive.errors import ConfigError
 from contrastive.report.groups import Group, metric_names, ranked, read_groups
-from contrastive.report.sweep import format_grid, spread
+from contrastive.text import format_grid, spread
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive.atomic import write_text
+from contrastive.files import write_text
 from contrastive.report.bounds import Check, lemma1, random_population, theorem3, theorem21
-from contrastive.report.sweep import format_grid
 from contrastive.seeding import generator
+from contrastive.text import format_grid
 
 SIZES = (16, 64, 256, 1024, 4096)  # N
 POSITIVES = (1, 2, 4, 16, 64, 256)  # M

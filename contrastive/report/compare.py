@@ -8,12 +8,12 @@ import argparse
 from pathlib import Path
 from statistics import mean
 
-from contrastive.atomic import write_text
 from contrastive.errors import ConfigError
+from contrastive.files import write_text
 from contrastive.report.compare_curves import default_keys, draw_curves
 from contrastive.report.groups import Group, metric_names, read_groups, setting_names
-from contrastive.report.intervals import paired_test, welch_interval
-from contrastive.report.sweep import format_grid, spread
+from contrastive.tables.verdicts import paired_test, welch_interval
+from contrastive.text import format_grid, spread
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.curves import curve, read_points
 from contrastive.report.figures import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.groups import Group
 from contrastive.report.series import COLORS, label, over_seeds
+from contrastive.tables.record import curve, read_points
 
 MAX_LABEL = 150  # characters of a name in the legend
 USUAL = ("test/knn_top1", "train/loss")

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.run.config import encoder_node, own_component, read_config
-from contrastive.run.own_weights import check_own
-from contrastive.weights.metadata import ENCODER, read_whole
+from contrastive.run.files import ENCODER, encoder_node, own_component, read_config
+from contrastive.run.weights import check_own, read_whole
 
 MAX_IMAGES = 1000
 
@@ -21,7 +20,7 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
     from torch.nn.functional import normalize as unit_length
 
     from contrastive.training.features import extract
-    from contrastive.training.normalize import Normalize
+    from contrastive.training.precision import Normalize
 
     config = read_config(run)
     data = build(config["dataset"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive.run.evaluations import read_evaluations
+from contrastive.run.files import read_evaluations
 from contrastive.run.identity import flatten, is_identity
 
 NOT_COMPARED = ("dataset.size",)  # follows the run: images of the side that the encoder was trained on

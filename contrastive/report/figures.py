@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from contrastive.atomic import atomic, write_text
 from contrastive.errors import ConfigError
+from contrastive.files import atomic, write_text
 from contrastive.report.series import COLORS, Series, label
 
 MARKERS = "osD^vP*X<>"

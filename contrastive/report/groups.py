@@ -9,7 +9,7 @@ from contrastive.errors import ConfigError
 from contrastive.report.evaluated import evaluated_figures
 from contrastive.report.jobs import find_jobs
 from contrastive.report.sweep import Job
-from contrastive.run.config import read_config
+from contrastive.run.files import read_config
 
 Evaluated = dict[Path, dict[str, dict[str, float]]]  # {run: {split: {metric: value}}}
 

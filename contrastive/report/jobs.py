@@ -7,10 +7,8 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.report.sweep import Job
-from contrastive.run.config import read_config
-from contrastive.run.environment_file import read_environment
+from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.identity import identity
-from contrastive.run.result import read_result
 
 MAP_KEYS = {"seed", "dataset.data_seed", "data"}
 

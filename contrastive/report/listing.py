@@ -9,9 +9,9 @@ import io
 from pathlib import Path
 from statistics import mean, stdev
 
-from contrastive.report.formats import booktabs, escape
 from contrastive.report.groups import Group, metric_names, plain, ranked, read_groups, setting_names
-from contrastive.report.sweep import format_grid, spread
+from contrastive.tables.page import booktabs, escape
+from contrastive.text import format_grid, spread
 
 HEADING = "Test split, mean ± std over seeds (n); accuracies in percent"
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
-from contrastive.report.curves import short
-from contrastive.report.table import look_up
+from contrastive.tables.record import short
+from contrastive.tables.spec import look_up
 
 # Okabe & Ito 2008, told apart by color-blind readers; then darker ones for more methods
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.committed import read_table_json
-from contrastive.report.events import views_as_png
 from contrastive.report.jobs import find_jobs
-from contrastive.report.record import Shared, row_record
-from contrastive.report.rows import Row
 from contrastive.report.sweep import metric_names
-from contrastive.run.config import read_config
+from contrastive.run.files import read_config
+from contrastive.tables.page import read_table_json
+from contrastive.tables.record import Shared, row_record, views_as_png
+from contrastive.tables.spec import Row
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contrastive.report.series import COLORS
-from contrastive.report.verdicts import claim_text
+from contrastive.tables.verdicts import claim_text
 
 Spec = dict[str, Any]
 VERDICT_COLORS = {"holds": "#009E73", "does not hold": "#D55E00", "undecided": "#888888"}

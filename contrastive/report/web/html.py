@@ -9,7 +9,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.report.series import COLORS
-from contrastive.report.verdicts import VERDICTS
+from contrastive.tables.verdicts import VERDICTS
 
 HERE = Path(__file__).parent
 LIBRARY = "Vega, Vega-Lite and Vega-Embed, BSD 3-Clause, with D3, ISC: https://github.com/vega, https://github.com/d3"

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from contrastive.atomic import write_text
+from contrastive.files import write_text
 from contrastive.report.embedding import tsne_map
 from contrastive.report.sources import Source, read_sources
 from contrastive.report.web import html

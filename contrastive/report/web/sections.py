@@ -3,11 +3,11 @@
 from html import escape
 from typing import Any
 
-from contrastive.report.page import facts, grid, protocols, split
-from contrastive.report.rows import key_of
 from contrastive.report.series import label, method_and_setting, read_series, read_sweeps
-from contrastive.report.verdicts import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.report.web import charts, curve_charts, html
+from contrastive.tables.page import facts, grid, protocols, split
+from contrastive.tables.spec import key_of
+from contrastive.tables.verdicts import LEGEND, VERDICTS, claims_grid, judge_claims
 
 Record = dict[str, Any]
 

@@ -1,11 +1,18 @@
-"""A table's Markdown page, computed from its record (`contrastive.report.record`) alone."""
+"""A table's Markdown page, computed from its record (`contrastive.tables.record`) alone."""
 
+import csv
+import io
+import json
+import re
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from contrastive.report.sweep import format_grid, spread
-from contrastive.report.table import is_published_setting, look_up, published_heading, published_number
-from contrastive.report.verdicts import LEGEND, claims_grid
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
+from contrastive.tables.spec import is_published_setting, look_up, published_heading, published_number
+from contrastive.tables.verdicts import LEGEND, claims_grid, judge_claims
+from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
 
@@ -176,3 +183,149 @@ def protocol(record: dict[str, Any], metric: str) -> list[tuple[str, str]]:
         if any(f"{name}_".startswith(f"{evaluator}_") for name in names)
     ]
     return list(dict.fromkeys(pairs))
+
+
+TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
+    ">": "$>$", "<": "$<$",
+}  # fmt: skip
+
+
+def figures(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every figure of the table: a dictionary for each row and metric, numbers unrounded, None where there is none."""
+    lines = []
+    for row in record["rows"]:
+        devices = {record["environments"][run["environment"]]["device"] for run in row["runs"]}
+        for metric in columns(record):
+            value = cell(record, row, metric)
+            lines.append(
+                {
+                    "method": row["name"],
+                    "metric": metric,
+                    "mean": value.mean,
+                    "std": value.std,
+                    "n": len(value.values),
+                    "published": value.published or None,
+                    "difference": value.difference,
+                    "read_out": read_out(row) if metric.startswith("audit.reported") else None,
+                    "source": row["source"] or None,
+                    "protocol": "; ".join(f"{name}: {text}" for name, text in protocol(record, metric)),
+                    "device": "; ".join(sorted(devices)) or None,
+                    "minutes": minutes(row) or None,
+                    "overrides": " ".join(row["overrides"]),
+                }
+            )
+    return lines
+
+
+def as_csv(record: dict[str, Any]) -> str:
+    """One line for each row and metric."""
+    lines, text = figures(record), io.StringIO()
+    writer = csv.DictWriter(text, lines[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def as_latex(record: dict[str, Any]) -> str:
+    r"""Booktabs tables, the claims in one of their own; the document needs \usepackage{booktabs}."""
+    claims = [_tabular(claims_grid(record), LEGEND, "llrrr" + "l" * 4)] if record["claims"] else []
+    table = grid(record)
+    return "\n".join([_tabular(table, heading(record), "l" + "r" * (len(table[0]) - 1)), *claims])
+
+
+def _tabular(table: list[list[str]], caption: str, columns: str) -> str:
+    return "\n".join([
+        r"\begin{table}", rf"\caption{{{escape(caption)}}}", booktabs(table, columns), r"\end{table}",
+    ])  # fmt: skip
+
+
+def booktabs(table: list[list[str]], columns: str) -> str:
+    """Cells of text, the head first, as a tabular; `columns` are its letters, as many as are needed are used."""
+    head, *body = [[escape(cell) for cell in row] for row in table]
+    return "\n".join([
+        rf"\begin{{tabular}}{{{columns[: len(head)]}}}",
+        r"\toprule",
+        f"{' & '.join(head)} \\\\",
+        r"\midrule",
+        *(f"{' & '.join(row)} \\\\" for row in body),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ])  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(TEX.get(letter, letter) for letter in text)
+
+
+def write_pages(record: dict[str, Any], base: Path) -> str:
+    """Write base.md, .csv, .tex and .json; returns the Markdown."""
+    text = page(record)
+    content = {
+        ".md": f"{text}\n",
+        ".csv": as_csv(record),
+        ".tex": f"{as_latex(record)}\n",
+        ".json": as_json({**record, **computed(record)}),
+    }
+    for suffix, body in content.items():
+        write_text(base.with_name(base.name + suffix), body)
+    return text
+
+
+def computed(record: dict[str, Any]) -> dict[str, Any]:
+    """What the JSON holds for other programs beside the record that it follows from."""
+    return {"verdicts": judge_claims(record), "figures": figures(record)}
+
+
+def as_json(record: dict[str, Any]) -> str:
+    """Indented JSON with every list of numbers, and every curve, on one line."""
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[[\d\s.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+    return re.sub(r'\{\s+("epoch": \[[^\]]*\]),\s+("value": \[[^\]]*\])\s+\}', r"{\1, \2}", text) + "\n"
+
+
+def read_table_json(path: Path) -> dict[str, Any] | None:
+    """The record of a table; None if the file holds something else.
+
+    Raises:
+        ConfigError: the record lacks what is printed today.
+    """
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
+    if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
+        return None
+    if not {"claims", "views"} <= record.keys():
+        raise ConfigError(
+            f"{path} was written by an older version: try make reproduce-table TABLE={record['table']}, which runs "
+            "nothing again"
+        )
+    return record
+
+
+def check_folder(folder: Path) -> tuple[int, list[str]]:
+    """Recompute every table of a folder from its JSON.
+
+    The page must stand, whole, in the Markdown of the same name, which may say more around it; the figures and verdicts
+    in the JSON must be those of its runs. JSON files that are no table are left out.
+
+    Returns:
+        the number of tables, and a sentence for each that differs.
+    """
+    checked, wrong = 0, []
+    for path in sorted(folder.glob("*.json")):
+        record = read_table_json(path)
+        if record is None:
+            continue
+        checked += 1
+        remedy = f"try make reproduce-table TABLE={record['table']}"
+        for name, value in json.loads(json.dumps(computed(record))).items():
+            if record.get(name) != value:
+                wrong.append(f"{path}: the {name} are not those of its runs: {remedy}")
+        markdown = path.with_suffix(".md")
+        if not markdown.exists() or page(record) not in markdown.read_text():
+            wrong.append(f"{markdown} is not what {path.name} gives: {remedy}")
+    return checked, wrong

@@ -1,0 +1,379 @@
+"""The tables that `make reproduce-table` runs: one YAML each in configs/table/, read and expanded here.
+
+    title: Biased-MNIST                       # the comparison, without settings: the heading takes those from the runs
+    note: What a reader must know.            # one paragraph below the heading
+    seeds: [0, 1, 2]
+    metrics: [knn_top1, linear_top1]          # columns: a name under `test` of result.json, or a dotted path into it
+    metrics: {audit.linear.top1: linear probe, audit.reported.accuracy: reported}     # the same with headings
+    minutes: 120                              # optional: of one run, until a finished run tells; also in a row
+    needs_gpu: true                           # optional: the minutes are those of a GPU; false unless given
+    common: [epochs=80]                       # optional: words for every row; a row's own words beat them
+    grid: {dataset.rho: [0.999, 0.997]}       # optional: every row runs at every point; the first key changes slowest
+    rows:
+      - name: FairKL                          # the grid's point is appended: "FairKL, rho 0.999"
+        overrides: [experiment=eps_supinfonce_fairkl]
+        published: {audit.reported.accuracy: [90.51 ± 1.55, 96.19 ± 0.23]}    # a list goes along the points of the grid
+        source: Barbano et al. 2023           # optional, one text or a list along the grid
+        zip: {regularizer.weight: [1, 5]}     # optional: further settings that go along the grid
+        grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
+        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset; null = not run there
+      - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
+    claims:                                   # optional, judged by `contrastive.report.verdicts`
+      - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
+          # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
+          # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
+    presets:                                  # `paper` runs the table as it stands
+      small: [epochs=5, encoder.width=16]     # words for every row, which beat common and the row's
+      smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
+          # drop: settings left out of every row's words; points: how many points of each grid run, from the first;
+          # grid: {dataset.rho: [0.997]} names the values of a grid that run
+
+Published curves lie in curves/ beside the YAML, in a file of the same name:
+
+    "FairKL, rho 0.999":                      # a row as it is named after expansion
+      audit.linear.top1: {from: 1, values: [11.8, 20.1]}      # consecutive epochs from the first one
+
+`script: scripts/bounds.py` in place of seeds, metrics and rows names a program that needs no runs: it is called as
+`python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
+"""
+
+import hashlib
+import itertools
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contrastive.errors import ConfigError
+from contrastive.run.identity import is_identity
+
+ROW_KEYS = {"name", "overrides", "published", "source", "zip", "grid", "presets", "minutes"}
+ALONG: tuple[tuple[str, Any], ...] = (
+    ("zip", {}),
+    ("published", {}),
+    ("source", ""),
+)  # keys whose lists follow the grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of a table. No words: a quoted figure that is never run."""
+
+    name: str
+    words: tuple[str, ...]
+    published: dict[str, str]
+    source: str
+    minutes: float | None
+    point: str = ""  # of the grid, as it stands at the end of the name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What a preset and the command line change in every row; the defaults are those of `paper`."""
+
+    name: str = "paper"
+    overrides: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()  # settings left out of every row's words
+    points: int | None = None  # of each grid, from the first; None = all
+    grid: dict[str, list[Any]] = field(default_factory=dict)  # the values of a grid that run; all of a key left out
+    extra: tuple[str, ...] = ()  # words of the command line
+
+
+def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
+    """Every row at every point of its grid; rows that share the table's grid stand together at each point.
+
+    Raises:
+        ConfigError: an unknown key or preset, a list that does not go along the grid, or a preset's value of no grid.
+    """
+    check_preset_grid(spec, preset)
+    for row in spec.get("rows", []):
+        check_keys(row, ROW_KEYS, f"row {row.get('name')}")
+        check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
+    chosen = [row for row in spec.get("rows", []) if row.get("presets", {}).get(preset.name, []) is not None]
+    shared = [row for row in chosen if "grid" not in row]
+    rows: list[Row] = []
+    for row in chosen:
+        if "grid" in row:
+            rows += _expand(row, spec, preset)
+        elif row is shared[0]:
+            at_points = zip(*(_expand(other, spec, preset) for other in shared), strict=True)
+            rows += [one for at_point in at_points for one in at_point]
+    return rows
+
+
+def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[Row]:
+    """One row of the YAML at the points of its grid that the preset runs."""
+    grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
+    run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
+    points = list(itertools.product(*grid.values()))
+    rows = []
+    for i, point in enumerate(points):
+        if point not in run:
+            continue
+        settings = dict(zip(grid, point, strict=True))
+        at_point = {key: _pick(row.get(key, empty), i, len(points), f"{row['name']}: {key}") for key, empty in ALONG}
+        words = _words(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
+        place = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
+        published = {metric: str(value) for metric, value in at_point["published"].items() if value is not None}
+        minutes = row.get("minutes", spec.get("minutes")) if preset.name == "paper" else None
+        name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
+        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
+    return rows
+
+
+def check_preset_grid(spec: dict[str, Any], preset: Preset) -> None:
+    """Raise ConfigError if a preset asks for a value that no grid has."""
+    grids = [spec.get("grid", {}), *(row.get("grid", {}) for row in spec.get("rows", []))]
+    for key, chosen in preset.grid.items():
+        values = [value for grid in grids for value in grid.get(key, [])]
+        if unknown := [value for value in chosen if value not in values]:
+            known = values or sorted({name for grid in grids for name in grid})
+            raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {known}")
+
+
+def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
+    """The values of a grid that a preset runs."""
+    return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
+
+
+def _words(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
+    """What train.py gets for a row at one point: later words beat earlier ones."""
+    own = [*spec.get("common", []), *row["overrides"], *(f"{key}={value}" for key, value in settings.items())]
+    own = [word for word in own if key_of(word) not in preset.drop]
+    return merge_words(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
+
+
+def _pick(value: Any, i: int, n: int, where: str) -> Any:
+    """Entry i of a list that goes along a grid of n points, also inside a dictionary; else the value itself."""
+    if isinstance(value, dict):
+        return {key: _pick(item, i, n, f"{where}.{key}") for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) != n:
+        raise ConfigError(f"{where} has {len(value)} values for {n} points of the grid: try a list of {n}")
+    return value[i]
+
+
+def merge_words(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The words of all groups in order; of several for one key the last one stays.
+
+    Settings of evaluators that an `evaluator=[...]` among them leaves out go with them.
+    """
+    words = {key_of(word): word for group in groups for word in group}
+    if "evaluator" in words:
+        chosen = re.findall(r"\w+", words["evaluator"].partition("=")[2])
+        words = {k: word for k, word in words.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen}
+    return tuple(words.values())
+
+
+def key_of(word: str) -> str:
+    """The setting that a word such as `+loss.epsilon=0.1` is about."""
+    return word.lstrip("+~").split("=", 1)[0]
+
+
+def check_keys(node: dict[str, Any], known: set[str], where: str) -> None:
+    """Raise ConfigError if a node of a table's YAML has a key that nothing reads."""
+    unknown = sorted(node.keys() - known)
+    if unknown:
+        raise ConfigError(f"{where} has an unknown key {unknown[0]}: try one of {', '.join(sorted(known))}")
+
+
+CLAIM_KEYS = {"better", "worse", "metric", "gap", "source"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One row is better than another by more than `gap`, in the unit of the metric."""
+
+    better: str
+    worse: str
+    metric: str
+    gap: float
+    source: str
+
+
+def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
+    """The claims between rows whose names, after expansion, are among `names`: a preset may run fewer points.
+
+    Raises:
+        ConfigError: an unknown key, a row or metric that the table does not have, or rows that share no point.
+    """
+    rows = expand_rows(spec, Preset())
+    claims = [
+        claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, list(spec.get("metrics", [])))
+    ]
+    return [claim for claim in claims if {claim.better, claim.worse} <= names]
+
+
+def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> list[Claim]:
+    """One claim of the YAML at every point of the grid that both of its rows have."""
+    check_keys(node, CLAIM_KEYS, f"claim {node.get('better')} > {node.get('worse')}")
+    missing = sorted({"better", "worse", "metric", "source"} - node.keys())
+    if missing:
+        raise ConfigError(f"a claim of {node} lacks {missing[0]}: try {missing[0]}: ... in the table's YAML")
+    if node["metric"] not in metrics:
+        raise ConfigError(f"a claim names the metric {node['metric']}: try one of {', '.join(metrics)}")
+    better, worse = (_rows_at_points(node[key], rows) for key in ("better", "worse"))
+    pairs = [(b, w) for at, b in better.items() for other, w in worse.items() if at == other or None in (at, other)]
+    if not pairs:
+        raise ConfigError(
+            f"the rows {node['better']} and {node['worse']} share no point: try their names with the point"
+        )
+    return [
+        Claim(better=b, worse=w, metric=node["metric"], gap=float(node.get("gap", 0)), source=node["source"])
+        for b, w in pairs
+    ]
+
+
+def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
+    """{point: full name} of a row named without its point; {None: name} of one named with it, which suits any point."""
+    run = [row for row in rows if row.words]
+    if any(row.name == name for row in run):
+        return {None: name}
+    at_points: dict[str | None, str] = {row.point: row.name for row in run if row.name == f"{name}, {row.point}"}
+    if not at_points:
+        raise ConfigError(f"a claim names the row {name}: try one of {'; '.join(row.name for row in run)}")
+    return at_points
+
+
+Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
+PRESETS = ("paper", "small", "smoke")
+TABLE_KEYS = {
+    "title",
+    "note",
+    "seeds",
+    "metrics",
+    "minutes",
+    "common",
+    "grid",
+    "rows",
+    "presets",
+    "script",
+    "claims",
+    "needs_gpu",
+}
+PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table with its grid expanded and a preset applied; `metrics` is {path into the result: heading}."""
+
+    name: str
+    title: str
+    note: str
+    preset: str
+    extra: tuple[str, ...]  # words given on the command line for every row
+    seeds: tuple[int, ...]
+    metrics: dict[str, str]
+    rows: tuple[Row, ...]
+    script: str | None = None
+    needs_gpu: bool = False
+    claims: tuple[Claim, ...] = ()
+    curves: dict[str, Curves] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> list[str]:
+        """Words of `extra` that change results."""
+        return [word for word in self.extra if is_identity(key_of(word))]
+
+    @property
+    def home(self) -> str:
+        """The name of the folder of the table's runs; settings that change no result have no part in it."""
+        kept = repr(sorted(self.changes))
+        digest = hashlib.sha256(kept.encode()).hexdigest()[:8] if self.changes else ""
+        return "-".join(word for word in (self.name, "" if self.preset == "paper" else self.preset, digest) if word)
+
+    @property
+    def jobs(self) -> list[tuple[Row, int]]:
+        """Every (row, seed) that is run."""
+        return [(row, seed) for row in self.rows if row.words for seed in self.seeds]
+
+
+def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None, extra: tuple[str, ...] = ()) -> Table:
+    """Read a table's YAML.
+
+    Args:
+        preset: one of PRESETS; any but `paper` must stand in the YAML. n_seeds: seeds 0 ... n - 1 in place of the
+            table's. extra: words for every row, which beat all others.
+
+    Raises:
+        ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or
+            metric that the table does not have.
+    """
+    spec: dict[str, Any] = yaml.safe_load(path.read_text())
+    check_keys(spec, TABLE_KEYS, path.name)
+    if preset not in PRESETS or (preset != "paper" and preset not in spec.get("presets", {})):
+        known = [name for name in PRESETS if name == "paper" or name in spec.get("presets", {})]
+        raise ConfigError(f"{path.stem} has no preset {preset}, known are {', '.join(known)}: try PRESET={known[-1]}")
+    chosen = spec.get("presets", {}).get(preset, {})
+    chosen = {"overrides": chosen} if isinstance(chosen, list) else chosen
+    check_keys(chosen, PRESET_KEYS, f"{path.name}: presets.{preset}")
+    seeds = range(n_seeds) if n_seeds else chosen.get("seeds", spec.get("seeds", []))
+    metrics = spec.get("metrics", {})
+    changes = Preset(
+        name=preset,
+        overrides=tuple(chosen.get("overrides", [])),
+        drop=tuple(chosen.get("drop", [])),
+        points=chosen.get("points"),
+        grid=chosen.get("grid", {}),
+        extra=extra,
+    )
+    rows = tuple(expand_rows(spec, changes))
+    if any(word.lstrip("+").startswith("trust=") for row in rows for word in set(row.words) - set(extra)):
+        raise ConfigError(f"{path} cannot vouch for modules: try ARGS='trust=[...]' on the command line")
+    return Table(
+        name=path.stem,
+        title=spec["title"],
+        note=spec.get("note", ""),
+        preset=preset,
+        extra=extra,
+        seeds=tuple(seeds),
+        metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
+        rows=rows,
+        script=spec.get("script"),
+        needs_gpu=spec.get("needs_gpu", False),
+        claims=tuple(read_claims(spec, {row.name for row in rows})),
+        curves=read_curves(path.parent / "curves" / path.name),
+    )
+
+
+def read_curves(path: Path) -> dict[str, Curves]:
+    """{row: published curves} of a table; none without the file."""
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+def row_folder(row: Row, base: Path) -> Path:
+    """Where a row's runs are: base/<its name>/seed=N."""
+    return base / folder_name(row.name)
+
+
+def folder_name(row: str) -> str:
+    """A row's name as the name of a folder."""
+    return re.sub(r"[^\w.=-]+", "-", row).strip("-").lower()
+
+
+def look_up(result: dict[str, Any], metric: str) -> float | None:
+    """A dotted path into a result, or a name under its `test`; None when the run has no such figure."""
+    node: Any = result
+    for key in (metric if "." in metric else f"test.{metric}").split("."):
+        node = node.get(key) if isinstance(node, dict) else None
+    return None if node is None else float(node)
+
+
+def is_published_setting(record: dict[str, Any]) -> bool:
+    """Whether a table's runs had the settings of its rows: no preset, no further words."""
+    return record["preset"] == "paper" and not record["extra"]
+
+
+def published_heading(record: dict[str, Any]) -> str:
+    """The heading of published figures beside ours."""
+    return "published" if is_published_setting(record) else "published (other setting)"
+
+
+def published_number(text: str) -> float | None:
+    """The number at the start of a published figure such as `74.3 ± 0.2`; None when there is none."""
+    number = re.match(r"-?\d+(\.\d+)?", text)
+    return float(number[0]) if number else None
