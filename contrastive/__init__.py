@@ -10,14 +10,19 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.augmentation.base import Operation as Operation
     from contrastive.augmentation.compose import Compose as Compose
     from contrastive.augmentation.simclr import SimCLR as SimCLR
-    from contrastive.dataset._splits import channel_stats as channel_stats
-    from contrastive.dataset._splits import name_splits as name_splits
+    from contrastive.dataset.splits import channel_stats as channel_stats
+    from contrastive.dataset.splits import name_splits as name_splits
     from contrastive.encoder.resnet import ResNet as ResNet
     from contrastive.encoder.simple_convnet import SimpleConvNet as SimpleConvNet
     from contrastive.errors import ConfigError as ConfigError
     from contrastive.evaluator.base import Evaluator as Evaluator
     from contrastive.evaluator.base import FeatureSets as FeatureSets
     from contrastive.evaluator.base import Scores as Scores
+    from contrastive.experiment.api import Result as Result
+    from contrastive.experiment.api import pretrain as pretrain
+    from contrastive.experiment.encoder import load_encoder as load_encoder
+    from contrastive.experiment.encoder import load_head as load_head
+    from contrastive.experiment.make import make as make
     from contrastive.loss.base import Loss as Loss
     from contrastive.loss.base import SampleLoss as SampleLoss
     from contrastive.loss.base import SelfSupervisedLoss as SelfSupervisedLoss
@@ -48,17 +53,12 @@ if TYPE_CHECKING:  # what __getattr__ returns, for mypy and editors; a test hold
     from contrastive.pairs.relations import other_image as other_image
     from contrastive.pairs.relations import positive as positive
     from contrastive.pairs.relations import same_class as same_class
-    from contrastive.program.load_encoder import load_encoder as load_encoder
-    from contrastive.program.load_encoder import load_head as load_head
-    from contrastive.program.make import make as make
-    from contrastive.program.pretrain import Result as Result
-    from contrastive.program.pretrain import pretrain as pretrain
     from contrastive.regularizer.end import EnD as EnD
     from contrastive.regularizer.fairkl import FairKL as FairKL
     from contrastive.regularizer.lnl import LNL as LNL
-    from contrastive.testing.conformance import check_loss as check_loss
     from contrastive.testing.dataset import check_dataset as check_dataset
     from contrastive.testing.encoder import check_encoder as check_encoder
+    from contrastive.testing.loss import check_loss as check_loss
     from contrastive.types import Data as Data
     from contrastive.types import Split as Split
 
@@ -66,8 +66,8 @@ _MODULES = {  # public name → the module that defines it
     "Operation": "augmentation.base",
     "Compose": "augmentation.compose",
     "SimCLR": "augmentation.simclr",
-    "channel_stats": "dataset._splits",
-    "name_splits": "dataset._splits",
+    "channel_stats": "dataset.splits",
+    "name_splits": "dataset.splits",
     "ResNet": "encoder.resnet",
     "SimpleConvNet": "encoder.simple_convnet",
     "ConfigError": "errors",
@@ -104,15 +104,15 @@ _MODULES = {  # public name → the module that defines it
     "other_image": "pairs.relations",
     "positive": "pairs.relations",
     "same_class": "pairs.relations",
-    "load_encoder": "program.load_encoder",
-    "load_head": "program.load_encoder",
-    "make": "program.make",
-    "Result": "program.pretrain",
-    "pretrain": "program.pretrain",
+    "load_encoder": "experiment.encoder",
+    "load_head": "experiment.encoder",
+    "make": "experiment.make",
+    "Result": "experiment.api",
+    "pretrain": "experiment.api",
     "EnD": "regularizer.end",
     "FairKL": "regularizer.fairkl",
     "LNL": "regularizer.lnl",
-    "check_loss": "testing.conformance",
+    "check_loss": "testing.loss",
     "check_dataset": "testing.dataset",
     "check_encoder": "testing.encoder",
     "Data": "types",

@@ -1,5 +1,6 @@
 """Configuration errors. Imports no torch, so that a mistake on the command line is answered at once."""
 
+import math
 from collections.abc import Collection
 
 
@@ -15,3 +16,18 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """
     if value not in choices:
         raise ConfigError(f"{key} must be one of {', '.join(choices)}, got {value}: try {key}={next(iter(choices))}")
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ConfigError unless t is finite and above 0."""
+    if not 0 < temperature < math.inf:
+        raise ConfigError(f"temperature must be above 0, got {temperature}: try temperature=0.5")
+
+
+def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
+    """Raise ConfigError unless τ⁺ lies in [0, 1) or, without `allow_zero`, in (0, 1)."""
+    if not 0 <= tau_plus < 1 or (tau_plus == 0 and not allow_zero):
+        interval = "[0, 1)" if allow_zero else "(0, 1)"
+        raise ConfigError(
+            f"tau_plus, the prior of the anchor's class, must lie in {interval}, got {tau_plus}: try tau_plus=0.1"
+        )

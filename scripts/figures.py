@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.committed import read_table_json
 from contrastive.report.embedding import tsne_map
 from contrastive.report.figures import draw_curves, draw_maps, draw_sweep
 from contrastive.report.series import Series, read_series, read_sweeps
 from contrastive.report.sources import named_runs, runs_record
+from contrastive.tables.page import read_table_json
 
 
 def main() -> int:

@@ -16,21 +16,19 @@ from typing import Any
 
 from hydra import initialize_config_dir
 
-import contrastive.program.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.atomic import write_text
+import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.config.compose import Composer, checked_composition
+from contrastive.config.messages import user_message
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
-from contrastive.program.composer import Composer
-from contrastive.program.composition import checked_composition
-from contrastive.program.messages import user_message
-from contrastive.program.table_jobs import Compose, TableJob, is_done, run_jobs, table_jobs
-from contrastive.program.table_list import missing_of, tables_text
-from contrastive.report.committed import write_pages
-from contrastive.report.record import table_record
+from contrastive.files import write_text
 from contrastive.report.sources import Source
-from contrastive.report.table import PRESETS, Table, read_table
 from contrastive.report.web.page_command import page
-from contrastive.run.result import read_result
+from contrastive.run.files import read_result
+from contrastive.tables.jobs import Compose, TableJob, is_done, missing_of, run_jobs, table_jobs, tables_text
+from contrastive.tables.page import write_pages
+from contrastive.tables.record import table_record
+from contrastive.tables.spec import PRESETS, Table, read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "configs" / "table"
@@ -120,7 +118,7 @@ def unavailable_data(jobs: list[TableJob], composer: Composer) -> dict[str, list
     unavailable = {}
     for item, blocked in missing_of(jobs, composer.dataset).items():
         if item.downloads:
-            from contrastive.program.components import instantiate_node  # late: importing torch takes seconds
+            from contrastive.experiment.components import instantiate_node  # late: importing torch takes seconds
 
             try:
                 instantiate_node(composer.dataset(blocked[0].words))
@@ -173,7 +171,7 @@ def this_device(words: list[str]) -> tuple[bool, str]:
     """Whether runs train on a CPU here, and the device's name."""
     import torch  # late: mistakes are answered without it
 
-    from contrastive.run.environment import device_name
+    from contrastive.run.provenance import device_name
 
     on_cpu = "device=cpu" in words or not torch.cuda.is_available()
     return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-import contrastive.program.naming  # noqa: F401  registers the resolver
-from contrastive.program.settings import Settings
+import contrastive.config.naming  # noqa: F401  registers the resolver
+from contrastive.config.settings import Settings
 from tests.helpers import ROOT
 
 torch.set_num_threads(1)

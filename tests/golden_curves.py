@@ -8,9 +8,9 @@ import json
 import torch
 from hydra import compose, initialize_config_dir
 
-import contrastive.program.naming  # noqa: F401  registers the resolver
-from contrastive.program.build import build
-from contrastive.program.settings import Settings
+import contrastive.config.naming  # noqa: F401  registers the resolver
+from contrastive.config.settings import Settings
+from contrastive.experiment.build import build
 from contrastive.seeding import derive, generator
 from tests.helpers import ROOT
 

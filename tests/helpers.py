@@ -17,8 +17,7 @@ from PIL import Image
 
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
-from contrastive.run.config import COMPONENTS
-from contrastive.run.result import GROUPS
+from contrastive.run.files import COMPONENTS, GROUPS
 from contrastive.types import Data, Features
 from tests import forked
 from tests.forked import ROOT

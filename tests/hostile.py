@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import train
-from contrastive.program import build, naming
-from contrastive.program.settings import Settings
+from contrastive.config import naming
+from contrastive.config.settings import Settings
+from contrastive.experiment import build
 from tests.helpers import ROOT
 
 SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu"]

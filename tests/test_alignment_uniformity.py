@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.evaluator.alignment_uniformity import AlignmentUniformity, alignment, uniformity
+from contrastive.evaluator.geometry import AlignmentUniformity, alignment, uniformity
 from contrastive.testing import raw_inputs
 from contrastive.types import Features
 from tests.helpers import feature_sets

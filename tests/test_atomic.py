@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive.atomic import atomic, locked, write_text
+from contrastive.files import atomic, locked, write_text
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

@@ -20,8 +20,8 @@ from contrastive.augmentation.rotation import RandomRotation
 from contrastive.augmentation.simclr import SimCLR
 from contrastive.augmentation.solarize import Solarize
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.components import instantiate_node
+from contrastive.experiment.build import build
+from contrastive.experiment.components import instantiate_node
 from contrastive.seeding import generator
 from contrastive.types import Batch, Shard
 from tests.helpers import ROOT, TINY

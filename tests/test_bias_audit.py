@@ -6,8 +6,8 @@ import torch
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, majority_bias, pairwise_cosines
-from contrastive.program.build import build
-from contrastive.program.experiment import run_experiment
+from contrastive.experiment.build import build
+from contrastive.experiment.run import run_experiment
 from contrastive.training.step import TrainStep
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets, logged_lines, without_time

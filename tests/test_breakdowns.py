@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from contrastive.run.logs import Logs
+from contrastive.run.log import Logs
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, saved_weights, wait_for, without_time

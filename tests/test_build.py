@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.device import is_resident
+from contrastive.experiment.build import build, is_resident
 from tests.helpers import ROOT, TINY
 
 GROUPS = ("augmentation", "encoder", "head", "loss", "optimizer", "schedule")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from contrastive.config.check_types import check_types, fits
+from contrastive.config.settings import check_booleans
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.check_types import check_types, fits
-from contrastive.program.make import make
-from contrastive.program.settings import check_booleans
+from contrastive.experiment.build import build
+from contrastive.experiment.make import make
 
 
 @pytest.mark.parametrize(

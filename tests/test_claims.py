@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.report.intervals import paired_test
-from contrastive.report.table import read_table
-from contrastive.report.verdicts import claims_grid, judge_claims, verdict
+from contrastive.tables.spec import read_table
+from contrastive.tables.verdicts import claims_grid, judge_claims, paired_test, verdict
 
 SPEC = """
 title: T

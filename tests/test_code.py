@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
-from contrastive.program.trust import load_target
-from contrastive.run.code import _first_seen, code_hash, module_of, user_files
+from contrastive.run.provenance import _first_seen, code_hash, module_of, user_files
 
 FILES = {
     "my_hash_loss.py": (

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.program.flags import flags_first
+from contrastive.config.compose import flags_first
 from tests import forked
 from tests.helpers import (
     ONE_THREAD,

@@ -11,13 +11,12 @@ import yaml
 from scipy import stats
 
 from contrastive.errors import ConfigError
+from contrastive.files import file_hash
 from contrastive.report.__main__ import main
 from contrastive.report.compare_curves import draw_curves, group_curve
 from contrastive.report.groups import read_groups
-from contrastive.report.intervals import paired_test, welch_interval
-from contrastive.run.evaluations import write_evaluation
-from contrastive.weights.content import file_hash
-from contrastive.weights.metadata import ENCODER
+from contrastive.run.files import ENCODER, write_evaluation
+from contrastive.tables.verdicts import paired_test, welch_interval
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrastive.experiment.make import make
 from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.pairs.relations import other_image
-from contrastive.program.make import make
 from contrastive.testing import check_loss
 from tests.helpers import TERMS
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from contrastive.program.build import build
-from contrastive.program.experiment import run_experiment
+from contrastive.experiment.build import build
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from tests.helpers import TINY
 

@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from contrastive.report.curves import curve, logged_name, thin, thinned_curves
-from contrastive.report.events import N_BINS, equal_bins, similarity_histograms, views_as_png
 from contrastive.run.tensorboard import TensorBoard
+from contrastive.tables.record import (
+    N_BINS,
+    curve,
+    equal_bins,
+    logged_name,
+    similarity_histograms,
+    thin,
+    thinned_curves,
+    views_as_png,
+)
 
 
 def write_metrics(run: Path, lines: list[dict]) -> Path:

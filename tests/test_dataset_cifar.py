@@ -14,8 +14,8 @@ import pytest
 from torchvision.datasets.utils import check_integrity
 from torchvision.transforms.functional import resize
 
-from contrastive.dataset._download import fetch
 from contrastive.dataset.cifar import cifar10, cifar100
+from contrastive.dataset.download import fetch
 from contrastive.errors import ConfigError
 
 

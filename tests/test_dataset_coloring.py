@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive.dataset._coloring import assign_colors, color_background
+from contrastive.dataset.coloring import assign_colors, color_background
 
 
 @pytest.mark.parametrize("rho", ["0.999", "0.998", "0.997", "0.995", "0.99", "0.95", "0.9"])

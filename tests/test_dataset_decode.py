@@ -8,9 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.atomic import locked
-from contrastive.dataset._decode import decode_to_memmap
-from contrastive.dataset._image_file import decode
+from contrastive.dataset.folder.decode import decode, decode_to_memmap
+from contrastive.files import locked
 from tests.hostile import png_header
 
 
@@ -92,7 +91,7 @@ def test_an_interrupted_decoding_starts_again(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("contrastive.dataset._decode.channel_stats", killed)
+        patch.setattr("contrastive.dataset.folder.decode.channel_stats", killed)
         with pytest.raises(KeyboardInterrupt):
             decode_to_memmap([path], 4, cache_path)
     assert (decode_to_memmap([path], 4, cache_path).image == 7).all()
@@ -132,7 +131,7 @@ def test_pixels_that_changed_on_disk_are_decoded_again(tmp_path, capsys, monkeyp
         assert torch.equal(again.image, before.image)
         assert again.digest == before.digest
         assert "missing or damaged: its images are decoded again" in capsys.readouterr().out
-    monkeypatch.setattr("contrastive.dataset._decode.ALWAYS_HASHED", 0)  # as for a file that is too large for it
+    monkeypatch.setattr("contrastive.dataset.folder.decode.ALWAYS_HASHED", 0)  # as for a file that is too large for it
     cache_path.write_bytes(bytes(5 * 48))
     assert torch.equal(decode_to_memmap(paths, 4, cache_path).image, before.image)
 
@@ -177,10 +176,10 @@ def test_space_is_reserved_before_pixels_are_written(tmp_path, monkeypatch):
 def test_a_copied_cache_is_read_once(tmp_path, monkeypatch):
     path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")
     decode_to_memmap([path], 4, tmp_path / "pixels.images")
-    monkeypatch.setattr("contrastive.dataset._decode.ALWAYS_HASHED", 0)
+    monkeypatch.setattr("contrastive.dataset.folder.decode.ALWAYS_HASHED", 0)
     os.utime(tmp_path / "pixels.images", (1, 1))
     decode_to_memmap([path], 4, tmp_path / "pixels.images")
-    monkeypatch.setattr("contrastive.dataset._decode._hash", None)  # a call would fail
+    monkeypatch.setattr("contrastive.dataset.folder.decode._hash", None)  # a call would fail
     decode_to_memmap([path], 4, tmp_path / "pixels.images")
 
 

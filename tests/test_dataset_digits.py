@@ -5,8 +5,8 @@ import sys
 import pytest
 import torch
 
-from contrastive.dataset._splits import fingerprint
 from contrastive.dataset.digits import digits
+from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 
 

@@ -11,16 +11,16 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset._folder_layout import find_images
-from contrastive.dataset._image_file import decode
-from contrastive.dataset._splits import fingerprint
+from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.layout import find_images
 from contrastive.dataset.image_folder import image_folder
+from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from tests.helpers import REAL, load_image_folder, write_image_folder
 
-CONTENT_HASHER = "contrastive.dataset._folder_cache.hash_contents"
-DECODER = "contrastive.dataset._decode.Image.open"
-STATISTICS = "contrastive.dataset._decode.channel_stats"
+CONTENT_HASHER = "contrastive.dataset.folder.cache.hash_contents"
+DECODER = "contrastive.dataset.folder.decode.Image.open"
+STATISTICS = "contrastive.dataset.folder.decode.channel_stats"
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_a_second_start_reads_no_image(folder, monkeypatch):
 
 def test_a_second_start_reads_no_decoded_pixel_of_a_large_dataset(folder, monkeypatch):
     first = load_image_folder(folder)
-    monkeypatch.setattr("contrastive.dataset._decode.ALWAYS_HASHED", 0)
-    monkeypatch.setattr("contrastive.dataset._decode._hash", None)  # a call would fail
+    monkeypatch.setattr("contrastive.dataset.folder.decode.ALWAYS_HASHED", 0)
+    monkeypatch.setattr("contrastive.dataset.folder.decode._hash", None)  # a call would fail
     second = load_image_folder(folder)
     assert (second.mean, second.std, fingerprint(second)) == (first.mean, first.std, fingerprint(first))
 

@@ -5,8 +5,8 @@ import lzma
 import pytest
 import torch
 
-from contrastive.dataset._gray import GrayImages
 from contrastive.dataset.biased_mnist import biased_mnist
+from contrastive.dataset.digits import GrayImages
 from contrastive.dataset.mnist import mnist
 from contrastive.errors import ConfigError
 from tests.helpers import REAL

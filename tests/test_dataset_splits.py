@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from contrastive.dataset._splits import channel_stats, fingerprint, first_per_class, name_splits
 from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.digits import digits
+from contrastive.dataset.splits import channel_stats, fingerprint, first_per_class, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from contrastive.program.experiment import run_experiment
-from contrastive.program.make import make
+from contrastive.experiment.make import make
+from contrastive.experiment.run import run_experiment
 from contrastive.training.diagnostics import conflicting_pairs
 from tests.helpers import logged_lines
 

@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import pytest
 
-from contrastive.program import doctor
-from contrastive.program.doctor import Finding
+from contrastive.cli import doctor
+from contrastive.cli.doctor import Finding
 from tests.helpers import ONE_THREAD, ROOT
 
 

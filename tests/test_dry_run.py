@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from contrastive.program.build import build
-from contrastive.program.dry_run import clock, estimate
+from contrastive.experiment.build import build
+from contrastive.experiment.dry_run import clock, estimate
 from tests.helpers import TINY, program
 
 QUICK = [*TINY, "epochs=1", "batch_size=64"]

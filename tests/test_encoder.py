@@ -8,7 +8,7 @@ import torchvision
 from torch import nn
 
 from contrastive.encoder.base import MapEncoder
-from contrastive.program.make import make
+from contrastive.experiment.make import make
 
 
 @pytest.mark.parametrize("stem", ["small", "large"])

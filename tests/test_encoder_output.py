@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.encoder_output import check_encoder_output, image_size
-from contrastive.program.make import make
+from contrastive.experiment.build import build
+from contrastive.experiment.components import check_encoder_output, image_size
+from contrastive.experiment.make import make
 from tests.helpers import TINY
 
 
@@ -67,7 +67,7 @@ def test_the_program_refuses_it_before_data_is_loaded(composed, monkeypatch):
     def loaded(dataset: object) -> None:
         raise AssertionError("the data was loaded")
 
-    monkeypatch.setattr("contrastive.program.build.load_data", loaded)
+    monkeypatch.setattr("contrastive.experiment.build.load_data", loaded)
     settings = replace(composed(*TINY), encoder={"_target_": f"{__name__}.Flattened", "dim": 7})
     with pytest.raises(ConfigError, match="instead of"):
         build(settings)

@@ -10,8 +10,8 @@ from torch import nn
 
 from contrastive.encoder.torchvision import torchvision_encoder
 from contrastive.errors import ConfigError
-from contrastive.program.components import build_encoder
-from contrastive.program.make import make
+from contrastive.experiment.components import build_encoder
+from contrastive.experiment.make import make
 from contrastive.testing.encoder import check_encoder
 
 

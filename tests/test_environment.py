@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from contrastive.run import environment
-from contrastive.run.environment import typed_command
+from contrastive.run import provenance as environment
+from contrastive.run.provenance import typed_command
 
 
 def test_the_recorded_command_can_be_typed_again(monkeypatch):

@@ -12,19 +12,17 @@ from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 
 from contrastive import load_encoder
+from contrastive.cli.evaluate import main, read_words
+from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
+from contrastive.experiment.encoder import saved_encoder, training_statistics
+from contrastive.experiment.evaluate import evaluate_runs
+from contrastive.experiment.run import run_experiment
 from contrastive.export.onnx import export_onnx
-from contrastive.program.evaluate_command import main
-from contrastive.program.evaluate_runs import evaluate_runs
-from contrastive.program.evaluation_words import read_words
-from contrastive.program.experiment import run_experiment
-from contrastive.program.saved_encoder import saved_encoder, training_statistics
-from contrastive.program.settings import Settings
+from contrastive.files import file_hash
 from contrastive.report.embedding import tsne_map
-from contrastive.run.evaluations import evaluation_name, read_evaluations, write_evaluation
-from contrastive.weights.content import file_hash
-from contrastive.weights.metadata import ENCODER
+from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
 from tests.helpers import ROOT, TINY, module, write_image_folder
 
 pytestmark = pytest.mark.slow
@@ -75,7 +73,7 @@ def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_c
     words = [str(run), "evaluator=[rankme]"]
     table = evaluate_runs(read_words(words))
     with monkeypatch.context() as patch:
-        patch.setattr("contrastive.program.evaluate_runs._evaluate", None)  # a call would fail
+        patch.setattr("contrastive.experiment.evaluate._evaluate", None)  # a call would fail
         assert evaluate_runs(read_words(words)) == table
         assert "is done already; rerun=true" in capsys.readouterr().out
     evaluate_runs(read_words([str(run), "evaluator=[knn]", "evaluator.knn.k=3"]))
@@ -213,7 +211,7 @@ def test_folders_of_one_name_and_other_code_are_never_mistaken(run, tmp_path, mo
     assert tables[0] != tables[1]
     assert len(records(run)) == 2
     before = [record["time"] for record in records(run)]
-    monkeypatch.setattr("contrastive.run.environment.code_hash", lambda _: "other")
+    monkeypatch.setattr("contrastive.run.provenance.code_hash", lambda _: "other")
     evaluate_runs(read_words([*words, f"dataset.root={folders[0]}"]))
     assert sum(record["time"] != time for record, time in zip(records(run), before, strict=True)) == 1
 
@@ -242,7 +240,7 @@ def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
         save_file({"x": torch.zeros(1)}, run / ENCODER)
         return Scores(test={"rankme": 1.0}, val={}, audit={}, protocol={})
 
-    monkeypatch.setattr("contrastive.program.evaluate_runs.evaluate", beside_a_rerun)
+    monkeypatch.setattr("contrastive.experiment.evaluate.evaluate", beside_a_rerun)
     with pytest.raises(ConfigError, match="changed while they were evaluated: try the same command again"):
         evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
     assert not (run / "evaluation").exists()

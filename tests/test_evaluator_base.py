@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator.alignment_uniformity import AlignmentUniformity
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.classifier import Classifier
+from contrastive.evaluator.geometry import AlignmentUniformity
 from tests.helpers import blobs, feature_sets
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.program.experiment import run_experiment
-from contrastive.run.curve_names import tensorboard_tag
-from contrastive.run.result import read_result
+from contrastive.experiment.run import run_experiment
+from contrastive.run.files import read_result
+from contrastive.run.tensorboard import tensorboard_tag
 from contrastive.training.step import TrainStep
 from tests.helpers import TINY, logged_lines, saved_weights, without_time
 
@@ -120,7 +120,7 @@ def test_a_run_of_other_code_is_shown_but_not_resumed(composed, tmp_path, stop_a
     with pytest.raises(KeyboardInterrupt):
         run_experiment(settings, tmp_path / "stopped")
     stop_after(None)
-    monkeypatch.setattr("contrastive.run.environment.code_hash", lambda _: "other")
+    monkeypatch.setattr("contrastive.run.provenance.code_hash", lambda _: "other")
     run_experiment(settings, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="rerun=true"):

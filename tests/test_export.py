@@ -13,7 +13,7 @@ from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
 from contrastive.export.__main__ import main
 from contrastive.export.torchvision import torchvision_name
-from contrastive.weights.metadata import save_weights
+from contrastive.run.weights import save_weights
 
 RUN = {
     "image_size": [8, 8], "mean": [0.1, 0.2, 0.3], "std": [0.2, 0.3, 0.4], "classes": ["ant", "bee"],

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
-from contrastive.program.settings import Settings
-from contrastive.report.table import PRESETS, Row, read_table, row_folder
+from contrastive.tables.spec import PRESETS, Row, read_table, row_folder
 from tests.helpers import ROOT
 
 PATHS = sorted((ROOT / "configs/table").glob("*.yaml"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.program.make import make
+from contrastive.experiment.make import make
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
 BIAS = torch.tensor([0, 0, 1, 1, 1, 1, 0, 0])

@@ -19,11 +19,10 @@ from torch._subclasses.fake_tensor import (
 
 from contrastive.augmentation.simclr import SimCLR
 from contrastive.evaluator.knn import knn_scores
-from contrastive.program.make import make
-from contrastive.testing.conformance import in_tiles
-from contrastive.training.normalize import Normalize
+from contrastive.experiment.make import make
+from contrastive.testing.loss import in_tiles
 from contrastive.training.objective import Embedded, Objective
-from contrastive.training.precision import autocast
+from contrastive.training.precision import Normalize, autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Batch, Split
 from tests.helpers import TERMS

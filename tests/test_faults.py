@@ -21,7 +21,7 @@ from tensorboard.util.tensor_util import make_ndarray
 from contrastive.distributed.cores import n_cores
 from contrastive.evaluator.knn import KNN
 from contrastive.run.directory import RunDirectory
-from contrastive.run.logs import event_files
+from contrastive.run.log import event_files
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_after, kill_me
 from tests.helpers import ONE_THREAD, ROOT, logged_lines, saved_weights, without_time

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.program.make import make
+from contrastive.experiment.make import make
 from contrastive.training.features import extract, extract_feature_sets
 from contrastive.types import Data, Split
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator._fractions import draw_labels, in_percent
-from contrastive.evaluator.few_label import FewLabel
+from contrastive.evaluator.few import FewLabel
+from contrastive.evaluator.probes import draw_labels, in_percent
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator.few_shot import FewShot
+from contrastive.evaluator.few import FewShot
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from contrastive.errors import ConfigError
+from contrastive.experiment.make import make
 from contrastive.head.mlp import MLP
-from contrastive.program.make import make
 
 
 def kinds(head: nn.Sequential) -> list[type[nn.Module]]:

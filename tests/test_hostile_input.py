@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from contrastive.program.settings import Settings
+from contrastive.config.settings import Settings
 from tests.helpers import ROOT
 from tests.hostile import (
     DRY,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from contrastive.report.__main__ import main
-from contrastive.report.committed import as_json
-from contrastive.report.events import N_BINS
 from contrastive.report.sources import Source
 from contrastive.report.web.charts import scatter_chart
 from contrastive.report.web.page_command import page
 from contrastive.report.web.sections import section
+from contrastive.tables.page import as_json
+from contrastive.tables.record import N_BINS
 
 vl_convert = pytest.importorskip("vl_convert")
 ENVIRONMENT = {

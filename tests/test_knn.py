@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator._accuracy import topk_accuracy
 from contrastive.evaluator.base import FeatureSets
 from contrastive.evaluator.knn import KNN, knn_scores
+from contrastive.evaluator.probes import topk_accuracy
 from contrastive.testing import raw_inputs
 from contrastive.types import Features
 

@@ -7,8 +7,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets
-from contrastive.evaluator.knn import KNN
-from contrastive.evaluator.knn_sweep import KNNSweep
+from contrastive.evaluator.knn import KNN, KNNSweep
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 

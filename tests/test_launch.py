@@ -9,9 +9,9 @@ import sys
 import pytest
 import torch
 
+from contrastive.config.messages import user_message
 from contrastive.distributed.launch import launch
 from contrastive.errors import ConfigError
-from contrastive.program.messages import user_message
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, restore_sigint, wait_for
 
 pytestmark = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hydra.errors import MissingConfigException
 
-from contrastive.program.messages import user_message
+from contrastive.config.messages import user_message
 from tests.helpers import ONE_THREAD, ROOT, TINY, program
 
 BARE = [word for word in TINY if not word.startswith("evaluator")]

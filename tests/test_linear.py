@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator._logistic import fit_logistic
 from contrastive.evaluator.base import FeatureSets
 from contrastive.evaluator.linear import Linear
+from contrastive.evaluator.probes import fit_logistic
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 

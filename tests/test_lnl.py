@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.make import make
+from contrastive.experiment.build import build
+from contrastive.experiment.make import make
 from contrastive.seeding import generator
 from contrastive.types import Split
 

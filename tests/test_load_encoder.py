@@ -12,18 +12,18 @@ from safetensors import safe_open
 from torch import nn
 
 from contrastive import load_encoder
-from contrastive.dataset._image_file import decode
+from contrastive.dataset.folder.decode import decode
 from contrastive.encoder.resnet import ResNet
 from contrastive.encoder.timm import timm_encoder
 from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import Transform, load_head
+from contrastive.experiment.make import make
 from contrastive.head.mlp import MLP
-from contrastive.program.load_encoder import Transform, load_head
-from contrastive.program.make import make
+from contrastive.run.foreign import read_tensors
+from contrastive.run.weights import read_metadata, save_run_weights, save_weights
 from contrastive.training.features import extract
-from contrastive.training.normalize import Normalize
+from contrastive.training.precision import Normalize
 from contrastive.types import Data
-from contrastive.weights.file import read_tensors
-from contrastive.weights.metadata import read_metadata, save_run_weights, save_weights
 
 NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
 HEAD_NODE = {"_target_": "contrastive.head.mlp.MLP", "hidden_dim": None, "out_dim": 8}
@@ -126,7 +126,7 @@ def test_a_vit_is_built_for_the_size_it_was_trained_on(tmp_path):
         {"_target_": "contrastive.encoder.resnet._stage"},
         {"_target_": "contrastive.encoder.missing.ResNet"},
         {"_target_": "contrastive.encoder.resnet.missing.ResNet"},
-        {"_target_": "contrastive.program.launch.launch"},
+        {"_target_": "contrastive.distributed.launch.launch"},
         {**NODE, "width": {"_target_": "os.system", "command": "true"}},
         {},
     ],

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.training.loader import Loader
-from contrastive.training.sampler import bias_balanced_weights
+from contrastive.experiment.build import build
+from contrastive.training.loader import Loader, bias_balanced_weights
 from contrastive.types import Split
 from tests.helpers import TINY
 

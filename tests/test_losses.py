@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
+from contrastive.experiment.make import make
 from contrastive.loss.debiased_pos import DebiasedPos
 from contrastive.loss.nt_xent import NTXent
 from contrastive.loss.supcon import SupCon
-from contrastive.program.make import make
 from contrastive.testing import check, raw_inputs
 from contrastive.testing.__main__ import main
 

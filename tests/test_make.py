@@ -10,9 +10,9 @@ import torch
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
+from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.program.configs import CONFIGS
-from contrastive.program.make import NOT_COMPONENTS, make
+from contrastive.experiment.make import NOT_COMPONENTS, make
 
 GROUPS = [path for path in sorted(CONFIGS.iterdir()) if path.is_dir()]
 COMPONENTS = [path for group in GROUPS if group.name not in NOT_COMPONENTS for path in sorted(group.glob("*.yaml"))]
@@ -126,8 +126,8 @@ parts:
 
 
 def test_nested_overrides_are_merged(monkeypatch, tmp_path):
-    monkeypatch.setattr("contrastive.program.make.CONFIGS", tmp_path)
-    monkeypatch.setattr("contrastive.program.configs.CONFIGS", tmp_path)
+    monkeypatch.setattr("contrastive.experiment.make.CONFIGS", tmp_path)
+    monkeypatch.setattr("contrastive.config.paths.CONFIGS", tmp_path)
     (tmp_path / "train.yaml").write_text("temperature: 0.3\n")
     (tmp_path / "loss").mkdir()
     (tmp_path / "loss/mine.yaml").write_text(MINE)

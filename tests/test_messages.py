@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrastive.program.command_line import STARTED
-from contrastive.program.messages import user_message
+from contrastive.cli.train import STARTED
+from contrastive.config.messages import user_message
 from tests.helpers import write_image_folder
 from tests.hostile import DRY, SMALL, call
 

@@ -6,7 +6,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 
-from contrastive.program.naming import run_name
+from contrastive.config.naming import run_name
 from tests.helpers import ROOT
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
+from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
-from contrastive.program.make import make
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.program.make import make
-from contrastive.testing.inputs import u
+from contrastive.experiment.make import make
+from contrastive.testing.golden import u
 
 
 @pytest.mark.parametrize(

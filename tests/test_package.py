@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 import contrastive
-from contrastive.program.configs import options
+from contrastive.config.paths import options
 from tests.helpers import ROOT
 
 

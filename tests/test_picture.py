@@ -2,7 +2,7 @@
 
 import torch
 
-from contrastive.training.picture import view_grid
+from contrastive.training.diagnostics import view_grid
 
 
 def test_the_first_row_shows_the_images_and_small_ones_are_enlarged():

@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 import contrastive
 from contrastive import ConfigError, Result, pretrain
-from contrastive.training.normalize import Normalize
+from contrastive.training.precision import Normalize
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, saved_weights, without_time
 
 WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2"]

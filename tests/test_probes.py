@@ -9,22 +9,18 @@ import torch.nn.functional as F
 
 from contrastive.augmentation.compose import Compose
 from contrastive.errors import ConfigError
-from contrastive.evaluator._accuracy import BestEpoch
-from contrastive.evaluator._minibatch import linear_layer, train_linear
-from contrastive.evaluator.adam_probe import AdamProbe
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit
-from contrastive.evaluator.few_label import FewLabel
-from contrastive.evaluator.few_shot import FewShot
+from contrastive.evaluator.few import FewLabel, FewShot
 from contrastive.evaluator.fine_tune import FineTune
-from contrastive.evaluator.knn_sweep import KNNSweep
+from contrastive.evaluator.knn import KNNSweep
 from contrastive.evaluator.linear import Linear
-from contrastive.evaluator.online_probe import OnlineProbe
-from contrastive.evaluator.sgd_probe import SGDProbe
-from contrastive.program.experiment import run_experiment
-from contrastive.program.make import make
+from contrastive.evaluator.probes import BestEpoch, linear_layer, train_linear
+from contrastive.evaluator.published import AdamProbe, OnlineProbe, SGDProbe
+from contrastive.experiment.make import make
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
-from contrastive.training.augmented_features import AugmentedFeatures
+from contrastive.training.features import AugmentedFeatures
 from contrastive.training.step import TrainStep
 from contrastive.types import Features, Split
 from tests.helpers import TINY, blobs, feature_sets, logged_lines, saved_weights, without_time

@@ -21,12 +21,11 @@ from contrastive.distributed.process import (
     world_size,
 )
 from contrastive.errors import ConfigError
-from contrastive.evaluator.online_probe import OnlineProbe
-from contrastive.program.build import build as build_experiment
-from contrastive.program.make import make
+from contrastive.evaluator.published import OnlineProbe
+from contrastive.experiment.build import build as build_experiment
+from contrastive.experiment.make import make
 from contrastive.seeding import generator
-from contrastive.training.augmented_features import AugmentedFeatures
-from contrastive.training.features import extract
+from contrastive.training.features import AugmentedFeatures, extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 from tests.helpers import TERMS, TINY

@@ -9,9 +9,9 @@ import termios
 
 import pytest
 
-from contrastive.program import progress
-from contrastive.program.progress import LINES, Progress, line_every, silenced
-from contrastive.program.sweep_jobs import PARALLEL
+from contrastive.cli.sweep import PARALLEL
+from contrastive.experiment import progress
+from contrastive.experiment.progress import LINES, Progress, line_every, silenced
 from tests.helpers import ONE_THREAD, ROOT, TINY, program
 
 LINE = re.compile(r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d  [\d,]+ views/s  (?:\d.* left|trained in \d.*)")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from contrastive.evaluator.rankme import RankMe
+from contrastive.evaluator.geometry import RankMe
 from contrastive.types import Features
 from tests.helpers import feature_sets
 

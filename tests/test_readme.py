@@ -18,10 +18,10 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 
 import contrastive
-from contrastive.program.components import build_evaluators, instantiate_node
-from contrastive.program.experiment import run_experiment
-from contrastive.program.naming import run_name
-from contrastive.program.settings import Settings
+from contrastive.config.naming import run_name
+from contrastive.config.settings import Settings
+from contrastive.experiment.components import build_evaluators, instantiate_node
+from contrastive.experiment.run import run_experiment
 from tests.helpers import ROOT, TINY
 
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contrastive.program.build import build
-from contrastive.report.table import read_table
+from contrastive.experiment.build import build
+from contrastive.tables.spec import read_table
 from tests.helpers import ROOT
 
 

@@ -11,7 +11,8 @@ import yaml
 
 from contrastive.report.__main__ import main
 from contrastive.report.jobs import find_jobs
-from contrastive.report.sweep import Job, spread, sweep_table
+from contrastive.report.sweep import Job, sweep_table
+from contrastive.text import spread
 from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 

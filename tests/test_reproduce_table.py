@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive.program.verify import main as verify
+from contrastive.cli.verify import main as verify
 from tests import forked
 from tests.helpers import ROOT
 

@@ -6,12 +6,11 @@ from statistics import mean
 
 import pytest
 
-from contrastive.report.committed import check_folder
-from contrastive.report.rows import key_of
 from contrastive.report.sources import read_sources
-from contrastive.report.table import read_table
 from contrastive.report.web import static
 from contrastive.report.web.page_command import page
+from contrastive.tables.page import check_folder
+from contrastive.tables.spec import key_of, read_table
 from tests.helpers import ROOT
 
 RESULTS = ROOT / "docs/results"

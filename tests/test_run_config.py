@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.run.config import read_config
+from contrastive.run.files import read_config
 from tests.helpers import SOUND_CONFIG
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from contrastive.errors import ConfigError
 from contrastive.run.directory import open_run
-from contrastive.weights.metadata import save_weights
+from contrastive.run.weights import save_weights
 
 ENVIRONMENT = {
     "command": "c", "device": "d", "precision": "p", "torch": "t", "commit": "x", "code": "1", "data": "2",

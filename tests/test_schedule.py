@@ -5,7 +5,7 @@ import math
 import pytest
 
 from contrastive.errors import ConfigError
-from contrastive.program.make import make
+from contrastive.experiment.make import make
 
 
 def test_factors_by_hand():

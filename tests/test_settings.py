@@ -4,9 +4,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
+from contrastive.config.messages import user_message
+from contrastive.config.settings import Settings, unused_overrides
 from contrastive.errors import ConfigError
-from contrastive.program.messages import user_message
-from contrastive.program.settings import Settings, unused_overrides
 from tests.helpers import ROOT
 
 

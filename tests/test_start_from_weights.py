@@ -9,13 +9,13 @@ import torch
 from contrastive import load_encoder
 from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.components import build_encoder
-from contrastive.program.dry_run import estimate
-from contrastive.program.experiment import run_experiment
+from contrastive.experiment.build import build
+from contrastive.experiment.components import build_encoder
+from contrastive.experiment.dry_run import estimate
+from contrastive.experiment.run import run_experiment
+from contrastive.run.weights import read_metadata
 from contrastive.training.features import extract
 from contrastive.training.step import TrainStep
-from contrastive.weights.metadata import read_metadata
 from tests.helpers import TINY, logged_lines, program, without_time
 
 NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.program.build import build
+from contrastive.experiment.build import build
 from contrastive.seeding import generator
 from contrastive.training.step import TrainStep, freeze_running_stats
 from tests.helpers import TINY

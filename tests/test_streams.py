@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.program.build import build
-from contrastive.program.dry_run import estimate
-from contrastive.program.experiment import run_experiment
-from contrastive.program.make import make
+from contrastive.experiment.build import build
+from contrastive.experiment.dry_run import estimate
+from contrastive.experiment.make import make
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from contrastive.program import sweep_jobs
-from contrastive.program.sweep_jobs import PARALLEL, RECORDS, choose_launcher, read_jobs, record_job, sweep_records
+from contrastive.cli import sweep as sweep_jobs
+from contrastive.cli.sweep import PARALLEL, RECORDS, choose_launcher, read_jobs, record_job, sweep_records
 from tests.helpers import EMPTY_RESULT
 
 SWEEP = ["-m", "seed=0,1"]

@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.report.rows import merge_words
-from contrastive.report.table import look_up, read_table
+from contrastive.tables.spec import look_up, merge_words, read_table
 
 SPEC = """
 title: T

@@ -14,11 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from contrastive.program.missing_data import missing_data
-from contrastive.program.table_jobs import TableJob, is_done, run_jobs
-from contrastive.program.table_list import hours_left, missing_of, tables_text
-from contrastive.report.rows import Row
-from contrastive.report.table import read_table
+from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, missing_of, run_jobs, tables_text
+from contrastive.tables.spec import Row, read_table
 from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT, restore_sigint
 
 
@@ -74,7 +71,7 @@ def test_a_failed_run_stops_nothing_and_names_its_log(tmp_path, program, capsys)
 START = """
 import sys
 from pathlib import Path
-from contrastive.program.table_jobs import run_jobs
+from contrastive.tables.jobs import run_jobs
 from tests.test_table_jobs import job
 print(run_jobs([job(Path("runs"), seed) for seed in range(3)], program=sys.argv[1:], n_parallel=2, one_thread=True))
 """

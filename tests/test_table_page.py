@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from contrastive.report.committed import check_folder, write_pages
-from contrastive.report.formats import as_csv, as_latex, escape, figures
-from contrastive.report.page import page
-from contrastive.report.record import table_record
-from contrastive.report.rows import Row
-from contrastive.report.table import Table, row_folder
+from contrastive.tables.page import as_csv, as_latex, check_folder, escape, figures, page, write_pages
+from contrastive.tables.record import table_record
+from contrastive.tables.spec import Row, Table, row_folder
 from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 ENVIRONMENT = {

@@ -11,9 +11,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util import tensor_util
 
-from contrastive.program.experiment import run_experiment
-from contrastive.run.curve_names import AT_A_GLANCE, BY_PREFIX, DESCRIPTIONS, description, tensorboard_tag
-from contrastive.run.tensorboard import component_name
+from contrastive.experiment.run import run_experiment
+from contrastive.run.tensorboard import (
+    AT_A_GLANCE,
+    BY_PREFIX,
+    DESCRIPTIONS,
+    component_name,
+    description,
+    tensorboard_tag,
+)
 from contrastive.training.step import TrainStep
 from tests.helpers import TINY, logged_lines
 
@@ -25,7 +31,7 @@ def run(tmp_path_factory):
     """A run that was stopped in its second epoch and resumed."""
     from hydra import compose, initialize_config_dir
 
-    from contrastive.program.settings import Settings
+    from contrastive.config.settings import Settings
     from tests.helpers import ROOT
 
     path = tmp_path_factory.mktemp("run")

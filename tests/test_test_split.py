@@ -7,8 +7,8 @@ import torch
 
 from contrastive.dataset import digits
 from contrastive.evaluator import linear
-from contrastive.program import build
-from contrastive.program.experiment import run_experiment
+from contrastive.experiment import components as build
+from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, saved_weights
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive.program.make import make
+from contrastive.experiment.make import make
 from contrastive.testing.encoder import check_encoder
 
 

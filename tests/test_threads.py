@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from contrastive.program import threads
-from contrastive.program.experiment import run_experiment
-from contrastive.program.threads import busy_between, busy_cores, choose_threads, most_threads, set_threads
+from contrastive.experiment import threads
+from contrastive.experiment.run import run_experiment
+from contrastive.experiment.threads import busy_between, busy_cores, choose_threads, most_threads, set_threads
 from contrastive.run.identity import differences
 from tests.helpers import TINY
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from contrastive.experiment.make import make
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
-from contrastive.program.make import make
-from contrastive.testing.conformance import IN_TILES, in_tiles, inputs, prepared
+from contrastive.testing.loss import IN_TILES, in_tiles, inputs, prepared
 from contrastive.types import Shard
 from tests.test_conformance import TERMS
 

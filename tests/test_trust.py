@@ -12,12 +12,12 @@ import yaml
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
+from contrastive.cli.evaluate import read_words
+from contrastive.config.compose import limited_environment
+from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
-from contrastive.program.evaluation_words import read_words
-from contrastive.program.pretrain import Result, pretrain
-from contrastive.program.resolvers import limited_environment
-from contrastive.program.trust import check_targets, load_target
-from contrastive.report.table import read_table
+from contrastive.experiment.api import Result, pretrain
+from contrastive.tables.spec import read_table
 from tests.helpers import EMPTY_RESULT, ONE_THREAD, ROOT, program
 from tests.hostile import DRY, call
 
@@ -26,8 +26,8 @@ HOSTILE = [
     "os.system", "builtins.eval", "builtins.open", "builtins.exec", "torch.load", "torch.hub.load", "subprocess.Popen",
     "pathlib.Path.write_text", "importlib.import_module", "hydra.utils.get_object", "hydra.utils.instantiate",
     "functools.partial", "joblib.load", "pickle.loads", "numpy.load", "runpy.run_path", "ctypes.CDLL",
-    "torch.utils.cpp_extension.load", "torch.ops.load_library", "contrastive.atomic.write_text",
-    "contrastive.run.directory.torch.load", "contrastive.program.command_line.os.system", "contrastive.loss.__import__",
+    "torch.utils.cpp_extension.load", "torch.ops.load_library", "contrastive.files.write_text",
+    "contrastive.run.directory.torch.load", "contrastive.cli.train.os.system", "contrastive.loss.__import__",
     "_posixsubprocess.fork_exec", "open", "", "os..system", "os.system()", "torch", "torchvision.datasets.CIFAR10",
     "contrastive._x.y", "optuna.load_study", "timm.create_model", "yaml.unsafe_load",
 ]  # fmt: skip
@@ -165,7 +165,7 @@ def test_packages_beside_the_standard_library_are_nobodys_either(tmp_path, monke
     (tmp_path / "a_part_of_python.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     check_targets(settings(loss={"_target_": "a_part_of_python.X"}), trust=[], folders=[Path("/")])
-    monkeypatch.setattr("contrastive.program.trust.sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("contrastive.config.targets.sysconfig.get_path", lambda name: str(tmp_path))
     assert "lies neither in this folder" in refuse({"_target_": "a_part_of_python.X"}, Path("/"))
 
 
@@ -203,8 +203,8 @@ def test_a_dataset_cannot_vouch_for_itself_in_an_evaluation(tmp_path, monkeypatc
         "# @package _global_\ntrust: [logging]\ndataset: {_target_: logging.FileHandler, filename: EVIL}\n"
     )
     config = {"seed": 0, "dataset": {"_target_": "contrastive.dataset.digits.digits"}, "evaluator": {}}
-    monkeypatch.setattr("contrastive.program.evaluation_words.read_config", lambda _: config)
-    monkeypatch.setattr("contrastive.program.evaluation_words.finished_runs", lambda path: [path])
+    monkeypatch.setattr("contrastive.cli.evaluate.read_config", lambda _: config)
+    monkeypatch.setattr("contrastive.cli.evaluate.finished_runs", lambda path: [path])
     with pytest.raises(ConfigError, match=r"trust=\[logging\] stands in a YAML"):
         read_words([str(tmp_path), "dataset=evil"], folders=[tmp_path / "mine"])
 
@@ -230,7 +230,7 @@ def test_a_trusted_module_is_no_way_to_another(tmp_path, monkeypatch):
 def test_the_check_imports_neither_torch_nor_what_it_refuses(tmp_path):
     (tmp_path / "a_trap.py").write_text("open('EVIL', 'w')")
     code = (
-        "import sys\nfrom contrastive.program.trust import COMPONENTS, check_targets\n"
+        "import sys\nfrom contrastive.config.targets import COMPONENTS, check_targets\n"
         "node = {'_target_': 'a_trap.Loss'}\n"
         "try:\n    check_targets({g: node for g in COMPONENTS}, trust=[], folders=[])\n"
         "except Exception as error:\n    print(type(error).__name__, 'torch' in sys.modules, 'a_trap' in sys.modules)\n"

@@ -7,10 +7,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from contrastive.program.experiment import run_experiment
-from contrastive.program.verify import main
-from contrastive.run.result import read_result, write_result
-from contrastive.weights.metadata import checksum
+from contrastive.cli.verify import main
+from contrastive.experiment.run import run_experiment
+from contrastive.run.files import read_result, write_result
+from contrastive.run.weights import checksum
 from tests.helpers import TINY
 
 WORDS = [
@@ -24,7 +24,7 @@ def finished(tmp_path_factory):
     """A finished run with a classifier and an observer."""
     from hydra import compose, initialize_config_dir
 
-    from contrastive.program.settings import Settings
+    from contrastive.config.settings import Settings
     from tests.helpers import ROOT
 
     folder = tmp_path_factory.mktemp("verify") / "run"

@@ -17,9 +17,8 @@ from torch import nn
 
 from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
-from contrastive.program.make import make
-from contrastive.weights.file import read_tensors, weights_hash, weights_path
-from contrastive.weights.fit import load_into
+from contrastive.experiment.make import make
+from contrastive.run.foreign import load_into, read_tensors, weights_hash, weights_path
 
 X = torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from contrastive.errors import ConfigError
-from contrastive.run.yaml_files import check_yaml
+from contrastive.run.files import check_yaml
 from tests.helpers import ROOT
 
 

@@ -5,11 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from contrastive.atomic import atomic, write_text
 from contrastive.errors import ConfigError
-from contrastive.run.own_weights import check_own
-from contrastive.weights.file import weights_path
-from contrastive.weights.metadata import read_metadata
+from contrastive.files import atomic, write_text
+from contrastive.run.foreign import weights_path
+from contrastive.run.weights import check_own, read_metadata
 
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 CARD = """\

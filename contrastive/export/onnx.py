@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from contrastive.atomic import atomic
 from contrastive.errors import ConfigError
-from contrastive.program.load_encoder import load_encoder
-from contrastive.weights.file import weights_path
+from contrastive.experiment.encoder import load_encoder
+from contrastive.files import atomic
+from contrastive.run.foreign import weights_path
 
 
 class _FromPixels(nn.Module):

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 from torchvision import models
 
-from contrastive.atomic import atomic
 from contrastive.errors import ConfigError
-from contrastive.program.load_encoder import load_encoder
-from contrastive.weights.file import weights_path
-from contrastive.weights.metadata import read_metadata
+from contrastive.experiment.encoder import load_encoder
+from contrastive.files import atomic
+from contrastive.run.foreign import weights_path
+from contrastive.run.weights import read_metadata
 
 OURS, TORCHVISIONS = "contrastive.encoder.resnet.ResNet", "contrastive.encoder.torchvision.torchvision_encoder"
 

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from contrastive.testing.check_golden import check
+from contrastive.testing.golden import check
 
 
 def main(path: str) -> int:

@@ -1,9 +1,7 @@
-"""How this project computes each kind of golden case.
+"""Check golden values: the loss and the norm of its gradient, in float64."""
 
-A case holds a loss, its parameters, regenerable inputs, and the value of the authors' code or of the paper's formula.
-Every loss is built from its YAML under configs, as in a run.
-"""
-
+import math
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,14 +9,65 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.evaluator.alignment_uniformity import alignment, uniformity
+from contrastive.evaluator.geometry import alignment, uniformity
+from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.loss.bias_balanced import BiasBalanced
 from contrastive.loss.large_margin_softmax import LargeMarginSoftmax
-from contrastive.program.make import make
 from contrastive.regularizer.fairkl import gaussian_kl, masks
 from contrastive.regularizer.lnl import negative_entropy
-from contrastive.testing.inputs import integers, u
+
+RULE = re.compile(r"\(?(?:(\d+)\*)?i\)?(?:%(\d+))?|(\d+)")
+
+
+def u(a: Tensor, k: Tensor) -> Tensor:
+    """sin(2π h / 65537) of an integer hash h of (a, k)."""
+    h = (7919 * a * a + 104729 * a * k + 31337 * k * k + 1299709 * a + 15485863 * k) % 65537
+    return torch.sin(2 * math.pi * h.to(torch.float64) / 65537)
+
+
+def raw_inputs(inputs: dict[str, Any]) -> Tensor:
+    """(B, V, D) float64: embeddings before normalization (kind hash, sinplane, flip) or logits (V = 1, D = C).
+
+    Raises:
+        NotImplementedError: an unknown kind.
+    """
+    kind = inputs["kind"]
+    if kind == "logits":
+        i, c = torch.meshgrid(torch.arange(inputs["B"]), torch.arange(inputs["C"]), indexing="ij")
+        return 2 * u(i + 1, 101 + c)[:, None]
+    v, i, k = torch.meshgrid(*(torch.arange(inputs[n]) for n in ("V", "B", "D")), indexing="ij")
+    if kind == "hash":
+        raw = u(i + 1, k + 1) + 0.6 * u(20011 * (v + 1) + i + 1, k + 1)
+    elif kind == "sinplane":
+        raw = torch.sin(12.9898 * (i + 1).double() + 78.233 * (k + 1).double() + 0.4 * v.double())
+    elif kind == "flip":
+        raw = torch.zeros(v.shape, dtype=torch.float64)
+        raw[:, :, 0] = 1.0
+        raw[1, 0, 0] = -1.0
+        raw[:, :, 1] = 0.1 * (v + i)[:, :, 0].double()
+    else:
+        raise NotImplementedError(f"inputs of kind {kind}")
+    return raw.transpose(0, 1).contiguous()
+
+
+def integers(rule: str | None, n: int) -> Tensor | None:
+    """Labels or biases of i = 0 ... n - 1 by a rule: `i`, `i%5`, `(3*i)%4` or a constant.
+
+    Raises:
+        NotImplementedError: another rule.
+    """
+    if rule is None:
+        return None
+    match = RULE.fullmatch(rule)
+    if match is None:
+        raise NotImplementedError(f"the rule {rule}")
+    factor, modulus, constant = match.groups()
+    if constant:
+        return torch.full((n,), int(constant))
+    value = torch.arange(n) * int(factor or 1)
+    return value % int(modulus) if modulus else value
+
 
 Case = dict[str, Any]
 Evaluate = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]  # inputs (B, V, D), label, bias → value
@@ -154,3 +203,63 @@ CASES: dict[str, Callable[[Case], Evaluate]] = {
     "uniform": unit(lambda z, p: uniformity(z[:, 0], p["t"])),
     "align_plus_uniform": unit(align_uniform),
 }
+
+
+def run_case(case: Case) -> tuple[float, float]:
+    """Evaluate one golden case in float64.
+
+    Returns:
+        value: the loss; grad_raw: the Euclidean norm of its gradient with respect to the un-normalized inputs (for
+        kind `logits`, to the logits).
+
+    Raises:
+        NotImplementedError: this project does not have the loss of the case.
+    """
+    value, gradient = evaluate(case)
+    return value.item(), gradient.norm().item()
+
+
+def evaluate(case: Case) -> tuple[Tensor, Tensor]:
+    """The value and its gradient with respect to the inputs (B, V, D)."""
+    inputs = case["inputs"]
+    if case["loss"] not in CASES:
+        raise NotImplementedError(f"loss={case['loss']}")
+    raw = raw_inputs(inputs).requires_grad_()
+    label, bias = (integers(inputs.get(key), inputs["B"]) for key in ("labels", "bias"))
+    value = CASES[case["loss"]](case)(raw, label, bias)
+    return value, torch.autograd.grad(value, raw)[0]
+
+
+def check(case: Case) -> tuple[str, str]:
+    """(`passed` | `failed` | `not implemented` | `out of domain`, details)."""
+    if out_of_domain(case):
+        return "out of domain", "tau_plus * B < 1/2: refused when the program is built"
+    try:
+        value, gradient = evaluate(case)
+    except NotImplementedError as missing:
+        return "not implemented", str(missing)
+    computed = {"value": value.item(), "grad_raw_l2": gradient.norm().item()}
+    if case["inputs"]["kind"] == "logits":
+        i, c = torch.meshgrid(torch.arange(gradient.shape[0]), torch.arange(gradient.shape[2]), indexing="ij")
+        computed = {
+            "value": value.item(),
+            "grad_l2": gradient.norm().item(),
+            "grad_probe": (gradient[:, 0] * torch.cos((i + 2 * c).double())).sum().item(),
+        }
+    wrong = [
+        f"{key} {x!r} instead of {case[key]!r}"
+        for key, x in computed.items()
+        if case.get(key) is not None and not abs(x - case[key]) <= 1e-9 * abs(case[key]) + 1e-14
+    ]
+    if case.get("value") is None:  # the authors' code is not finite here; ours must be
+        wrong += [f"{key} is {x}" for key, x in computed.items() if not math.isfinite(x)]
+    return ("failed", "; ".join(wrong)) if wrong else ("passed", "")
+
+
+def out_of_domain(case: Case) -> bool:
+    """Whether a run with these settings would be refused: adversarial inputs (kind flip) at a very small prior."""
+    return bool(
+        case["loss"] == "debiased_pos"
+        and case["inputs"]["kind"] == "flip"
+        and case["params"]["tau_plus"] * case["inputs"]["B"] < 0.5
+    )

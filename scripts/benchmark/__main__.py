@@ -19,10 +19,10 @@ import torch
 from contests import ON_CPU, ON_GPU, Contest
 from table import HEADER, Sample, rows
 
-from contrastive.atomic import write_text
-from contrastive.program import malloc
-from contrastive.report.sweep import format_grid
-from contrastive.run.environment import device_name
+from contrastive.experiment import malloc
+from contrastive.files import write_text
+from contrastive.run.provenance import device_name
+from contrastive.text import format_grid
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent

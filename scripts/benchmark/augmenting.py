@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from torchvision import transforms
 from training import Views, pictures
 
-from contrastive.program.make import make
+from contrastive.experiment.make import make
 from contrastive.seeding import generator
 
 N, SECONDS = 512, 4.0

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from measure import Clock, report
 
-from contrastive.evaluator._accuracy import topk_accuracy
-from contrastive.evaluator._logistic import fit_logistic
+from contrastive.evaluator.probes import fit_logistic, topk_accuracy
 
 N, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

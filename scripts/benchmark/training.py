@@ -17,10 +17,10 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
-import contrastive.program.naming  # noqa: F401  (registers the resolver)
+import contrastive.config.naming  # noqa: F401  (registers the resolver)
+from contrastive.config.settings import Settings
 from contrastive.encoder.resnet import ResNet
-from contrastive.program.build import Experiment, build
-from contrastive.program.settings import Settings
+from contrastive.experiment.build import Experiment, build
 from contrastive.seeding import generator
 from contrastive.training.precision import autocast
 

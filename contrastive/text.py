@@ -1,0 +1,19 @@
+"""Numbers and tables as text."""
+
+from statistics import mean, stdev
+
+
+def spread(values: list[float]) -> str:
+    """`mean ± std (n)` with the sample standard deviation; no ± for a single value."""
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return f"{values[0]:.2f} (1)"
+    return f"{mean(values):.2f} ± {stdev(values):.2f} ({len(values)})"
+
+
+def format_grid(rows: list[list[str]]) -> str:
+    """A Markdown table, padded so that it also reads in a terminal; the first row is its head."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
