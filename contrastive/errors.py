@@ -1,7 +1,9 @@
 """Configuration errors. Imports no torch, so that a mistake on the command line is answered at once."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+
+Numbers = float | Sequence[float]  # of a list each number is checked, and it must not be empty
 
 
 class ConfigError(Exception):
@@ -18,16 +20,45 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
         raise ConfigError(f"{key} must be one of {', '.join(choices)}, got {value}: try {key}={next(iter(choices))}")
 
 
+def check_at_least(key: str, value: Numbers, least: float, *, example: object) -> None:
+    """Raise ConfigError unless `value` is a finite number of at least `least`, or a list of such numbers.
+
+    Args:
+        key: the setting as it is typed, such as `evaluator.knn.k`. example: a value to type instead.
+    """
+    _check(key, value, lambda x: x >= least, f"at least {least}", example)
+
+
+def check_above(key: str, value: Numbers, bound: float, *, example: object) -> None:
+    """Raise ConfigError unless `value` is a finite number above `bound`; see `check_at_least`."""
+    _check(key, value, lambda x: x > bound, f"above {bound}", example)
+
+
+def check_between(
+    key: str, value: Numbers, low: float, high: float, *, example: object, exclude: Collection[float] = ()
+) -> None:
+    """Raise ConfigError unless `value` lies in [low, high] without the bounds in `exclude`; see `check_at_least`."""
+    without = f", without {' and '.join(map(str, exclude))}" if exclude else ""
+    _check(key, value, lambda x: low <= x <= high and x not in exclude, f"between {low} and {high}{without}", example)
+
+
+def check_odd(key: str, value: int, *, example: int) -> None:
+    """Raise ConfigError unless `value`, the side of a kernel, is an odd number above 0; see `check_at_least`."""
+    _check(key, value, lambda x: x > 0 and x % 2 == 1, "odd and above 0", example)
+
+
 def check_temperature(temperature: float) -> None:
     """Raise ConfigError unless t is finite and above 0."""
-    if not 0 < temperature < math.inf:
-        raise ConfigError(f"temperature must be above 0, got {temperature}: try temperature=0.5")
+    check_above("temperature", temperature, 0, example=0.5)
 
 
 def check_tau_plus(tau_plus: float, *, allow_zero: bool) -> None:
-    """Raise ConfigError unless τ⁺ lies in [0, 1) or, without `allow_zero`, in (0, 1)."""
-    if not 0 <= tau_plus < 1 or (tau_plus == 0 and not allow_zero):
-        interval = "[0, 1)" if allow_zero else "(0, 1)"
-        raise ConfigError(
-            f"tau_plus, the prior of the anchor's class, must lie in {interval}, got {tau_plus}: try tau_plus=0.1"
-        )
+    """Raise ConfigError unless τ⁺, the prior of the anchor's class, lies in [0, 1) or (0, 1)."""
+    check_between("tau_plus", tau_plus, 0, 1, exclude=(1,) if allow_zero else (0, 1), example=0.1)
+
+
+def _check(key: str, value: Numbers, fits: Callable[[float], bool], bounds: str, example: object) -> None:
+    numbers = [value] if isinstance(value, int | float) else list(value) if isinstance(value, list | tuple) else []
+    if not numbers or not all(isinstance(x, int | float) and math.isfinite(x) and fits(x) for x in numbers):
+        got = f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else value
+        raise ConfigError(f"{key} must be {bounds}, got {got}: try {key}={example}")

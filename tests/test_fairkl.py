@@ -106,7 +106,7 @@ def test_two_unordered_pairs_of_each_kind_are_needed():
     [
         ({"weight": -1.0}, "try regularizer.weight=1.0"),
         ({"momentum": 1.0}, "try regularizer.momentum=0.9"),
-        ({"variance_floor": 0.0}, "try regularizer.variance_floor=1e-3"),
+        ({"variance_floor": 0.0}, "try regularizer.variance_floor=0.001"),
         ({"semantics": "literal"}, "try regularizer.semantics=released"),
     ],
 )

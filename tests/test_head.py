@@ -55,9 +55,9 @@ def test_the_head_of_supcon_has_no_batch_norm():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_layers": 1}, "try head=linear"),
+        ({"n_layers": 1}, r"try head\.n_layers=2, or head=linear"),
         ({"batch_norm": "last"}, r"hidden, all, none, got last: try head\.batch_norm=hidden"),
-        ({"hidden_dim": 0}, r"try head\.out_dim=128"),
+        ({"hidden_dim": 0}, r"try head\.hidden_dim=128"),
     ],
 )
 def test_an_argument_out_of_range_is_refused(arguments, message):

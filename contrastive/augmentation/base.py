@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least, check_between
 
 Parameters = dict[str, Tensor]  # every tensor (n, ...): row i belongs to image i
 
@@ -66,8 +66,7 @@ class Augmentation(Protocol):
 
 def check_probability(key: str, value: float) -> None:
     """Raise ConfigError unless value is a number in [0, 1]."""
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigError(f"augmentation.ops.{key} is a probability, got {value}: try augmentation.ops.{key}=0.5")
+    check_between(f"augmentation.ops.{key}", value, 0, 1, example=0.5)
 
 
 def check_range(key: str, value: Sequence[float], *, most: float, example: str) -> tuple[float, float]:
@@ -82,9 +81,9 @@ def check_range(key: str, value: Sequence[float], *, most: float, example: str) 
 
 
 def check_size(key: str, value: int | None) -> None:
-    """Raise ConfigError unless value is a positive whole number or None."""
-    if value is not None and (not isinstance(value, int) or not value > 0):
-        raise ConfigError(f"augmentation.ops.{key} is a side in pixels, got {value}: try augmentation.ops.{key}=null")
+    """Raise ConfigError unless value is a number of pixels or None."""
+    if value is not None:
+        check_at_least(f"augmentation.ops.{key}", value, 1, example="null")
 
 
 def uniform(n: int, low: float, high: float, generator: Generator) -> Tensor:

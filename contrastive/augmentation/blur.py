@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, check_range, uniform
 from contrastive.augmentation.functional import blur_matrix, separable
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_odd
 
 
 @dataclass(kw_only=True)
@@ -29,11 +29,7 @@ class GaussianBlur(Operation):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kernel_size, int) or not self.kernel_size >= 1 or self.kernel_size % 2 != 1:
-            raise ConfigError(
-                f"augmentation.ops.blur.kernel_size must be odd, got {self.kernel_size}: "
-                "try augmentation.ops.blur.kernel_size=3"
-            )
+        check_odd("augmentation.ops.blur.kernel_size", self.kernel_size, example=3)
         self.sigma = check_range("blur.sigma", self.sigma, most=math.inf, example="[0.1,2.0]")
         check_probability("blur.p", self.p)
 

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, check_range, check_size
 from contrastive.augmentation.functional import flip_rows, resize_matrix, separable, shift_matrix
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least
 
 TRIES = 10  # boxes drawn for an image before the largest central one is taken, as torchvision
 
@@ -103,11 +103,7 @@ class RandomCrop(Operation):
 
     def __post_init__(self) -> None:
         check_size("crop.size", self.size)
-        if not isinstance(self.padding, int) or not self.padding >= 0:
-            raise ConfigError(
-                f"augmentation.ops.crop.padding is a number of pixels, got {self.padding}: "
-                "try augmentation.ops.crop.padding=4"
-            )
+        check_at_least("augmentation.ops.crop.padding", self.padding, 0, example=4)
         check_probability("crop.flip", self.flip)
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:

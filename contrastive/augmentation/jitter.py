@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, uniform
 from contrastive.augmentation.functional import color_jitter
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between
 
 
 @dataclass(kw_only=True)
@@ -30,17 +30,10 @@ class ColorJitter(Operation):
     p: float = 0.8
 
     def __post_init__(self) -> None:
-        for name, value, most, example in (
-            ("brightness", self.brightness, 1, 0.4),
-            ("contrast", self.contrast, 1, 0.4),
-            ("saturation", self.saturation, 1, 0.4),
-            ("hue", self.hue, 0.5, 0.1),
-        ):
-            if not isinstance(value, int | float) or not 0 <= value <= most:
-                raise ConfigError(
-                    f"augmentation.ops.jitter.{name} is a strength in [0, {most}], got {value}: "
-                    f"try augmentation.ops.jitter.{name}={example}"
-                )
+        check_between("augmentation.ops.jitter.brightness", self.brightness, 0, 1, example=0.4)
+        check_between("augmentation.ops.jitter.contrast", self.contrast, 0, 1, example=0.4)
+        check_between("augmentation.ops.jitter.saturation", self.saturation, 0, 1, example=0.4)
+        check_between("augmentation.ops.jitter.hue", self.hue, 0, 0.5, example=0.1)
         check_probability("jitter.p", self.p)
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:

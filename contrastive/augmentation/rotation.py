@@ -6,7 +6,7 @@ from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, uniform
 from contrastive.augmentation.functional import rotate
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between
 
 
 @dataclass(kw_only=True)
@@ -23,11 +23,7 @@ class RandomRotation(Operation):
     degrees: float = 20.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degrees, int | float) or not 0 <= self.degrees <= 180:
-            raise ConfigError(
-                f"augmentation.ops.rotation.degrees must be within [0, 180], got {self.degrees}: "
-                "try augmentation.ops.rotation.degrees=20"
-            )
+        check_between("augmentation.ops.rotation.degrees", self.degrees, 0, 180, example=20)
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
         return {"angle": uniform(n, -self.degrees, self.degrees, generator)}

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between
 
 
 @dataclass(kw_only=True)
@@ -26,11 +26,7 @@ class Solarize(Operation):
 
     def __post_init__(self) -> None:
         check_probability("solarize.p", self.p)
-        if not isinstance(self.threshold, int | float) or not 0 <= self.threshold <= 1:
-            raise ConfigError(
-                f"augmentation.ops.solarize.threshold must be within [0, 1], got {self.threshold}: "
-                "try augmentation.ops.solarize.threshold=0.5"
-            )
+        check_between("augmentation.ops.solarize.threshold", self.threshold, 0, 1, example=0.5)
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
         return {"applied": bernoulli(n, self.p, generator)}

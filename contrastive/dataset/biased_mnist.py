@@ -4,7 +4,7 @@ from contrastive.dataset.coloring import ColorBias, colored_splits
 from contrastive.dataset.digits import GrayImages
 from contrastive.dataset.mnist import load_mnist
 from contrastive.dataset.splits import first_of_each
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between
 from contrastive.types import Data
 
 STROKE = 1  # lowest gray value of a stroke
@@ -38,8 +38,7 @@ def biased_mnist(
     Raises:
         ConfigError: an argument out of range, or MNIST is missing and cannot be downloaded.
     """
-    if not 4 <= size <= 256:
-        raise ConfigError(f"dataset.size is a side in pixels from 4 to 256, got {size}: try dataset.size=14")
+    check_between("dataset.size", size, 4, 256, example=14)
     bias = ColorBias(rho=rho, palette=colors, data_seed=data_seed)
     train, test = load_mnist(root)
     if per_class is not None:

@@ -6,7 +6,7 @@ from torchvision import datasets
 from contrastive.dataset.digits import resize
 from contrastive.dataset.download import fetch
 from contrastive.dataset.splits import first_per_class, name_splits
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between
 from contrastive.types import Data, Split
 
 # Mean and standard deviation per channel as the contrastive papers write them.
@@ -49,8 +49,7 @@ def cifar100(*, root: str = "data", size: int = 32, per_class: int | None = None
 
 
 def _load(dataset: type[datasets.CIFAR10], archive: str, root: str, size: int) -> tuple[Split, Split, tuple[str, ...]]:
-    if not 4 <= size <= 256:
-        raise ConfigError(f"dataset.size is a side in pixels from 4 to 256, got {size}: try dataset.size=16")
+    check_between("dataset.size", size, 4, 256, example=16)
     folder = dataset.base_folder
     parts = [fetch(dataset, archive, root, folder=folder, train=train) for train in (True, False)]
     train, test = (

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from contrastive.dataset.digits import GrayImages, resize
 from contrastive.dataset.splits import channel_stats, name_splits
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between, check_choice
 from contrastive.types import Data, Split
 
 REBIAS = (
@@ -30,7 +30,7 @@ REBIAS = (
     (128, 0, 255),
     (128, 128, 128),
 )
-PALETTES = {"rebias": REBIAS, "barbano": (*REBIAS[:9], (50, 255, 128))}  # Barbano et al. 2023 replace the gray
+PALETTES = {"barbano": (*REBIAS[:9], (50, 255, 128)), "rebias": REBIAS}  # Barbano et al. 2023 replace the gray
 COLOR_NAMES = ("red", "green", "blue", "yellow", "magenta", "cyan", "orange", "pink", "purple", "tenth")
 UNBIASED = 0.1  # rho at which every color is about equally frequent: test and validation
 
@@ -53,19 +53,9 @@ class ColorBias:
     data_seed: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data_seed, int) or not 0 <= self.data_seed < 2**31:
-            raise ConfigError(
-                f"dataset.data_seed must be a whole number in [0, 2^31), got {self.data_seed}: try dataset.data_seed=0"
-            )
-        if not 0 <= self.rho <= 1:
-            raise ConfigError(
-                f"dataset.rho, the fraction of bias-aligned images, must lie in [0, 1], "
-                f"got {self.rho}: try dataset.rho=0.99"
-            )
-        if self.palette not in PALETTES:
-            raise ConfigError(
-                f"dataset.colors must be one of {', '.join(PALETTES)}, got {self.palette}: try dataset.colors=barbano"
-            )
+        check_between("dataset.data_seed", self.data_seed, 0, 2**31 - 1, example=0)
+        check_between("dataset.rho", self.rho, 0, 1, example=0.99)
+        check_choice("dataset.colors", self.palette, PALETTES)
 
 
 def assign_colors(label: Tensor, rho: float, rng: np.random.RandomState) -> Tensor:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
 
 TEST_FRACTION = 0.2
@@ -32,8 +32,7 @@ def load_digits(size: int) -> tuple[GrayImages, GrayImages]:
     Raises:
         ConfigError: size below 8, or scikit-learn is not installed.
     """
-    if size < 8:
-        raise ConfigError(f"dataset.size must be at least 8, got {size}: try dataset.size=16")
+    check_at_least("dataset.size", size, 8, example=16)
     try:
         from sklearn import datasets  # 43 MB of wheels that only the digits need
     except ImportError:

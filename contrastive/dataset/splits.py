@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.seeding import generator
 from contrastive.types import Data, Split
 
@@ -47,10 +47,7 @@ def first_of_each(label: Tensor, n: int) -> Tensor:
     Raises:
         ConfigError: n is below 2, too few to hold one out for validation.
     """
-    if n < 2:
-        raise ConfigError(
-            f"dataset.per_class counts training images of each class, 2 or more, got {n}: try dataset.per_class=500"
-        )
+    check_at_least("dataset.per_class", n, 2, example=500)
     keep = label < 0
     for c in torch.unique(label[label >= 0]).tolist():
         keep[(label == c).nonzero().squeeze(1)[:n]] = True

@@ -7,7 +7,7 @@ from contrastive.dataset.cifar import CIFAR10_STATS
 from contrastive.dataset.digits import resize
 from contrastive.dataset.download import fetch
 from contrastive.dataset.splits import name_splits
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_between, check_choice
 from contrastive.types import Data, Split
 
 STATS = {
@@ -31,8 +31,7 @@ def stl10(*, root: str = "data", size: int = 32, stats: str = "stl10", hold_out:
     Raises:
         ConfigError: an argument out of range, or the data is missing and cannot be downloaded.
     """
-    if not 8 <= size <= 96:
-        raise ConfigError(f"dataset.size must lie in [8, 96], got {size}: try dataset.size=96")
+    check_between("dataset.size", size, 8, 96, example=96)
     check_choice("dataset.stats", stats, STATS)
     splits = []
     for name in ("train+unlabeled", "test"):

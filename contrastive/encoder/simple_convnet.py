@@ -3,11 +3,9 @@
 from torch import Tensor, nn
 
 from contrastive.encoder.base import MapEncoder
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_at_least, check_choice, check_odd
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
-
-
 MAP_LAYERS = 6  # two convolutions, each with BatchNorm and ReLU
 
 
@@ -32,10 +30,8 @@ class SimpleConvNet(MapEncoder):
 
     def __init__(self, *, width: int = 16, kernel_size: int = 7, last: str = "tanh") -> None:
         super().__init__()
-        if not width >= 1:
-            raise ConfigError(f"encoder.width must be at least 1, got {width}: try encoder.width=16")
-        if kernel_size % 2 != 1:
-            raise ConfigError(f"encoder.kernel_size must be odd, got {kernel_size}: try encoder.kernel_size=7")
+        check_at_least("encoder.width", width, 1, example=16)
+        check_odd("encoder.kernel_size", kernel_size, example=7)
         check_choice("encoder.last", last, ACTIVATIONS)
         layers: list[nn.Module] = []
         channels = 3

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import Standardizer, check_strengths, fit_logistic, logits, topk_accuracy
+from contrastive.evaluator.probes import Standardizer, fit_logistic, logits, topk_accuracy
 from contrastive.seeding import generator
 from contrastive.types import Features
 
@@ -50,12 +50,8 @@ class BiasAudit(Evaluator):
         every: int = 0,
     ) -> None:
         check_choice("evaluator.bias_audit.metric", metric, METRICS)
-        check_strengths("evaluator.bias_audit.l2", [l2], example="1e-2")
-        if not max_iter >= 1:
-            raise ConfigError(
-                f"evaluator.bias_audit.max_iter must be at least 1, got {max_iter}: "
-                "try evaluator.bias_audit.max_iter=100"
-            )
+        check_at_least("evaluator.bias_audit.l2", l2, 0, example=1e-2)
+        check_at_least("evaluator.bias_audit.max_iter", max_iter, 1, example=100)
         self.reported, self.metric = reported, metric
         self.l2, self.max_iter, self.every = l2, max_iter, every
         read_out = "classifier trained along by the loss, else linear" if reported == "auto" else reported

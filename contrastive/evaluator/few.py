@@ -4,12 +4,10 @@ from statistics import mean
 
 import torch
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_at_least, check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import (
     Standardizer,
-    check_fractions,
-    check_strengths,
     draw_labels,
     fit_logistic,
     fit_strengths,
@@ -35,13 +33,10 @@ class FewShot(Evaluator):
     def __init__(
         self, *, shots: int = 5, l2: float = 1e-2, draws: int = 5, max_iter: int = 100, every: int = 0
     ) -> None:
-        for name, value, example in (("shots", shots, 5), ("draws", draws, 5), ("max_iter", max_iter, 100)):
-            if not value >= 1:
-                raise ConfigError(
-                    f"evaluator.few_shot.{name} must be at least 1, got {value}: "
-                    f"try evaluator.few_shot.{name}={example}"
-                )
-        check_strengths("evaluator.few_shot.l2", [l2], example="1e-2")
+        check_at_least("evaluator.few_shot.shots", shots, 1, example=5)
+        check_at_least("evaluator.few_shot.draws", draws, 1, example=5)
+        check_at_least("evaluator.few_shot.max_iter", max_iter, 1, example=100)
+        check_at_least("evaluator.few_shot.l2", l2, 0, example=1e-2)
         self.shots, self.l2, self.draws, self.max_iter, self.every = shots, l2, draws, max_iter, every
         self.protocol = (
             f"logistic regression (strength {l2:g}) on {shots} labeled training images of each class, mean over "
@@ -87,14 +82,10 @@ class FewLabel(Evaluator):
         max_iter: int = 100,
         every: int = 0,
     ) -> None:
-        check_fractions("few_label", fractions)
-        check_strengths("evaluator.few_label.l2", l2, example="[1e-1,1e-2]")
-        for name, value, example in (("draws", draws, 5), ("max_iter", max_iter, 100)):
-            if not value >= 1:
-                raise ConfigError(
-                    f"evaluator.few_label.{name} must be at least 1, got {value}: "
-                    f"try evaluator.few_label.{name}={example}"
-                )
+        check_between("evaluator.few_label.fractions", fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
+        check_at_least("evaluator.few_label.l2", l2, 0, example="[1e-1,1e-2]")
+        check_at_least("evaluator.few_label.draws", draws, 1, example=5)
+        check_at_least("evaluator.few_label.max_iter", max_iter, 1, example=100)
         self.fractions, self.l2 = tuple(fractions), sorted(l2, reverse=True)
         self.draws, self.max_iter, self.every = draws, max_iter, every
         shares = " and ".join(f"{100 * fraction:g} %" for fraction in fractions)

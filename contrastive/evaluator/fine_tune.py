@@ -10,11 +10,9 @@ from tqdm import tqdm
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_above, check_at_least, check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, TrainableEncoder
 from contrastive.evaluator.probes import (
-    check_fractions,
-    check_probe,
     draw_labels,
     in_percent,
     linear_layer,
@@ -71,22 +69,12 @@ class FineTune(Evaluator):
         flip: float = 0.5,
         every: int = 0,
     ) -> None:
-        check_fractions("fine_tune", fractions)
-        if not lr:
-            raise ConfigError("evaluator.fine_tune.lr is an empty list: try evaluator.fine_tune.lr=[0.1,0.01]")
-        for rate in lr:
-            check_probe("fine_tune", epochs=epochs, batch_size=batch_size, lr=rate)
-        if batch_size < 2:
-            raise ConfigError("evaluator.fine_tune.batch_size=1 leaves BatchNorm a single image: try 128 in its place")
-        if not 0 < momentum < 1:
-            raise ConfigError(
-                f"evaluator.fine_tune.momentum must lie in (0, 1), got {momentum}: try evaluator.fine_tune.momentum=0.9"
-            )
-        if not 0 <= weight_decay < float("inf"):
-            raise ConfigError(
-                f"evaluator.fine_tune.weight_decay must be at least 0 and finite, got {weight_decay}: "
-                "try evaluator.fine_tune.weight_decay=0"
-            )
+        check_between("evaluator.fine_tune.fractions", fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
+        check_above("evaluator.fine_tune.lr", lr, 0, example="[0.1,0.01]")
+        check_between("evaluator.fine_tune.momentum", momentum, 0, 1, exclude=(0, 1), example=0.9)
+        check_at_least("evaluator.fine_tune.weight_decay", weight_decay, 0, example=0)
+        check_at_least("evaluator.fine_tune.epochs", epochs, 1, example=30)
+        check_at_least("evaluator.fine_tune.batch_size", batch_size, 2, example=128)  # BatchNorm needs two images
         self.fractions, self.lr, self.momentum, self.weight_decay = tuple(fractions), tuple(lr), momentum, weight_decay
         self.epochs, self.min_steps, self.batch_size, self.every = epochs, min_steps, batch_size, every
         self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=scale, flip=flip)})

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_above, check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import topk_accuracy
 from contrastive.types import Features
@@ -66,12 +66,8 @@ class KNN(Evaluator):
     """
 
     def __init__(self, *, k: int = 200, temperature: float = 0.5, every: int = 1) -> None:
-        if not k >= 1:
-            raise ConfigError(f"evaluator.knn.k must be at least 1, got {k}: try evaluator.knn.k=20")
-        if not 0 < temperature < float("inf"):
-            raise ConfigError(
-                f"evaluator.knn.temperature must be above 0, got {temperature}: try evaluator.knn.temperature=0.5"
-            )
+        check_at_least("evaluator.knn.k", k, 1, example=20)
+        check_above("evaluator.knn.temperature", temperature, 0, example=0.5)
         self.k, self.temperature, self.every = k, temperature, every
         self.protocol = (
             f"cosine, k={k} (at most a tenth of the bank), weights exp(cos/{temperature:g}), "
@@ -116,16 +112,8 @@ class KNNSweep(Evaluator):
         temperature: tuple[float, ...] = (0.07, 0.1, 0.2, 0.5),
         every: int = 0,
     ) -> None:
-        if not k or not min(k) >= 1:
-            raise ConfigError(
-                f"evaluator.knn_sweep.k is a list of numbers of at least 1, got {list(k)}: "
-                "try evaluator.knn_sweep.k=[5,20,200]"
-            )
-        if not temperature or not all(0 < t < float("inf") for t in temperature):
-            raise ConfigError(
-                f"evaluator.knn_sweep.temperature is a list of numbers above 0, got {list(temperature)}: "
-                "try evaluator.knn_sweep.temperature=[0.07,0.5]"
-            )
+        check_at_least("evaluator.knn_sweep.k", k, 1, example="[5,20,200]")
+        check_above("evaluator.knn_sweep.temperature", temperature, 0, example="[0.07,0.5]")
         self.k, self.temperature, self.every = tuple(k), tuple(temperature), every
         self.protocol = (
             f"cosine, k of {', '.join(map(str, k))} (at most a tenth of the bank) and weights exp(cos/t) with t of "

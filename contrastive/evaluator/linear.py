@@ -1,10 +1,9 @@
 """The linear probe: multinomial logistic regression on frozen features."""
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import (
     Standardizer,
-    check_strengths,
     fit_logistic,
     fit_strengths,
     logits,
@@ -38,11 +37,8 @@ class Linear(Evaluator):
     def __init__(
         self, *, l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), max_iter: int = 100, every: int = 0
     ) -> None:
-        check_strengths("evaluator.linear.l2", l2, example="[1e-2,1e-3,1e-4]")
-        if not max_iter >= 1:
-            raise ConfigError(
-                f"evaluator.linear.max_iter must be at least 1, got {max_iter}: try evaluator.linear.max_iter=100"
-            )
+        check_at_least("evaluator.linear.l2", l2, 0, example="[1e-2,1e-3,1e-4]")
+        check_at_least("evaluator.linear.max_iter", max_iter, 1, example=100)
         self.l2, self.max_iter, self.every = sorted(l2, reverse=True), max_iter, every
 
     def __call__(self, features: FeatureSets) -> Scores:

@@ -1,8 +1,7 @@
 """Multinomial logistic regression by full-batch L-BFGS."""
 
-import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -49,17 +48,6 @@ def fit_logistic(
 
     optimizer.step(closure)
     return torch.cat([free[:, :-1] @ inverse, free[:, -1:]], 1).detach()
-
-
-def check_strengths(key: str, l2: Sequence[float], *, example: str) -> None:
-    """Raise ConfigError unless there are strengths and all are finite numbers of at least 0.
-
-    Args:
-        key: the setting as it is typed, such as `evaluator.linear.l2`. example: a value to try.
-    """
-    if not l2 or not all(0 <= strength < math.inf for strength in l2):
-        given = ", ".join(map(str, l2)) or "an empty list"
-        raise ConfigError(f"{key} must be at least 0 and finite, got {given}: try {key}={example}")
 
 
 class Fit(NamedTuple):
@@ -155,17 +143,6 @@ def train_linear(
                 yield layer(features.test.h)
 
 
-def check_probe(name: str, *, epochs: int, batch_size: int, lr: float) -> None:
-    """Raise ConfigError for settings of the evaluator `name` that are out of range."""
-    for key, value, least, example in (("epochs", epochs, 1, 100), ("batch_size", batch_size, 1, 512)):
-        if not value >= least:
-            raise ConfigError(
-                f"evaluator.{name}.{key} must be at least {least}, got {value}: try evaluator.{name}.{key}={example}"
-            )
-    if not 0 < lr < float("inf"):
-        raise ConfigError(f"evaluator.{name}.lr must be above 0, got {lr}: try evaluator.{name}.lr=1e-3")
-
-
 def topk_accuracy(scores: Tensor, label: Tensor, k: int) -> float:
     """Percent of the rows of scores (N, C) whose label (N,) is among the k highest."""
     best = scores.topk(min(k, scores.shape[1]), dim=1).indices
@@ -198,15 +175,6 @@ def draw_labels(label: Tensor, fraction: float, draw: int) -> Tensor:
 def in_percent(fraction: float) -> str:
     """The name of a fraction in figures: 0.1 is `10pct`."""
     return f"{100 * fraction:g}pct"
-
-
-def check_fractions(name: str, fractions: tuple[float, ...]) -> None:
-    """Raise ConfigError unless the fractions of the evaluator `name` lie in (0, 1]."""
-    if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
-        raise ConfigError(
-            f"evaluator.{name}.fractions is a list of numbers in (0, 1], got {list(fractions)}: "
-            f"try evaluator.{name}.fractions=[0.01,0.1]"
-        )
 
 
 DELAY = 3.0  # seconds before the bar shows

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
-from contrastive.errors import ConfigError
+from contrastive.errors import check_above, check_at_least, check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver
-from contrastive.evaluator.probes import BestEpoch, check_probe, linear_layer, topk_accuracy, train_linear
+from contrastive.evaluator.probes import BestEpoch, linear_layer, topk_accuracy, train_linear
 from contrastive.seeding import generator
 
 
@@ -42,14 +42,12 @@ class AdamProbe(Evaluator):
         batch_size: int = 512,
         every: int = 0,
     ) -> None:
-        check_probe("adam_probe", epochs=epochs, batch_size=batch_size, lr=lr)
-        self.lr, self.weight_decay, self.epochs, self.batch_size, self.every = (
-            lr,
-            weight_decay,
-            epochs,
-            batch_size,
-            every,
-        )
+        check_above("evaluator.adam_probe.lr", lr, 0, example=1e-3)
+        check_at_least("evaluator.adam_probe.weight_decay", weight_decay, 0, example=1e-6)
+        check_at_least("evaluator.adam_probe.epochs", epochs, 1, example=100)
+        check_at_least("evaluator.adam_probe.batch_size", batch_size, 1, example=512)
+        self.lr, self.weight_decay = lr, weight_decay
+        self.epochs, self.batch_size, self.every = epochs, batch_size, every
         self.protocol = (
             f"linear layer on frozen features, Adam lr {lr:g} weight decay {weight_decay:g}, {epochs} epochs of "
             f"batches of {batch_size}, training augmentation on, last probe epoch (Chuang et al. 2020); last epoch"
@@ -106,11 +104,11 @@ class SGDProbe(Evaluator):
         flip: float = 0.5,
         every: int = 0,
     ) -> None:
-        check_probe("sgd_probe", epochs=epochs, batch_size=batch_size, lr=lr)
-        if not 0 <= momentum < 1:
-            raise ConfigError(
-                f"evaluator.sgd_probe.momentum must lie in [0, 1), got {momentum}: try evaluator.sgd_probe.momentum=0.9"
-            )
+        check_above("evaluator.sgd_probe.lr", lr, 0, example=5.0)
+        check_between("evaluator.sgd_probe.momentum", momentum, 0, 1, exclude=(1,), example=0.9)
+        check_at_least("evaluator.sgd_probe.weight_decay", weight_decay, 0, example=0)
+        check_at_least("evaluator.sgd_probe.epochs", epochs, 1, example=100)
+        check_at_least("evaluator.sgd_probe.batch_size", batch_size, 1, example=512)
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
         self.epochs, self.batch_size, self.every = epochs, batch_size, every
         self.milestones, self.decay = tuple(milestones), decay
@@ -177,15 +175,8 @@ class OnlineProbe(Evaluator, StepObserver):
     every = 1  # the best epoch is searched among all: not a setting
 
     def __init__(self, *, lr: float = 1e-3, weight_decay: float = 0.0) -> None:
-        if not 0 < lr < float("inf"):
-            raise ConfigError(
-                f"evaluator.online_probe.lr must be above 0, got {lr}: try evaluator.online_probe.lr=1e-3"
-            )
-        if not 0 <= weight_decay < float("inf"):
-            raise ConfigError(
-                f"evaluator.online_probe.weight_decay must be at least 0 and finite, got {weight_decay}: "
-                "try evaluator.online_probe.weight_decay=0"
-            )
+        check_above("evaluator.online_probe.lr", lr, 0, example=1e-3)
+        check_at_least("evaluator.online_probe.weight_decay", weight_decay, 0, example=0)
         self.lr, self.weight_decay = lr, weight_decay
         self.layer: _Layer | None = None
         self.protocol = (

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.types import Features
 
@@ -59,11 +59,7 @@ class Retrieval(Evaluator):
     """
 
     def __init__(self, *, k: tuple[int, ...] = (1, 5, 10), every: int = 0) -> None:
-        if not k or not min(k) >= 1:
-            raise ConfigError(
-                f"evaluator.retrieval.k is a list of numbers of at least 1, got {list(k)}: "
-                "try evaluator.retrieval.k=[1,5,10]"
-            )
+        check_at_least("evaluator.retrieval.k", k, 1, example="[1,5,10]")
         self.k, self.every = tuple(k), every
         self.protocol = (
             "cosine among test images: share of queries with an image of their class among the k nearest, and mean "

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_at_least
 
 
 class Linear(nn.Linear):
@@ -18,7 +18,6 @@ class Linear(nn.Linear):
     """
 
     def __init__(self, *, in_dim: int, out_dim: int = 128) -> None:
-        if not out_dim >= 1:
-            raise ConfigError(f"head.out_dim must be at least 1, got {out_dim}: try head.out_dim=128")
+        check_at_least("head.out_dim", out_dim, 1, example=128)
         super().__init__(in_dim, out_dim)
         self.dim = out_dim

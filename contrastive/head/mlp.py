@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_at_least, check_choice
 
 BATCH_NORM = ("hidden", "all", "none")
 
@@ -39,12 +39,10 @@ class MLP(nn.Sequential):
         n_layers: int = 2,
         batch_norm: str = "hidden",
     ) -> None:
-        if not out_dim >= 1 or (hidden_dim is not None and not hidden_dim >= 1):
-            raise ConfigError(
-                f"head dimensions must be at least 1, got {hidden_dim} and {out_dim}: try head.out_dim=128"
-            )
-        if not n_layers >= 2:
-            raise ConfigError(f"head.n_layers must be at least 2, got {n_layers}: try head=linear, or head.n_layers=2")
+        check_at_least("head.out_dim", out_dim, 1, example=128)
+        if hidden_dim is not None:
+            check_at_least("head.hidden_dim", hidden_dim, 1, example=128)
+        check_at_least("head.n_layers", n_layers, 2, example="2, or head=linear")
         check_choice("head.batch_norm", batch_norm, BATCH_NORM)
         layers: list[nn.Module] = []
         dim, hidden_dim = in_dim, hidden_dim or in_dim

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_tau_plus
+from contrastive.errors import check_between, check_tau_plus
 from contrastive.loss._debiased import (
     NegativeEstimate,
     PositiveEstimate,
@@ -40,8 +40,7 @@ class Combination(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, allow_zero=False)
-        if not 0 <= alpha <= 1:
-            raise ConfigError(f"alpha must lie in [0, 1], got {alpha}: try loss.alpha=0.5")
+        check_between("loss.alpha", alpha, 0, 1, example=0.5)
         self.tau_plus = tau_plus
         self.alpha = alpha
 

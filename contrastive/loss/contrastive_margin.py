@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_above
 from contrastive.loss.base import SampleLoss
 
 
@@ -28,8 +28,7 @@ class ContrastiveMargin(SampleLoss):
 
     def __init__(self, *, margin: float = 1.0) -> None:
         super().__init__()
-        if not margin > 0:
-            raise ConfigError(f"margin must be above 0, got {margin}: try loss.margin=1.0")
+        check_above("loss.margin", margin, 0, example=1.0)
         self.margin = margin
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:

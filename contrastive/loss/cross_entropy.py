@@ -3,7 +3,6 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
 from contrastive.loss.base import SampleLoss
 
 
@@ -25,8 +24,6 @@ class CrossEntropy(SampleLoss):
 
     def __init__(self, *, normalize: bool = False) -> None:
         super().__init__()
-        if not isinstance(normalize, bool):
-            raise ConfigError(f"loss.normalize must be true or false, got {normalize}: try loss.normalize=false")
         self.unit_features = normalize
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_at_least, check_choice
 from contrastive.loss.base import SupervisedContrastiveLoss, add_inside_log
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
@@ -31,8 +31,7 @@ class EpsSupCon(SupervisedContrastiveLoss):
 
     def __init__(self, *, temperature: float = 0.5, epsilon: float = 0.0, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
-        if not epsilon >= 0:
-            raise ConfigError(f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
+        check_at_least("loss.epsilon", epsilon, 0, example=0.25)
         check_choice("loss.semantics", semantics, SEMANTICS)
         self.epsilon = epsilon
         self.semantics = semantics

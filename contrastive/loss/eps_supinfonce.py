@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.loss.base import SupervisedContrastiveLoss, add_inside_log
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import different_class, positive
@@ -38,8 +38,7 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
         self, *, temperature: float = 0.5, epsilon: float = 0.0, form: str = "out", semantics: str = "paper"
     ) -> None:
         super().__init__(temperature=temperature)
-        if not epsilon >= 0:
-            raise ConfigError(f"epsilon must be at least 0, got {epsilon}: try loss.epsilon=0.25")
+        check_at_least("loss.epsilon", epsilon, 0, example=0.25)
         check_choice("loss.form", form, FORMS)
         check_choice("loss.semantics", semantics, SEMANTICS)
         if form != "out" and semantics != "released":

@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_between
 from contrastive.loss.base import SampleLoss
 
 
@@ -31,8 +31,7 @@ class GCE(SampleLoss):
 
     def __init__(self, *, q: float = 0.7) -> None:
         super().__init__()
-        if not 0 < q <= 1:
-            raise ConfigError(f"q must lie in (0, 1], got {q}: try loss.q=0.7")
+        check_between("loss.q", q, 0, 1, exclude=(0,), example=0.7)
         self.q = q
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:

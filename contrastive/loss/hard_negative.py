@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_tau_plus
+from contrastive.errors import check_at_least, check_tau_plus
 from contrastive.loss._debiased import NegativeEstimate, debiased_negatives
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp
@@ -40,8 +40,7 @@ class HardNegative(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, allow_zero=True)
-        if not beta >= 0:
-            raise ConfigError(f"beta must be at least 0, got {beta}: try loss.beta=1.0")
+        check_at_least("loss.beta", beta, 0, example=1.0)
         self.tau_plus = tau_plus
         self.beta = beta
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.loss.base import SampleLoss
 from contrastive.types import Split
 
@@ -33,8 +33,7 @@ class LargeMarginSoftmax(SampleLoss):
 
     def __init__(self, *, m: int = 4) -> None:
         super().__init__()
-        if not isinstance(m, int) or not m >= 1:
-            raise ConfigError(f"m must be a whole number of at least 1, got {m}: try loss.m=4")
+        check_at_least("loss.m", m, 1, example=4)
         self.m = m
         self.weight: nn.Parameter | None = None  # (C, F)
 

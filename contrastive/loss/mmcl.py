@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_above
 from contrastive.loss.base import Loss
 
 
@@ -37,12 +37,10 @@ class MMCL(Loss):
 
     def __init__(self, *, sigma: float = 2.0, penalty: float = -1, reg: float = 0.1) -> None:
         super().__init__()
-        if not sigma > 0:
-            raise ConfigError(f"sigma must be above 0, got {sigma}: try loss.sigma=2.0")
-        if not penalty > 0 and penalty != -1:
-            raise ConfigError(f"penalty must be above 0, or -1 for no bound, got {penalty}: try loss.penalty=-1")
-        if not reg > 0:
-            raise ConfigError(f"reg must be above 0, got {reg}: try loss.reg=0.1")
+        check_above("loss.sigma", sigma, 0, example=2.0)
+        if penalty != -1:  # no bound
+            check_above("loss.penalty", penalty, 0, example=-1)
+        check_above("loss.reg", reg, 0, example=0.1)
         self.sigma, self.penalty, self.reg = sigma, penalty, reg
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

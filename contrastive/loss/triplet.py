@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_at_least
 from contrastive.loss.base import Loss
 
 
@@ -28,8 +28,7 @@ class Triplet(Loss):
 
     def __init__(self, *, margin: float = 0.2) -> None:
         super().__init__()
-        if not margin >= 0:
-            raise ConfigError(f"margin must be at least 0, got {margin}: try loss.margin=0.2")
+        check_at_least("loss.margin", margin, 0, example=0.2)
         self.margin = margin
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from contrastive.errors import ConfigError
+from contrastive.errors import check_above, check_at_least, check_between
 
 
 class LARS(Optimizer):
@@ -36,19 +36,10 @@ class LARS(Optimizer):
         trust_coefficient: float = 1e-3,
         nesterov: bool = False,
     ) -> None:
-        if not lr >= 0:
-            raise ConfigError(f"optimizer.lr must be at least 0, got {lr}: try optimizer.lr=1.0")
-        if not 0 <= momentum < 1:
-            raise ConfigError(f"optimizer.momentum must lie in [0, 1), got {momentum}: try optimizer.momentum=0.9")
-        if not weight_decay >= 0:
-            raise ConfigError(
-                f"optimizer.weight_decay must be at least 0, got {weight_decay}: try optimizer.weight_decay=1e-4"
-            )
-        if not trust_coefficient > 0:
-            raise ConfigError(
-                f"optimizer.trust_coefficient must be above 0, got {trust_coefficient}: "
-                "try optimizer.trust_coefficient=0.001"
-            )
+        check_at_least("optimizer.lr", lr, 0, example=1.0)
+        check_between("optimizer.momentum", momentum, 0, 1, exclude=(1,), example=0.9)
+        check_at_least("optimizer.weight_decay", weight_decay, 0, example=1e-4)
+        check_above("optimizer.trust_coefficient", trust_coefficient, 0, example=0.001)
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
         super().__init__(params, {**defaults, "trust_coefficient": trust_coefficient})
 

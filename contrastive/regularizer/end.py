@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_at_least, check_choice
 from contrastive.loss.base import SampleLoss
 
 SEMANTICS = ("paper", "released")
@@ -34,11 +34,8 @@ class EnD(SampleLoss):
 
     def __init__(self, *, alpha: float = 1.0, beta: float = 1.0, semantics: str = "paper") -> None:
         super().__init__()
-        if not alpha >= 0 or not beta >= 0:
-            raise ConfigError(
-                f"alpha and beta must be at least 0, got {alpha} and {beta}: "
-                "try regularizer.alpha=1.0 regularizer.beta=1.0"
-            )
+        check_at_least("regularizer.alpha", alpha, 0, example=1.0)
+        check_at_least("regularizer.beta", beta, 0, example=1.0)
         check_choice("regularizer.semantics", semantics, SEMANTICS)
         self.alpha, self.beta, self.semantics = alpha, beta, semantics
         if semantics == "released":

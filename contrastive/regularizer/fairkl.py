@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_above, check_at_least, check_between, check_choice
 from contrastive.loss.base import SampleLoss
 
 SEMANTICS = ("released", "running", "paper")
@@ -110,14 +110,9 @@ class FairKL(SampleLoss):
         kld: float = 1.0,
     ) -> None:
         super().__init__()
-        if not weight >= 0:
-            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=1.0")
-        if not 0 <= momentum < 1:
-            raise ConfigError(f"momentum must lie in [0, 1), got {momentum}: try regularizer.momentum=0.9")
-        if not variance_floor > 0:
-            raise ConfigError(
-                f"variance_floor must be above 0, got {variance_floor}: try regularizer.variance_floor=1e-3"
-            )
+        check_at_least("regularizer.weight", weight, 0, example=1.0)
+        check_between("regularizer.momentum", momentum, 0, 1, exclude=(1,), example=0.9)
+        check_above("regularizer.variance_floor", variance_floor, 0, example=1e-3)
         check_choice("regularizer.semantics", semantics, SEMANTICS)
         self.weight, self.semantics, self.kld = weight, semantics, kld
         self.momentum, self.variance_floor = momentum, variance_floor

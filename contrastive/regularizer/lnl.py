@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least, check_odd
 from contrastive.loss.base import SampleLoss
 from contrastive.types import Split, widen
 
@@ -64,10 +64,8 @@ class LNL(SampleLoss):
 
     def __init__(self, *, weight: float = 0.01, kernel_size: int = 7) -> None:
         super().__init__()
-        if not weight >= 0:
-            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=0.01")
-        if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 != 1:
-            raise ConfigError(f"regularizer.kernel_size must be odd, got {kernel_size}: try regularizer.kernel_size=7")
+        check_at_least("regularizer.weight", weight, 0, example=0.01)
+        check_odd("regularizer.kernel_size", kernel_size, example=7)
         self.weight, self.kernel_size = weight, kernel_size
         self.adversary: nn.Sequential | None = None
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.loss.base import Loss
 from contrastive.types import Split
 
@@ -27,19 +27,15 @@ class Weighted(Loss):
         self, *, weight: float = 0.01, term: Loss, stream: str = "main", batch_size: int | None = None
     ) -> None:
         super().__init__()
-        if not weight >= 0:
-            raise ConfigError(f"weight must be at least 0, got {weight}: try regularizer.weight=0.01")
+        check_at_least("regularizer.weight", weight, 0, example=0.01)
         check_choice("regularizer.stream", stream, STREAMS)
         if batch_size is not None and stream == "main":
             raise ConfigError(
                 f"regularizer.batch_size={batch_size} is that of the uniform stream: try regularizer.stream=uniform, "
                 "or batch_size alone"
             )
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 2):
-            raise ConfigError(
-                f"regularizer.batch_size must be a whole number of at least 2, got {batch_size}: "
-                "try regularizer.batch_size=128"
-            )
+        if batch_size is not None:
+            check_at_least("regularizer.batch_size", batch_size, 2, example=128)
         if term.is_adversarial:
             raise ConfigError(f"{term.name} weighs itself: try regularizer=lnl regularizer.weight={weight}")
         self.weight, self.term = weight, term

@@ -2,7 +2,7 @@
 
 import math
 
-from contrastive.errors import ConfigError, check_choice
+from contrastive.errors import check_at_least, check_between, check_choice
 
 DECAY_FROM = ("warmup", "start")
 
@@ -32,17 +32,9 @@ class Cosine:
     def __init__(
         self, *, warmup_epochs: float = 0, warmup_from: float = 0.0, final: float = 0.0, decay_from: str = "warmup"
     ) -> None:
-        if not warmup_epochs >= 0:
-            raise ConfigError(
-                f"schedule.warmup_epochs must be at least 0, got {warmup_epochs}: try schedule.warmup_epochs=10"
-            )
-        if not 0 <= warmup_from <= 1:
-            raise ConfigError(
-                f"schedule.warmup_from is a share of the learning rate in [0, 1], got {warmup_from}: "
-                "try schedule.warmup_from=0.02"
-            )
-        if not 0 <= final <= 1:
-            raise ConfigError(f"schedule.final must lie in [0, 1], got {final}: try schedule.final=0")
+        check_at_least("schedule.warmup_epochs", warmup_epochs, 0, example=10)
+        check_between("schedule.warmup_from", warmup_from, 0, 1, example=0.02)
+        check_between("schedule.final", final, 0, 1, example=0)
         check_choice("schedule.decay_from", decay_from, DECAY_FROM)
         self.warmup_epochs = warmup_epochs
         self.warmup_from = warmup_from

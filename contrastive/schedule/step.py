@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_between
 
 
 class Step:
@@ -20,8 +20,7 @@ class Step:
             raise ConfigError(
                 f"schedule.milestones must be rising epochs, got {milestones}: try schedule.milestones=[26,53]"
             )
-        if not 0 < gamma <= 1:
-            raise ConfigError(f"schedule.gamma must lie in (0, 1], got {gamma}: try schedule.gamma=0.1")
+        check_between("schedule.gamma", gamma, 0, 1, exclude=(0,), example=0.1)
         self.milestones, self.gamma = tuple(milestones), gamma
 
     def __call__(self, epoch: float, epochs: int) -> float:
