@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.figures import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.groups import Group
+from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.series import COLORS, label, over_seeds
 from contrastive.tables.record import curve, read_points
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from contrastive.files import write_text
-from contrastive.report.embedding import tsne_map
 from contrastive.report.sources import Source, read_sources
 from contrastive.report.web import html
 from contrastive.report.web.sections import section
@@ -17,19 +16,17 @@ from contrastive.report.web.static import without_scripts
 
 WITH_MENUS = "Point at a curve to read it; click a method to hide it."
 STATIC = "Point at a curve to read it. A page with menus: python -m contrastive.report page OUT.html TABLE.json ..."
-MAX_MAPS = 6  # rows of a table whose features are mapped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT.html")
     parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE")
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
-    parser.add_argument("--tsne", action="store_true", help="add t-SNE maps of test images: seconds for each row")
 
 
 def run(arguments: argparse.Namespace) -> int:
     sources, left_out = read_sources(arguments.paths)
-    write_text(arguments.out, page(sources, with_maps=arguments.tsne, static=arguments.static))
+    write_text(arguments.out, page(sources, static=arguments.static))
     for sentence in left_out:
         print(sentence, file=sys.stderr)
     size = arguments.out.stat().st_size / 2**20
@@ -37,13 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def spaced(rows: list[str]) -> list[str]:
-    """At most MAX_MAPS of the rows, the first and the last among them."""
-    n = min(MAX_MAPS, len(rows))
-    return [rows[round(i * (len(rows) - 1) / max(1, n - 1))] for i in range(n)]
-
-
-def page(sources: list[Source], *, with_maps: bool = False, static: bool = False) -> str:
+def page(sources: list[Source], *, static: bool = False) -> str:
     """The whole document; a static one has no menus and runs no script."""
     titles = [source.record["title"] for source in sources]
     links = [html.element("a", title, href=f"#table-{i}") for i, title in enumerate(titles)]
@@ -55,7 +46,6 @@ def page(sources: list[Source], *, with_maps: bool = False, static: bool = False
     )
     sections = []
     for i, source in enumerate(sources):
-        maps = {name: tsne_map(source.runs[name]) for name in spaced(list(source.runs))} if with_maps else {}
-        sections.append(section(source.record, f"table-{i}", maps, static=static))
+        sections.append(section(source.record, f"table-{i}", {}, static=static))
     title, body = " · ".join(titles) if len(titles) < 3 else "Results", header + html.block("main", *sections)
     return html.document(title, without_scripts(body)) if static else html.document(title, body + html.scripts())
