@@ -7,7 +7,7 @@ RESULTS = $(addprefix docs/results/,$(addsuffix .json,debiased_tuned why why_cif
   digits_variants digits digits_tau_plus biased_digits biased_mnist supervised debiased_search digits_search))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo doctor test quick torture lint bench reproduce-table results-page tensorboard clean
+.PHONY: help setup demo doctor test test-all pytest quick torture lint bench reproduce-table results-page tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,14 +31,22 @@ doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, 
 	$(RUN) -m contrastive.doctor
 
 # files in the order of their names: xdist's own puts those with few tests, which are the long ones, last
-test: $(VENV)/.done lint  ## lint, types and every test, a core each with one thread
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-quick: $(VENV)/.done  ## the tests that start no process: a minute on two cores
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile -m "not slow"
+test: $(VENV)/.done  ## lint, types, and one real case of each promise among the fast tests: five minutes on two cores
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+pytest: $(VENV)/.done
+	$(PYTEST) -m "smoke or not slow"
+
+quick: $(VENV)/.done  ## the fast tests alone, which start no process: two minutes on two cores
+	$(PYTEST) -m "not slow and not smoke"
+
+test-all: $(VENV)/.done lint  ## lint, types and every test: TEST_ALL_MINUTES on two cores
+	$(PYTEST)
 
 torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: an hour on two cores
-	HOSTILE_CASES=10000 OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --hypothesis-show-statistics tests/test_hostile_input.py
+	HOSTILE_CASES=10000 $(PYTEST) --hypothesis-show-statistics tests/test_hostile_input.py
 
 lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff check .

@@ -1,25 +1,22 @@
 """Shared by every test: one thread (the suite's tensors are small), and a way to compose settings."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
-import contrastive.config.naming  # noqa: F401  registers the resolver
 from contrastive.config.settings import Settings
-from tests.helpers import ROOT
+from tests.helpers import ROOT, compose_settings
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture
-def composed() -> Iterator[Callable[..., Settings]]:
-    """composed(*overrides): the settings those words on the command line give."""
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        yield lambda *overrides: Settings.from_config(compose("train", list(overrides)))
+def composed() -> Callable[..., Settings]:
+    """composed(*overrides): the settings those overrides on the command line give."""
+    return compose_settings
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,11 @@ Only a change that is meant to move numbers is a reason to do so.
 import json
 
 import torch
-from hydra import compose, initialize_config_dir
 
-import contrastive.config.naming  # noqa: F401  registers the resolver
 from contrastive.config.settings import Settings
 from contrastive.experiment.build import build
 from contrastive.seeding import derive, generator
-from tests.helpers import ROOT
+from tests.helpers import ROOT, compose_settings
 
 FILE = ROOT / "tests/data/golden_curves.json"
 STEPS = 20
@@ -50,14 +48,9 @@ def curve(settings: Settings) -> list[float]:
         torch.set_num_threads(threads)
 
 
-def composed(words: list[str]) -> Settings:
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        return Settings.from_config(compose("train", words))
-
-
 def write() -> None:
     """Compute every curve and replace the file."""
-    curves = {name: curve(composed(words)) for name, words in RECIPES.items()}
+    curves = {name: curve(compose_settings(*words)) for name, words in RECIPES.items()}
     FILE.write_text(json.dumps({"torch": torch.__version__, "curves": curves}, indent=1) + "\n")
 
 
