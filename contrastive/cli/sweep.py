@@ -1,97 +1,87 @@
-"""The jobs of a sweep: several at a time on a CPU, and how each of them went."""
+"""Sweeps: which launcher runs the jobs, and how each of them went."""
 
 import json
-import os
-import signal
-import tempfile
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
-from multiprocessing import current_process
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from contrastive.config.messages import user_message
 from contrastive.distributed.cores import n_cores
 from contrastive.report.sweep import Job
 from contrastive.run.files import read_result
+from hydra_plugins.contrastive_launcher import CoresLauncher
 
-RECORDS = "CONTRASTIVE_SWEEP_RECORDS"  # environment variable: the file that the jobs of a sweep write to
-SWEEP = "CONTRASTIVE_SWEEP"  # environment variable: the id of the sweep's process
-PARALLEL = "CONTRASTIVE_PARALLEL"  # environment variable: set while runs share a terminal
 GPUS = ("/dev/nvidiactl", "/dev/kfd")  # device files of NVIDIA's and AMD's drivers
 
 
-def is_sweep(words: list[str]) -> bool:
+def is_sweep(overrides: Sequence[str]) -> bool:
     """Whether the command line asks for several runs."""
-    return any(word in ("-m", "--multirun") for word in words)
+    return any(word in ("-m", "--multirun") for word in overrides)
 
 
-def choose_launcher(words: list[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The words of a sweep with `hydra/launcher=cores`, and the environment variables that go with it.
+def choose_launcher(overrides: Sequence[str]) -> list[str]:
+    """The override `hydra/launcher=cores` for a sweep on a CPU with several cores; else none.
 
     Two runs of one thread each end sooner than one after the other with two threads: 1.3 to 1.5 times on two cores. A
     sweep keeps Hydra's own launcher, one run after the other, beside a GPU, for `devices` > 1 or when a launcher or a
     sweeper is chosen.
+    """
+    Plugins.instance().register(CoresLauncher)  # Hydra itself finds plugins only in folders of sys.path
+    chosen = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda")
+    if n_cores() == 1 or any(word.startswith(chosen) for word in overrides):
+        return []
+    if any(Path(file).exists() for file in GPUS) and "device=cpu" not in overrides:
+        return []
+    return ["hydra/launcher=cores"]
+
+
+class RecordJobs(Callback):  # type: ignore[misc]
+    """Adds every job that ends on this machine to a file, also from other processes.
 
     Args:
-        words: the command line. environment: of this process; a number of threads chosen there stays.
+        path: the file; jobs on a machine that lacks it go unrecorded.
     """
-    own = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda")
-    if n_cores() == 1 or any(word.startswith(own) for word in words):
-        return words, {}
-    if any(Path(file).exists() for file in GPUS) and "device=cpu" not in words:
-        return words, {}
-    threads = {} if "OMP_NUM_THREADS" in environment else {"OMP_NUM_THREADS": "1"}
-    return [*words, "hydra/launcher=cores"], {PARALLEL: "1", **threads}
 
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
 
-@cache
-def end_with_sweep() -> None:
-    """In a process that runs jobs of a sweep: end it, its run saved, when the sweep's own process is gone.
-
-    Otherwise the jobs of a killed sweep would train on, unseen, and hold directories that the same command needs.
-    """
-    sweep = int(os.environ.get(SWEEP, os.getpid()))
-    if sweep == os.getpid() or current_process().name == "MainProcess":  # one job after the other, or a cluster's
-        return
-
-    def watch() -> None:
-        while os.getppid() == sweep:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
-        while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the run is being saved
-            time.sleep(0.1)
-        os._exit(128 + signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def sweep_records() -> Iterator[Path]:
-    """A file for the records of a sweep's jobs, named in the environment so that other processes find it."""
-    with tempfile.TemporaryDirectory(prefix="contrastive-sweep-") as folder:
-        path = Path(folder) / "jobs.jsonl"
-        path.touch()
-        os.environ[RECORDS], os.environ[SWEEP] = str(path), str(os.getpid())
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        hydra, failure = config.hydra, None
         try:
-            yield path
-        finally:
-            del os.environ[RECORDS], os.environ[SWEEP]
+            _ = job_return.return_value
+        except Exception as error:
+            failure = describe(error)
+        job = {
+            "number": hydra.job.num,
+            "overrides": list(hydra.overrides.task),
+            "path": hydra.runtime.output_dir,
+            "failure": failure,
+        }
+        if self.path.exists():
+            with self.path.open("a") as file:
+                file.write(json.dumps(job) + "\n")
 
 
-def record_job(number: int, overrides: list[str], *, path: Path, failure: str | None) -> None:
-    """Add one job; nothing where no sweep on this machine started it, as in a job of a cluster."""
-    if RECORDS in os.environ and Path(os.environ[RECORDS]).exists():
-        line = json.dumps({"number": number, "overrides": overrides, "path": str(path.resolve()), "failure": failure})
-        with open(os.environ[RECORDS], "a") as file:
-            file.write(line + "\n")
+def record_jobs(path: Path) -> list[str]:
+    """The overrides with which the jobs of a sweep are recorded in a file."""
+    node = "+hydra.callbacks.record_jobs"
+    return [f"{node}._target_={RecordJobs.__module__}.{RecordJobs.__name__}", f"{node}.path='{path}'"]
 
 
-def read_jobs(records: Path) -> list[Job]:
-    """The jobs in the order of the sweep, with their results; a dry run has neither result nor failure."""
+def read_jobs(path: Path) -> list[Job]:
+    """The recorded jobs in the order of the sweep, with their results; a dry run has neither result nor failure."""
     jobs = []
-    for line in sorted((json.loads(line) for line in records.read_text().splitlines()), key=lambda r: int(r["number"])):
-        path, failure = Path(line["path"]), line["failure"]
-        jobs.append(Job(line["overrides"], path, None if failure else read_result(path), failure))
+    for line in sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: int(line["number"])):
+        folder, failure = Path(line["path"]), line["failure"]
+        jobs.append(Job(line["overrides"], folder, None if failure else read_result(folder), failure))
     return jobs
+
+
+def describe(error: Exception) -> str:
+    """Why a job failed, in a sentence."""
+    return user_message(error) or f"{type(error).__name__}: {error}"

@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -18,14 +19,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from contrastive.cli.sweep import (
-    choose_launcher,
-    end_with_sweep,
-    is_sweep,
-    read_jobs,
-    record_job,
-    sweep_records,
-)
+from contrastive.cli.sweep import choose_launcher, describe, is_sweep, read_jobs, record_jobs
 from contrastive.config.compose import checked_composition, checked_flags, command_line_of
 from contrastive.config.messages import user_message
 from contrastive.config.targets import typed_trust
@@ -71,29 +65,23 @@ class CommandLine:
         os.environ[TRUSTED] = " ".join(typed_trust(words))
         if not is_sweep(words):
             return _exit_code(main, words)
-        words, variables = choose_launcher(words, os.environ)
-        os.environ.update(variables)
-        with sweep_records() as records:
-            code = _exit_code(main, words, records)
+        with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
+            records = Path(file.name)
+            code = _exit_code(main, [*words, *choose_launcher(words), *record_jobs(records)], records)
             jobs = [job for job in read_jobs(records) if job.result or job.failure]
         if jobs:
             print(sweep_table(jobs), flush=True)
         return code
 
     def _sweep_job(self, task: Callable[[Any], dict[str, Any]], cfg: Any) -> float | None:
-        hydra = HydraConfig.get()
-        path, failure = Path(hydra.runtime.output_dir), None
-        end_with_sweep()
         try:
             return _search_value(task(cfg), cfg.search_metric)
         except Exception as error:
-            failure = user_message(error) or f"{type(error).__name__}: {error}"
-            print(f"failed: {failure}", file=sys.stderr)
+            print(f"failed: {describe(error)}", file=sys.stderr)
             if user_message(error) is None:
                 traceback.print_exc()
             raise
         finally:
-            record_job(hydra.job.num, list(hydra.overrides.task), path=path, failure=failure)
             _remove_if_empty()
 
 

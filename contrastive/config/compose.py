@@ -30,7 +30,7 @@ from contrastive.errors import ConfigError
 from contrastive.run.files import check_yaml
 
 LOADER = "ConfigLoaderImpl"  # the name under which hydra.main finds it
-PLUGINS = re.compile(r"hydra_plugins\.\w+\.\w+\.\w+|hydra\._internal\.core_plugins\.\w+\.\w+|optuna\.samplers\.\w+")
+PLUGINS = re.compile(r"hydra_plugins\.\w+\.\w+(\.\w+)?|hydra\._internal\.core_plugins\.\w+\.\w+|optuna\.samplers\.\w+")
 LOGGING = (
     "logging.StreamHandler", "logging.FileHandler", "logging.NullHandler", "logging.Formatter",
     "logging.handlers.RotatingFileHandler", "colorlog.ColoredFormatter",
@@ -137,8 +137,6 @@ def check_hydra(cfg: DictConfig) -> None:
         raise ConfigError(
             f"hydra.verbose must be true, false or a logger, got {node['verbose']}: try hydra.verbose=true"
         )
-    if node["callbacks"]:
-        raise ConfigError("hydra.callbacks would run code of its own: try an evaluator, see CONTRIBUTING.md")
     for key in ("launcher", "sweeper"):
         _check_plugin(node[key], f"hydra.{key}")
     for key in ("hydra_logging", "job_logging"):

@@ -12,7 +12,7 @@ from types import TracebackType
 from tqdm import TqdmWarning
 from tqdm.notebook import tqdm as notebook_bar
 
-from contrastive.cli.sweep import PARALLEL
+from contrastive.distributed.pool import is_in_pool
 from contrastive.distributed.process import is_main
 from contrastive.experiment.dry_run import clock
 
@@ -48,7 +48,7 @@ class Progress:
 
     def __init__(self, *, name: str, start: int, epochs: int, per_epoch: int, quiet: bool) -> None:
         is_silent, is_notebook = quiet or not is_main() or epochs == 0, issubclass(tqdm, notebook_bar)
-        is_alone = PARALLEL not in os.environ
+        is_alone = not is_in_pool()
         has_bar = not is_silent and is_alone and (is_notebook or sys.stderr.isatty())
         self._prefix = "" if is_alone else f"{name}: "
         self._has_lines = not is_silent and not (has_bar and (is_notebook or sys.stdout.isatty()))

@@ -1,0 +1,109 @@
+"""Experiments in processes of their own, several at a time: the jobs of a sweep and of a table.
+
+The processes are forks of a server that has imported the program and computed nothing: they start at once, where
+importing torch takes seconds. One that is killed takes no other with it, as it would in a ProcessPoolExecutor.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TypeVar
+
+T = TypeVar("T")
+SERVER = multiprocessing.get_context("forkserver")
+NAME = "job of a pool"
+
+
+class Died(Exception):
+    """A process ended without a result; the text says how."""
+
+
+def is_in_pool() -> bool:
+    """Whether this process is one of several that share a terminal."""
+    return multiprocessing.current_process().name == NAME
+
+
+def run_in_processes(tasks: Iterable[Callable[[], T]], *, n_parallel: int) -> Iterator[tuple[int, T | Died]]:
+    """Run every task in a process of its own and yield (its number, what it returned) as soon as it is done.
+
+    Ctrl-C ends all processes, each after saving its run. A process whose parent is gone, also by kill -9, does the same.
+
+    Args:
+        tasks: picklable, as their results are; each is only asked for when its process starts.
+        n_parallel: processes at a time; several of them have one thread each, unless OMP_NUM_THREADS says otherwise.
+    """
+    if n_parallel > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when the server starts
+    SERVER.set_forkserver_preload(["contrastive.experiment.run"])
+    numbered, running = enumerate(tasks), dict[Connection, tuple[int, BaseProcess]]()
+    try:
+        while True:
+            for number, task in islice(numbered, n_parallel - len(running)):
+                connection, process = _start(task)
+                running[connection] = (number, process)
+            if not running:
+                return
+            for connection in wait(list(running)):
+                assert isinstance(connection, Connection)
+                number, process = running[connection]
+                result = _result(connection, process)
+                del running[connection]
+                yield number, result
+    finally:
+        for _, process in running.values():
+            process.terminate()  # nothing new to one that has heard the terminal's Ctrl-C
+        for _, process in running.values():
+            process.join()
+
+
+def _start(task: Callable[[], T]) -> tuple[Connection, BaseProcess]:
+    ours, theirs = SERVER.Pipe(duplex=False)
+    process = SERVER.Process(target=_run, args=(task, theirs), name=NAME)
+    with _without_ctrl_c(), theirs:  # which would end the server and stop a process half started
+        process.start()
+    return ours, process
+
+
+def _result(connection: Connection, process: BaseProcess) -> T | Died:
+    try:
+        result: T = connection.recv()
+    except EOFError:
+        process.join()
+        return Died(f"its process ended with exit code {process.exitcode}")
+    process.join()
+    return result
+
+
+def _run(task: Callable[[], T], connection: Connection) -> None:
+    """What a process of the pool does."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        connection.send(task())
+    except KeyboardInterrupt as stop:  # its run is saved
+        sys.exit(128 + getattr(stop, "signum", signal.SIGINT))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Within the body Ctrl-C waits; a server that starts there, and its processes, begin like that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,79 @@
+"""The Hydra launcher of sweeps on one machine: hydra/launcher=cores."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, flag_override
+
+from contrastive.distributed.cores import n_cores
+from contrastive.distributed.pool import Died, run_in_processes
+
+
+class CoresLauncher(Launcher):
+    """Runs the jobs in processes of this machine.
+
+    Args:
+        n_jobs: runs at a time; -1 is one for each core.
+    """
+
+    def __init__(self, n_jobs: int = -1) -> None:
+        self.n_parallel = n_cores() if n_jobs < 0 else max(1, n_jobs)
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.context, self.task, self.config = hydra_context, task_function, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        setup_globals()
+        jobs: list[Job] = []
+        done: dict[int, JobReturn] = {}
+        for i, result in run_in_processes(self._jobs(job_overrides, initial_job_idx, jobs), n_parallel=self.n_parallel):
+            if isinstance(result, Died):  # before Hydra could tell anybody
+                done[i] = JobReturn(overrides=job_overrides[i], status=JobStatus.FAILED)
+                done[i].return_value = result
+                self.context.callbacks.on_job_end(config=jobs[i].config, job_return=done[i])
+            else:
+                done[i] = result
+        return [done[i] for i in sorted(done)]
+
+    def _jobs(self, job_overrides: Sequence[Sequence[str]], first: int, jobs: list["Job"]) -> Iterator["Job"]:
+        """The jobs, composed when their turn comes, each added to `jobs`."""
+        for number, overrides in enumerate(job_overrides, start=first):
+            config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
+            hydra = config.hydra
+            with flag_override(hydra, ["readonly", "struct"], False):
+                hydra.job.id, hydra.job.num = f"{hydra.job.name}_{number}", number
+            HydraConfig.instance().set_config(config)
+            subdir = str(hydra.sweep.subdir)  # the run's name: found here, where Hydra can compose others
+            with flag_override(hydra, ["readonly", "struct"], False):
+                hydra.sweep.subdir, hydra.runtime.output_dir = subdir, str(Path(hydra.sweep.dir, subdir).resolve())
+            jobs.append(Job(config, f"{self.task.__module__}:{self.task.__name__}", self.context.callbacks))
+            yield jobs[-1]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What Hydra's own launcher does for one job, as something to be sent to another process."""
+
+    config: DictConfig
+    task: str  # module:name of the program, decorated by hydra.main
+    callbacks: Any  # Hydra's
+
+    def __call__(self) -> JobReturn:
+        setup_globals()
+        done = run_job(
+            task_function=resolve_name(self.task).__wrapped__,  # beneath hydra.main
+            config=self.config,
+            job_dir_key="hydra.sweep.dir",
+            job_subdir_key="hydra.sweep.subdir",
+            hydra_context=HydraContext(config_loader=None, callbacks=self.callbacks),
+        )
+        if done.status == JobStatus.FAILED:  # what was raised need not survive the way
+            done.return_value = RuntimeError(f"job {self.config.hydra.job.num} failed")
+        return done
