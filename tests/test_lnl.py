@@ -11,7 +11,7 @@ from contrastive.seeding import generator
 from contrastive.types import Split
 
 WORDS = [
-    "experiment=hy_lnl", "dataset=biased_digits", "dataset.size=8", "encoder.width=2", "encoder.kernel_size=3",
+    "experiment=hong_yang_lnl", "dataset=biased_digits", "dataset.size=8", "encoder.width=2", "encoder.kernel_size=3",
     "regularizer.kernel_size=3", "regularizer.weight=0.7", "batch_size=64", "precision=fp32", "device=cpu",
     "optimizer=sgd", "optimizer.lr=0.1", "evaluator=[]",
 ]  # fmt: skip

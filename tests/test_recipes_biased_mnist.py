@@ -2,11 +2,11 @@
 
 import pytest
 
-HY = ["hy_ce", "hy_bb", "hy_lnl", "hy_end", "hy_bc_ce", "hy_bc_bb", "bc_ce", "bc_bb"]
-CONTRASTIVE = HY[4:]
+HONG_YANG = ["hong_yang_ce", "hong_yang_bb", "hong_yang_lnl", "hong_yang_end", "hong_yang_bc_ce", "hong_yang_bc_bb", "bc_ce", "bc_bb"]
+CONTRASTIVE = HONG_YANG[4:]
 
 
-@pytest.mark.parametrize("name", HY)
+@pytest.mark.parametrize("name", HONG_YANG)
 def test_what_all_their_recipes_share(composed, name):
     settings = composed(f"experiment={name}", "dataset.rho=0.997", "seed=7")
     assert settings.dataset["_target_"].endswith("biased_mnist")
@@ -14,16 +14,16 @@ def test_what_all_their_recipes_share(composed, name):
     assert settings.dataset["data_seed"] == 7
     encoder = settings.encoder
     assert (encoder["width"], encoder["kernel_size"]) == (16, 7)
-    assert encoder["last"] == ("tanh" if name == "hy_end" else "relu")
+    assert encoder["last"] == ("tanh" if name == "hong_yang_end" else "relu")
     optimizer = settings.optimizer
     assert optimizer["_target_"] == "torch.optim.Adam"
-    assert (optimizer["lr"], optimizer["weight_decay"]) == (1e-4 if name == "hy_bb" else 1e-3, 1e-4)
+    assert (optimizer["lr"], optimizer["weight_decay"]) == (1e-4 if name == "hong_yang_bb" else 1e-3, 1e-4)
     assert settings.epochs == 80
     assert (settings.schedule["milestones"], settings.schedule["gamma"]) == ([26, 53], 0.1)
     assert settings.head["_target_"].endswith("Identity")
 
 
-@pytest.mark.parametrize("name", HY[:4])
+@pytest.mark.parametrize("name", HONG_YANG[:4])
 def test_their_classifiers_see_plain_batches_of_128(composed, name):
     settings = composed(f"experiment={name}")
     assert (settings.batch_size, settings.n_views, settings.sampler) == (128, 1, "uniform")
@@ -38,14 +38,14 @@ def test_bc_sees_balanced_batches_of_64_in_two_crops_and_its_companion_a_uniform
     assert settings.loss["temperature"] == 0.07
     ops = {key: op for key, op in settings.augmentation["ops"].items() if op is not None}
     assert ops["rotation"]["degrees"] == 20
-    assert set(ops) == ({"rotation", "jitter"} if name.startswith("hy_") else {"rotation"})
+    assert set(ops) == ({"rotation", "jitter"} if name.startswith("hong_yang_") else {"rotation"})
     regularizer = settings.regularizer
     assert (regularizer["weight"], regularizer["stream"], regularizer["batch_size"]) == (0.01, "uniform", 128)
     assert regularizer["term"]["_target_"].endswith("BiasBalanced" if name.endswith("bb") else "CrossEntropy")
 
 
 def test_end_and_lnl(composed):
-    end, lnl = composed("experiment=hy_end"), composed("experiment=hy_lnl")
+    end, lnl = composed("experiment=hong_yang_end"), composed("experiment=hong_yang_lnl")
     assert end.loss["normalize"] is True
     assert {key: end.regularizer[key] for key in ("alpha", "beta", "semantics")} == {
         "alpha": 1.0, "beta": 1.0, "semantics": "released",
