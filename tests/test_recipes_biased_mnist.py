@@ -2,7 +2,16 @@
 
 import pytest
 
-HONG_YANG = ["hong_yang_ce", "hong_yang_bb", "hong_yang_lnl", "hong_yang_end", "hong_yang_bc_ce", "hong_yang_bc_bb", "bc_ce", "bc_bb"]
+HONG_YANG = [
+    "hong_yang_ce",
+    "hong_yang_bb",
+    "hong_yang_lnl",
+    "hong_yang_end",
+    "hong_yang_bc_ce",
+    "hong_yang_bc_bb",
+    "bc_ce",
+    "bc_bb",
+]
 CONTRASTIVE = HONG_YANG[4:]
 
 

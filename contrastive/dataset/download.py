@@ -1,7 +1,7 @@
 """Datasets that torchvision can download, and the error message when a download fails.
 
 torchvision compares the md5 of every CIFAR and STL-10 file, and of every archive, before it reads it; the pickles of
-CIFAR are therefore opened only if they are the published ones. Of MNIST it checks the archives alone; `_mnist.py` does
+CIFAR are therefore opened only if they are the published ones. Of MNIST it checks the archives alone; `mnist.py` does
 the rest.
 """
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable, warn_left_out
-from contrastive.dataset.splits import first_per_class, name_splits, name_unlabeled
+from contrastive.dataset.splits import first_per_class, name_splits
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
 
@@ -74,11 +74,10 @@ def image_folder(
     biases, train_bias, test_bias = _bias_labels(train_files, test_files, bias_pattern)
     train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
     test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
-    facts = {"dataset_name": name or Path(root).resolve().name}
-    if not layout.classes:
-        digest = _digest((train, train_split), (test, test_split), hold_out=False)
-        return name_unlabeled(train_split, test_split, stats=train.stats, biases=biases, facts=facts, digest=digest)
-    train_split = first_per_class(train_split, per_class)
+    if layout.classes:
+        train_split = first_per_class(train_split, per_class)
+    else:
+        hold_out = False  # there are no validation images
     return name_splits(
         train_split,
         test_split,
@@ -86,7 +85,7 @@ def image_folder(
         hold_out=hold_out,
         stats=train.stats,
         biases=biases,
-        facts=facts,
+        facts={"dataset_name": name or Path(root).resolve().name},
         digest=_digest((train, train_split), (test, test_split), hold_out=hold_out),
     )
 
