@@ -40,7 +40,7 @@ def test_their_classifiers_see_plain_batches_of_128(composed, name):
 
 
 @pytest.mark.parametrize("name", CONTRASTIVE)
-def test_bc_sees_balanced_batches_of_64_in_two_crops_and_its_companion_a_uniform_batch_of_128(composed, name):
+def test_bc_and_its_companion_see_their_own_batches(composed, name):
     settings = composed(f"experiment={name}")
     assert (settings.batch_size, settings.n_views, settings.sampler) == (64, 2, "bias_balanced")
     assert settings.loss["_target_"].endswith("BiasContrastive")
@@ -63,13 +63,13 @@ def test_end_and_lnl(composed):
     assert lnl.loss["normalize"] is False
 
 
-def test_the_dataset_beside_an_experiment_brings_its_own_epochs_and_learning_rate(composed):
+def test_dataset_brings_its_own_epochs_and_learning_rate(composed):
     settings = composed("experiment=bc_ce", "dataset=biased_digits")
     assert (settings.epochs, settings.optimizer["lr"], settings.schedule["milestones"]) == (60, 3e-3, [30, 50])
     assert (settings.batch_size, settings.regularizer["batch_size"]) == (64, 128)
 
 
-def test_fairkl_takes_the_released_loss_and_the_released_moment_matching(composed):
+def test_fairkl_recipe_takes_the_released_variants(composed):
     settings = composed("experiment=eps_supinfonce_fairkl")
     assert settings.loss["semantics"] == settings.regularizer["semantics"] == "released"
     assert settings.dataset["colors"] == "barbano"
