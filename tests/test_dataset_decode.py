@@ -1,5 +1,6 @@
 """Decoding of images, and the file they are mapped from."""
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -132,6 +133,19 @@ def test_decompression_bombs_are_refused_by_their_header(tmp_path):
         assert "fit in memory" in fault or "exceeds limit" in fault, fault
     path.write_bytes(png_header(64, 64))  # its size is fine, its pixels are missing
     assert isinstance(decode(path, 32), str)
+
+
+def test_a_disk_that_fills_up_while_decoding_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    part = images(tmp_path / "images", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            load_images(part, size=4, cache=tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*.part"))
+    assert len(load_images(part, size=4, cache=tmp_path / "cache").image) == 3
 
 
 def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):

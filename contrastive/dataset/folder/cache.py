@@ -79,7 +79,7 @@ def _read_facts(path: Path, pixels: Path, n_files: int, size: int) -> dict[str, 
 
 
 def _decode_all(part: Part, size: int, pixels: Path) -> dict[str, Any]:
-    """Decode in parallel and write the readable images one after the other; return the facts about them."""
+    """Write the decoded images to `pixels` and return the facts about them."""
     paths = [part.folder / file.path for file in part.files]
     needed, free = len(paths) * 3 * size * size, shutil.disk_usage(pixels.parent).free
     if needed > free:
@@ -87,31 +87,40 @@ def _decode_all(part: Part, size: int, pixels: Path) -> dict[str, Any]:
             f"{pixels.parent} has {free / 1e9:.1f} GB of free space and the decoded images need {needed / 1e9:.1f}: "
             "try dataset.cache=PATH on a larger disk"
         )
-    faults, digest = {}, hashlib.sha256()
     partial = pixels.with_suffix(".part")  # one name: what a killed process left is written over
+    try:
+        faults, digest = _write(paths, size, partial)
+        if len(faults) == len(paths):
+            raise ConfigError(
+                f"none of the {len(paths)} images in {part.folder} can be read ({faults[0]}): replace them, or try "
+                "another dataset.root=PATH"
+            )
+        partial.replace(pixels)
+    finally:
+        partial.unlink(missing_ok=True)
+    mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size))
+    return {"faults": faults, "mean": mean, "std": std, "sha256": digest}
+
+
+def _write(paths: list[Path], size: int, file_path: Path) -> tuple[dict[int, str], str]:
+    """Decode in parallel and write the readable images one after the other; return the faults and the sha256."""
+    faults, digest = {}, hashlib.sha256()
     bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1)
     quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # `decode` refuses them
-    with quiet, bar, ThreadPoolExecutor(os.cpu_count()) as pool, partial.open("wb") as file:
+    with quiet, bar, ThreadPoolExecutor(os.cpu_count()) as pool, file_path.open("wb") as file:
         for start in range(0, len(paths), CHUNK):
             chunk = paths[start : start + CHUNK]
             for i, decoded in enumerate(pool.map(decode, chunk, [size] * len(chunk)), start):
                 bar.update()
                 if isinstance(decoded, str):
-                    faults[str(i)] = decoded
+                    faults[i] = decoded
                 else:
                     raw = decoded.tobytes()
                     digest.update(raw)
                     file.write(raw)
         file.flush()
         os.fsync(file.fileno())
-    if len(faults) == len(paths):
-        raise ConfigError(
-            f"none of the {len(paths)} images in {part.folder} can be read, {part.files[0].path} for example: "
-            f"{faults['0']}: replace them"
-        )
-    partial.replace(pixels)
-    mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size))
-    return {"faults": faults, "mean": mean, "std": std, "sha256": digest.hexdigest()}
+    return faults, digest.hexdigest()
 
 
 def _map(pixels: Path, n: int, size: int) -> Tensor:
