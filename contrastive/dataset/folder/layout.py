@@ -1,7 +1,6 @@
 """Which files of a folder are training images and which are test images, and their classes."""
 
 import hashlib
-import itertools
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -134,9 +133,13 @@ def _walk(folder: Path, skip: tuple[str, ...]) -> list[str]:
         for link in filter(os.path.islink, [os.path.join(top, name) for name in folders]):
             warn_left_out(link, "it is a link to a folder: try a copy, or a link to each image")
         paths += [os.path.join(top, name) for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
-    for path in itertools.filterfalse(os.path.isfile, paths):
-        warn_left_out(path, "it is no file")  # but a pipe, a device, a link that leads nowhere
-    return sorted(filter(os.path.isfile, paths), key=lambda path: path.split(os.sep))
+    files = []
+    for path in sorted(paths, key=lambda path: path.split(os.sep)):
+        if os.path.isfile(path):
+            files.append(path)
+        else:  # a pipe, a device, a link that leads nowhere
+            warn_left_out(path, "it is no file")
+    return files
 
 
 def printable(path: str | Path) -> str:
