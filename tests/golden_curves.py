@@ -26,7 +26,7 @@ RECIPES = {
     "supcon": ["loss=supcon", *DIGITS],
     "eps_supinfonce_fairkl": ["experiment=eps_supinfonce_fairkl", *BIASED],
     "bc_bb": ["experiment=bc_bb", *BIASED],
-    "lnl": ["experiment=hy_lnl", *MAP],
+    "lnl": ["experiment=hong_yang_lnl", *MAP],
 }
 
 

@@ -65,7 +65,7 @@ def test_entry_without_target_is_refused():
         Compose(ops={"blur": {"p": 0.5}})
 
 
-def test_every_image_has_its_own_parameters_and_the_generator_decides():
+def test_parameters_are_per_image_and_from_the_generator():
     x = pixels(1).repeat(64, 1, 1, 1)
     first, again, other = (SimCLR()(x, generator("cpu", seed)) for seed in (1, 1, 2))
     assert torch.equal(first, again)

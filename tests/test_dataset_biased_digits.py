@@ -7,7 +7,7 @@ from contrastive.dataset.biased_digits import biased_digits
 from contrastive.errors import ConfigError
 
 
-def test_aligned_fractions_are_rho_in_training_and_a_tenth_elsewhere():
+def test_fraction_of_bias_aligned_images_per_split():
     data = biased_digits(rho=0.95)
     assert 0.94 < (data.pretrain.label == data.pretrain.bias).float().mean() < 0.96
     assert (data.test.label == data.test.bias).float().mean() < 0.13

@@ -1,15 +1,21 @@
-"""Decoding of single images, and the file they are mapped from."""
+"""Decoding of images, and the file they are mapped from."""
 
 import errno
+import hashlib
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset.folder.decode import decode, decode_to_memmap
-from contrastive.files import locked
+from contrastive.dataset.folder import cache
+from contrastive.dataset.folder.cache import load_images
+from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.layout import ImageFile, Part
+from contrastive.errors import ConfigError
 from tests.hostile import png_header
 
 
@@ -62,42 +68,64 @@ def test_float_images_are_refused(tmp_path):
     assert "save it with 8 or 16 bits" in decode(save(np.zeros((4, 4), np.float32), tmp_path / "f.tif"), 4)
 
 
+def images(folder: Path, n: int) -> Part:
+    """n images of 4 x 4 pixels, each of the value of its number."""
+    folder.mkdir(parents=True)
+    for i in range(n):
+        save(np.full((4, 4, 3), i, dtype=np.uint8), folder / f"{i}.png")
+    return Part(folder, [ImageFile(f"{i}.png") for i in range(n)])
+
+
 def test_unreadable_files_leave_no_gap(tmp_path):
-    paths = []
-    for i in range(6):
-        paths.append(save(np.full((4, 4, 3), i, dtype=np.uint8), tmp_path / f"{i}.png"))
-    paths[2].write_bytes(b"no image")
+    part = images(tmp_path / "images", 6)
+    (part.folder / "2.png").write_bytes(b"no image")
     for _ in range(2):  # decoded, then mapped
-        decoded = decode_to_memmap(paths, 4, tmp_path / "cache/pixels.images")
+        decoded = load_images(part, size=4, cache=tmp_path / "cache")
         assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 5]
         assert list(decoded.faults) == [2]
         assert decoded.stats[0] == pytest.approx((2.6 / 255,) * 3)
         assert decoded.stats[1] == pytest.approx((decoded.image.double().std(correction=0).item() / 255,) * 3)
+        assert decoded.digest == hashlib.sha256(decoded.image.numpy().tobytes()).hexdigest()
 
 
-def test_no_readable_file_gives_no_images(tmp_path):
-    path = tmp_path / "0.png"
-    path.write_bytes(b"no image")
-    decoded = decode_to_memmap([path], 4, tmp_path / "pixels.images")
-    assert decoded.image.shape == (0, 3, 4, 4)
-    assert list(decoded.faults) == [0]
+def test_images_of_several_chunks_keep_their_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "CHUNK", 2)
+    decoded = load_images(images(tmp_path / "images", 5), size=4, cache=tmp_path / "cache")
+    assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_an_interrupted_decoding_starts_again(tmp_path, monkeypatch):
-    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "0.png")
-    cache_path = tmp_path / "pixels.images"
-
     def killed(image: torch.Tensor):
         raise KeyboardInterrupt
 
+    part = images(tmp_path / "images", 3)
     with monkeypatch.context() as patch:
-        patch.setattr("contrastive.dataset.folder.decode.channel_stats", killed)
+        patch.setattr(cache, "channel_stats", killed)
         with pytest.raises(KeyboardInterrupt):
-            decode_to_memmap([path], 4, cache_path)
-    assert (decode_to_memmap([path], 4, cache_path).image == 7).all()
+            load_images(part, size=4, cache=tmp_path / "cache")
+    assert load_images(part, size=4, cache=tmp_path / "cache").image[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
-def test_an_image_that_would_not_fit_in_memory_is_refused_by_its_header(tmp_path):
+@pytest.mark.parametrize("suffix", ["images", "json"])
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"0"])
+def test_a_cache_that_is_not_whole_is_made_again(tmp_path, suffix, content):
+    part = images(tmp_path / "images", 3)
+    before = load_images(part, size=4, cache=tmp_path / "cache")
+    (path,) = (tmp_path / "cache").glob(f"*.{suffix}")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    again = load_images(part, size=4, cache=tmp_path / "cache")
+    assert (again.digest, again.stats, again.faults) == (before.digest, before.stats, before.faults)
+
+
+def test_a_disk_too_small_is_refused_before_decoding(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
+    with pytest.raises(ConfigError, match=r"try dataset\.cache=PATH on a larger disk"):
+        load_images(images(tmp_path / "images", 3), size=4, cache=tmp_path / "cache")
+
+
+def test_decompression_bombs_are_refused_by_their_header(tmp_path):
     for width, height in ((60_000_000, 1), (1, 60_000_000), (50_000, 50_000), (2**31 - 1, 2**31 - 1)):
         path = tmp_path / "bomb.png"
         path.write_bytes(png_header(width, height))
@@ -107,47 +135,17 @@ def test_an_image_that_would_not_fit_in_memory_is_refused_by_its_header(tmp_path
     assert isinstance(decode(path, 32), str)
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "0.png")
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for name in ("image_folder-0.part", "image_folder-1.part", ".image_folder-2.json.17.part", ".new.json.18.part"):
-        (cache / name).write_bytes(b"left")
-    os.utime(cache / ".image_folder-2.json.17.part", (0, 0))
-    with locked(cache / "image_folder-1.lock"):  # another process is writing that one
-        decode_to_memmap([path], 4, cache / "pixels.images")
-    assert sorted(item.name for item in cache.glob("*.part")) == [".new.json.18.part", "image_folder-1.part"]
+def test_a_disk_that_fills_up_while_decoding_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-
-def test_pixels_that_changed_on_disk_are_decoded_again(tmp_path, capsys, monkeypatch):
-    paths = [save(np.full((4, 4, 3), i + 1, dtype=np.uint8), tmp_path / f"{i}.png") for i in range(5)]
-    cache_path = tmp_path / "pixels.images"
-    before = decode_to_memmap(paths, 4, cache_path)
-    for damaged in (bytes(5 * 48), b"", cache_path.read_bytes()[:-1], None):
-        cache_path.unlink()
-        if damaged is not None:
-            cache_path.write_bytes(damaged)
-        again = decode_to_memmap(paths, 4, cache_path)
-        assert torch.equal(again.image, before.image)
-        assert again.digest == before.digest
-        assert "missing or damaged: its images are decoded again" in capsys.readouterr().out
-    monkeypatch.setattr("contrastive.dataset.folder.decode.ALWAYS_HASHED", 0)  # as for a file that is too large for it
-    cache_path.write_bytes(bytes(5 * 48))
-    assert torch.equal(decode_to_memmap(paths, 4, cache_path).image, before.image)
-
-
-@pytest.mark.parametrize("change", ["", "[]", "{", ("0.02", "0.12"), ('"1": ', '"0": ')])
-def test_a_damaged_record_of_the_pixels_is_made_again(tmp_path, change, capsys):
-    paths = [save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png"), tmp_path / "missing.png"]
-    before = decode_to_memmap(paths, 4, tmp_path / "pixels.images")
-    record = (tmp_path / "pixels.json").read_text()
-    if isinstance(change, tuple):
-        assert change[0] in record
-        change = record.replace(*change)
-    (tmp_path / "pixels.json").write_text(change)
-    again = decode_to_memmap(paths, 4, tmp_path / "pixels.images")
-    assert (again.digest, again.stats, again.faults.keys()) == (before.digest, before.stats, before.faults.keys())
-    assert "record is missing or damaged: its images are decoded again" in capsys.readouterr().out
+    part = images(tmp_path / "images", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            load_images(part, size=4, cache=tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*.part"))
+    assert len(load_images(part, size=4, cache=tmp_path / "cache").image) == 3
 
 
 def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):
@@ -160,36 +158,3 @@ def test_postscript_is_no_image_whatever_it_is_called(tmp_path, monkeypatch):
     path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
     assert isinstance(decode(path, 4), str)
     assert not (tmp_path / "EVIL").exists()
-
-
-def test_space_is_reserved_before_pixels_are_written(tmp_path, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    path = save(np.zeros((4, 4, 3), dtype=np.uint8), tmp_path / "a.png")
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match="No space"):
-        decode_to_memmap([path], 4, tmp_path / "pixels.images")
-    assert not list(tmp_path.glob("*.part"))
-
-
-def test_a_copied_cache_is_read_once(tmp_path, monkeypatch):
-    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")
-    decode_to_memmap([path], 4, tmp_path / "pixels.images")
-    monkeypatch.setattr("contrastive.dataset.folder.decode.ALWAYS_HASHED", 0)
-    os.utime(tmp_path / "pixels.images", (1, 1))
-    decode_to_memmap([path], 4, tmp_path / "pixels.images")
-    monkeypatch.setattr("contrastive.dataset.folder.decode._hash", None)  # a call would fail
-    decode_to_memmap([path], 4, tmp_path / "pixels.images")
-
-
-def test_a_file_system_that_cannot_reserve_can_be_decoded_to(tmp_path, monkeypatch):
-    """glibc then reads a byte of every block and writes it."""
-
-    def emulated(file: int, offset: int, n_bytes: int) -> None:
-        os.pread(file, 1, offset)
-        os.pwrite(file, b"\0", offset + n_bytes - 1)
-
-    path = save(np.full((4, 4, 3), 7, dtype=np.uint8), tmp_path / "a.png")
-    monkeypatch.setattr(os, "posix_fallocate", emulated)
-    assert (decode_to_memmap([path], 4, tmp_path / "pixels.images").image == 7).all()

@@ -38,7 +38,7 @@ def test_a_size_or_number_of_digits_out_of_range_is_refused(monkeypatch, setting
         biased_mnist(**setting)
 
 
-def test_the_first_digits_of_each_class_are_colored_and_resized(monkeypatch):
+def test_per_class_and_size_of_biased_mnist(monkeypatch):
     gray = GrayImages(torch.zeros(400, 28, 28, dtype=torch.uint8), torch.arange(400) % 10)
     monkeypatch.setattr("contrastive.dataset.biased_mnist.load_mnist", lambda root: (gray, gray))
     data = biased_mnist(size=14, per_class=20, rho=0.9)

@@ -35,7 +35,7 @@ def test_hold_out_leaves_the_validation_images_out():
     assert torch.equal(held_out.pretrain.image[held_out.probe_train], whole.pretrain.image[whole.probe_train])
 
 
-def test_the_validation_index_is_given_where_pretrain_has_the_same_images():
+def test_validation_index_points_into_pretrain():
     data = digits(size=8)
     assert torch.equal(data.pretrain.image[data.probe_val_index], data.probe_val.image)
     assert torch.equal(data.pretrain.label[data.probe_val_index], data.probe_val.label)

@@ -31,7 +31,7 @@ def test_stl10_reads_the_genuine_format(genuine_files):
     assert data.test.label.tolist() == [i % 10 for i in range(20)]
 
 
-def test_images_can_keep_their_96_pixels_and_be_standardized_as_the_debiased_papers_do(genuine_files):
+def test_stl10_at_96_pixels_with_cifar10_stats(genuine_files):
     data = stl10(root=genuine_files, size=96, stats="cifar10")
     assert data.pretrain.image.shape == (80, 3, 96, 96)
     assert (data.mean, data.std) == ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))

@@ -13,7 +13,7 @@ from contrastive.experiment.make import make
 
 @pytest.mark.parametrize("stem", ["small", "large"])
 @pytest.mark.parametrize(("depth", "dim"), [(18, 512), (34, 512), (50, 2048)])
-def test_width_64_is_torchvisions_network_but_for_the_small_stem(depth, dim, stem):
+def test_width_64_equals_torchvision_but_for_the_stem(depth, dim, stem):
     torch.manual_seed(0)
     ours = make(f"encoder/resnet{depth}", stem=stem).eval()
     theirs = getattr(torchvision.models, f"resnet{depth}")()
@@ -56,7 +56,7 @@ def test_simple_convnet_is_initialized_as_in_both_codebases():
         assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / fan_out), rel=0.03)
 
 
-def test_the_map_of_simple_convnet_is_that_behind_its_second_convolution():
+def test_simple_convnet_map_is_behind_the_second_convolution():
     net, x = make("encoder/simple_convnet").eval(), torch.randn(2, 3, 12, 12)
     outputs = []
     net.layers[5].register_forward_hook(lambda module, args, output: outputs.append(output))

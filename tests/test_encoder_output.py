@@ -52,7 +52,7 @@ def test_a_broken_encoder_is_refused_in_one_sentence(options, message):
     assert encoder.training
 
 
-def test_an_encoder_for_one_size_is_accepted_where_the_size_is_not_known():
+def test_encoder_of_one_size_where_the_size_is_unknown():
     check_encoder_output(Flattened(size=8), None)
 
 

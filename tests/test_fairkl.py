@@ -38,7 +38,7 @@ def slow(h: torch.Tensor, past: dict[str, list[float]], *, floor: float = 1e-3, 
     return total
 
 
-def test_the_default_is_the_formula_with_a_running_variance_of_positives_and_negatives():
+def test_running_fairkl_equals_its_formula():
     regularizer = make("regularizer/fairkl", semantics="running", weight=0.5).double()
     past = {"positives": [], "negatives": []}
     for seed in range(4):
@@ -74,7 +74,7 @@ class _Fixed(list):
         pass
 
 
-def test_a_value_without_gradient_leaves_the_running_variance_alone():
+def test_running_variance_needs_a_gradient():
     regularizer = make("regularizer/fairkl", semantics="running").double()
     regularizer(features(), LABEL, BIAS)
     before = regularizer.running.clone()

@@ -10,7 +10,7 @@ from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 
 
-def test_a_draw_has_the_fraction_of_every_class_and_at_least_one_image():
+def test_draw_takes_a_fraction_of_every_class():
     label = torch.tensor([0] * 100 + [1] * 40 + [2] * 3)
     rows = draw_labels(label, 0.1, draw=0)
     assert torch.bincount(label[rows]).tolist() == [10, 4, 1]

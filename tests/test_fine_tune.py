@@ -71,7 +71,7 @@ def same(first: Scores, second: Scores) -> bool:
     return (first.test, first.val) == (second.test, second.val)
 
 
-def test_it_learns_leaves_the_encoder_alone_and_is_deterministic(data, encoder):
+def test_fine_tune_learns_and_leaves_the_encoder_alone(data, encoder):
     features = features_of(encoder, data)
     before, state = {key: value.clone() for key, value in encoder.state_dict().items()}, torch.get_rng_state()
     scores = FineTune(fractions=(0.02, 1.0), **SHORT)(features)
@@ -84,7 +84,7 @@ def test_it_learns_leaves_the_encoder_alone_and_is_deterministic(data, encoder):
     assert same(scores, FineTune(fractions=(0.02, 1.0), **SHORT)(features))
 
 
-def test_the_validation_images_choose_and_the_test_images_do_not(data, encoder):
+def test_fine_tune_selects_on_validation_only(data, encoder):
     def figures(**changes: Split) -> Scores:
         return FineTune(fractions=(1.0,), **SHORT)(features_of(encoder, replace(data, **changes)))
 

@@ -29,7 +29,7 @@ def test_the_default_is_the_head_of_the_debiased_papers():
     assert mlp[3].bias is not None
 
 
-def test_the_head_of_simclr_on_cifar_ends_in_a_batch_norm_that_never_shifts():
+def test_simclr_cifar_head_ends_in_batch_norm_without_shift():
     head = make("head/simclr_cifar", in_dim=512)
     hidden = [nn.Linear, nn.BatchNorm1d, nn.ReLU]
     assert kinds(head) == [*hidden, *hidden, nn.Linear, nn.BatchNorm1d]

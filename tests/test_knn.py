@@ -52,7 +52,7 @@ def test_k_is_lowered_to_a_tenth_of_the_bank():
     assert scores.test == {"top1": 100.0, "top5": 100.0}
 
 
-def test_the_validation_figure_does_not_look_at_validation_images_in_the_bank():
+def test_validation_metric_excludes_validation_images_from_bank():
     corners = torch.eye(3).repeat(10, 1)
     label = torch.arange(3).repeat(10)
     train = Features(corners, label)

@@ -22,7 +22,7 @@ def test_regression_equals_scikit_learn():
     torch.testing.assert_close(ours[:, :-1], torch.from_numpy(theirs.coef_).float(), rtol=1e-2, atol=2e-3)
 
 
-def test_regression_converges_whatever_the_scales_of_its_features():
+def test_regression_converges_at_any_feature_scale():
     rng = torch.Generator().manual_seed(0)
     mix = torch.randn(32, 32, generator=rng) * torch.logspace(-3, 0, 32)
     label = torch.arange(500) % 3

@@ -11,7 +11,7 @@ from contrastive.seeding import generator
 from contrastive.types import Split
 
 WORDS = [
-    "experiment=hy_lnl", "dataset=biased_digits", "dataset.size=8", "encoder.width=2", "encoder.kernel_size=3",
+    "experiment=hong_yang_lnl", "dataset=biased_digits", "dataset.size=8", "encoder.width=2", "encoder.kernel_size=3",
     "regularizer.kernel_size=3", "regularizer.weight=0.7", "batch_size=64", "precision=fp32", "device=cpu",
     "optimizer=sgd", "optimizer.lr=0.1", "evaluator=[]",
 ]  # fmt: skip
@@ -26,7 +26,7 @@ def prepared(**options):
     return lnl, z, bias
 
 
-def test_the_first_update_has_the_entropy_and_leaves_the_adversary_alone():
+def test_lnl_first_update_leaves_the_adversary_alone():
     lnl, z, bias = prepared(weight=0.3)
     value = lnl(z, torch.arange(12) % 4, bias)
     q = lnl.adversary(z.flatten(0, 1)).softmax(1)
@@ -36,7 +36,7 @@ def test_the_first_update_has_the_entropy_and_leaves_the_adversary_alone():
     assert all(p.grad is None for p in lnl.adversary.parameters())
 
 
-def test_the_second_update_trains_the_adversary_and_reverses_a_tenth_of_the_gradient_of_the_map():
+def test_lnl_gradient_reversal():
     lnl, z, bias = prepared()
     plain = F.cross_entropy(lnl.adversary(z.flatten(0, 1)), bias.repeat_interleave(2))
     of_map, *of_adversary = torch.autograd.grad(plain, [z, *lnl.adversary.parameters()])
@@ -86,7 +86,7 @@ def test_the_adversary_of_the_papers_network_has_its_layers():
     assert shapes == [(64, 32, 7, 7), (128, 64, 7, 7), (10, 128)]
 
 
-def test_what_lnl_refuses(composed):
+def test_lnl_rejects_bad_arguments(composed):
     with pytest.raises(ConfigError, match=r"try regularizer\.weight=0.01"):
         make("regularizer/lnl", weight=-1.0)
     with pytest.raises(ConfigError, match=r"try regularizer\.kernel_size=7"):

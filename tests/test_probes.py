@@ -92,7 +92,7 @@ def test_the_learning_rate_follows_the_factor():
     assert rates == [2.0, 1.0, 0.5]
 
 
-def test_a_figure_selected_on_test_says_so_and_the_last_epoch_stands_beside_it():
+def test_best_test_epoch_is_reported_beside_the_last():
     features = sets()
     scores = SGDProbe(lr=30.0, epochs=6, batch_size=16)(features)
     assert set(scores.test) == {"top1", "top5", "best_test_top1"}
@@ -112,7 +112,7 @@ def test_the_best_epoch_is_the_first_of_the_highest():
     assert best.predictions.tolist() == [0, 1]
 
 
-def test_the_sgd_probe_crops_and_flips_and_the_adam_probe_augments_as_the_run_does():
+def test_augmentation_of_sgd_and_adam_probe():
     seen: list[object] = []
     SGDProbe(epochs=1)(sets(seen))
     AdamProbe(epochs=1)(sets(seen))
@@ -183,7 +183,7 @@ def trained(steps: int, **arguments: float) -> OnlineProbe:
     return along
 
 
-def test_the_online_probe_learns_from_view_0_on_the_unit_sphere():
+def test_online_probe_learns_from_normalized_view_0():
     along = OnlineProbe(lr=0.1)
     along.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=3)
     layer = linear_layer(8, 4, rng=generator("cpu", 3, "trained along"), device=torch.device("cpu"))
@@ -202,7 +202,7 @@ def test_the_online_probe_learns_from_view_0_on_the_unit_sphere():
     assert torch.equal(scores.predictions[""], expected)
 
 
-def test_a_batch_without_labels_teaches_nothing_and_breaks_nothing():
+def test_online_probe_ignores_unlabeled_batches():
     along = trained(3)
     before = along.layer.linear.weight.clone()
     along.observe(torch.randn(4, 1, 8), torch.full((4,), -1))
@@ -210,7 +210,7 @@ def test_a_batch_without_labels_teaches_nothing_and_breaks_nothing():
     assert (along.layer.linear.weight - before).abs().max() < 2e-3  # only Adam's momentum
 
 
-def test_the_online_probe_reports_nothing_before_its_first_step():
+def test_online_probe_is_silent_before_its_first_step():
     assert OnlineProbe()(sets()) == Scores()
     assert trained(0)(sets()) == Scores()
 
@@ -232,7 +232,7 @@ def test_the_state_of_the_online_probe_is_complete():
 ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,online_probe]", "evaluator.linear.max_iter=5"]
 
 
-def test_a_resumed_run_has_the_same_layer_and_the_same_best_epoch(composed, tmp_path, monkeypatch):
+def test_online_probe_resumes_exactly(composed, tmp_path, monkeypatch):
     settings = composed(*ALONG, "checkpoint_every=2")
     whole = run_experiment(settings, tmp_path / "whole")
     assert {"online_probe_top1", "online_probe_top5", "online_probe_best_test_top1"} <= set(whole["test"])

@@ -208,7 +208,7 @@ def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, 
             "encoder.width=2",
             "regularizer.batch_size=128",
         ],
-        ["dataset=biased_digits", "experiment=hy_lnl", "encoder.width=2", "regularizer.kernel_size=3"],
+        ["dataset=biased_digits", "experiment=hong_yang_lnl", "encoder.width=2", "regularizer.kernel_size=3"],
     ],
 )
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):

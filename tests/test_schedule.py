@@ -19,7 +19,7 @@ def test_factors_by_hand():
 
 
 @pytest.mark.parametrize("epochs", [100, 1000])
-def test_warm_up_then_cosine_is_the_schedule_of_google_research_simclr(epochs):
+def test_cosine_equals_the_schedule_of_google_simclr(epochs):
     steps_per_epoch, warmup = 97, 10
     total, warm = epochs * steps_per_epoch, warmup * steps_per_epoch
     schedule = make("schedule/cosine", warmup_epochs=warmup)
@@ -29,7 +29,7 @@ def test_warm_up_then_cosine_is_the_schedule_of_google_research_simclr(epochs):
 
 
 @pytest.mark.parametrize(("epochs", "lr"), [(1000, 0.5), (500, 0.8)])
-def test_warm_up_from_a_value_then_cosine_is_the_schedule_of_supcon(epochs, lr):
+def test_cosine_equals_the_schedule_of_supcon(epochs, lr):
     floor, batches = lr * 0.1**3, 49
     schedule = make("schedule/cosine", warmup_epochs=10, warmup_from=0.01 / lr, final=1e-3, decay_from="start")
 

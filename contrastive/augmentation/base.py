@@ -1,4 +1,4 @@
-"""Interfaces of augmentation: one operation on images, and the augmentation that a training step calls."""
+"""One operation on images, the augmentation that a training step calls, and the checks and draws of operations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The embedded default: scikit-learn's bundled digits, so that the program always has real data to run on."""
+"""The embedded default, scikit-learn's digits: real data without a download. And what gray and resized images share."""
 
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
 
 TEST_FRACTION = 0.2
+CHUNK = 1000  # images resized at once
 
 
 class GrayImages(NamedTuple):
@@ -45,9 +46,6 @@ def load_digits(size: int) -> tuple[GrayImages, GrayImages]:
     image, label = image.squeeze(1), torch.from_numpy(raw.target).long()
     train, test = stratified(label, TEST_FRACTION, 0, "digits test")
     return GrayImages(image[train], label[train]), GrayImages(image[test], label[test])
-
-
-CHUNK = 1000  # images resized at once
 
 
 def resize(image: Tensor, size: int) -> Tensor:

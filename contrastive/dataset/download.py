@@ -1,7 +1,7 @@
 """Datasets that torchvision can download, and the error message when a download fails.
 
 torchvision compares the md5 of every CIFAR and STL-10 file, and of every archive, before it reads it; the pickles of
-CIFAR are therefore opened only if they are the published ones. Of MNIST it checks the archives alone; `_mnist.py` does
+CIFAR are therefore opened only if they are the published ones. Of MNIST it checks the archives alone; `mnist.py` does
 the rest.
 """
 
@@ -41,13 +41,13 @@ def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) 
             return dataset(root, download=True, **selection)
     except FAILURES as error:
         reason, name = getattr(error, "reason", error), dataset.__name__
+        fault = f"{name} cannot be downloaded ({reason}): put"
         if was_there:
-            raise ConfigError(
+            fault = (
                 f"{name} in {place.resolve()} is damaged or incomplete, a checksum is wrong, and it cannot be "
-                f"downloaded again ({reason}): remove that folder, put {file} into {Path(root).resolve()} and type the "
-                "same again, or run without it: python train.py dataset=digits"
-            ) from error
+                f"downloaded again ({reason}): remove that folder, put"
+            )
         raise ConfigError(
-            f"{name} cannot be downloaded ({reason}): put {file} into {Path(root).resolve()} and "
-            "type the same again, or run without it: python train.py dataset=digits"
+            f"{fault} {file} into {Path(root).resolve()} and type the same again, or run without it: "
+            "python train.py dataset=digits"
         ) from error

@@ -1,16 +1,16 @@
 """Any folder of images, with or without labels."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from contrastive.dataset.folder.bias import bias_labels
-from contrastive.dataset.folder.cache import ImageFile, load_images, printable, warn_left_out
-from contrastive.dataset.folder.decode import DecodedImages
-from contrastive.dataset.folder.layout import Part, find_images
-from contrastive.dataset.splits import first_per_class, name_splits, name_unlabeled
-from contrastive.errors import ConfigError
+from contrastive.dataset.folder.cache import DecodedImages, load_images
+from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable, warn_left_out
+from contrastive.dataset.splits import first_per_class, name_splits
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
 
 
@@ -36,9 +36,8 @@ def image_folder(
     and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are those of
     the training images. The decoded images may be larger than memory (ImageNet-100 at 256 pixels: 25 GB).
 
-    While no file's path, size or modification time changes, a later start reads no image, encoded or decoded. A file
-    rewritten with the same size and within one tick of the file system's clock is therefore not noticed: touch it, or
-    delete `cache`.
+    While no file's path, size or modification time changes, a later start reads no image. A file rewritten with the
+    same size and within one tick of the file system's clock is therefore not noticed: touch it, or delete `cache`.
 
     Args:
         root: the folder. size: side of the images in pixels.
@@ -55,14 +54,14 @@ def image_folder(
 
     Raises:
         ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ lacks,
-            bias_pattern does not match a path or stands beside `unlabeled`, or per_class is below 2.
+            bias_pattern does not match a path or stands beside `unlabeled`, per_class is below 2, or the disk of
+            `cache` is too small.
     """
     if root is None:
         raise ConfigError("dataset=image_folder needs the folder of its images: try dataset.root=PATH")
     if size is None:
         raise ConfigError("dataset=image_folder needs the side of its images in pixels: try dataset.size=32")
-    if size < 1:
-        raise ConfigError(f"dataset.size is a side in pixels, got {size}: try dataset.size=32")
+    check_at_least("dataset.size", size, 1, example=32)
     if unlabeled is not None and bias_pattern is not None:
         raise ConfigError(
             "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
@@ -70,16 +69,15 @@ def image_folder(
         )
     layout = find_images(Path(root), None if unlabeled is None else Path(unlabeled))
     (train, train_files), (test, test_files) = (
-        _load(part, classes=layout.classes, size=size, cache=Path(cache)) for part in (layout.train, layout.test)
+        _load(part, size=size, cache=Path(cache)) for part in (layout.train, layout.test)
     )
-    biases, train_bias, test_bias = bias_labels(train_files, test_files, bias_pattern)
+    biases, train_bias, test_bias = _bias_labels(train_files, test_files, bias_pattern)
     train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
     test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
-    facts = {"dataset_name": name or Path(root).resolve().name}
-    if not layout.classes:
-        digest = _digest((train, train_split), (test, test_split), hold_out=False)
-        return name_unlabeled(train_split, test_split, stats=train.stats, biases=biases, facts=facts, digest=digest)
-    train_split = first_per_class(train_split, per_class)
+    if layout.classes:
+        train_split = first_per_class(train_split, per_class)
+    else:
+        hold_out = False  # there are no validation images
     return name_splits(
         train_split,
         test_split,
@@ -87,20 +85,42 @@ def image_folder(
         hold_out=hold_out,
         stats=train.stats,
         biases=biases,
-        facts=facts,
+        facts={"dataset_name": name or Path(root).resolve().name},
         digest=_digest((train, train_split), (test, test_split), hold_out=hold_out),
     )
 
 
-def _load(part: Part, *, classes: tuple[str, ...], size: int, cache: Path) -> tuple[DecodedImages, list[ImageFile]]:
+def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, list[ImageFile]]:
     """The decoded images of one split and the files they come from; unreadable files are named in warnings."""
-    folder, files = part
-    decoded = load_images(folder, files, classes=classes, size=size, cache=cache)
+    decoded = load_images(part, size=size, cache=cache)
     for i, fault in decoded.faults.items():
-        warn_left_out(folder / files[i].path, fault)
-    if len(decoded.image) == 0:
-        raise ConfigError(f"none of the {len(files)} images in {folder} can be read: replace them")
-    return decoded, [file for i, file in enumerate(files) if i not in decoded.faults]
+        warn_left_out(part.folder / part.files[i].path, fault)
+    return decoded, [file for i, file in enumerate(part.files) if i not in decoded.faults]
+
+
+def _bias_labels(
+    train: list[ImageFile], test: list[ImageFile], pattern: str | None
+) -> tuple[tuple[str, ...], Tensor | None, Tensor | None]:
+    """Names of the biases, sorted, and the bias label of each file; no names and None without a pattern."""
+    if pattern is None:
+        return (), None, None
+    train_names, test_names = ([_bias_name(file.path, pattern) for file in files] for files in (train, test))
+    biases = tuple(sorted({*train_names, *test_names}))
+    index = {name: i for i, name in enumerate(biases)}
+    train_bias, test_bias = (torch.tensor([index[name] for name in names]) for names in (train_names, test_names))
+    return biases, train_bias, test_bias
+
+
+def _bias_name(path: str, pattern: str) -> str:
+    """What the first group of the pattern finds in a path."""
+    hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
+    try:
+        match = re.search(pattern, path)
+    except re.error as error:
+        raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
+    if match is None or not match.groups()[:1] or match[1] is None:
+        raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(path)}: {hint}")
+    return match[1]
 
 
 def _digest(*parts: tuple[DecodedImages, Split], hold_out: bool) -> str:

@@ -1,4 +1,4 @@
-"""MNIST."""
+"""MNIST, its files checked against published checksums."""
 
 import hashlib
 from pathlib import Path
@@ -12,6 +12,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import locked
 from contrastive.types import Data
 
+MEAN, STD = (0.1307, 0.1307, 0.1307), (0.3081, 0.3081, 0.3081)
 FOLDER = "MNIST/raw"
 FILES = f"{FOLDER} with its four files (train-images-idx3-ubyte and so on)"
 SHA256 = {
@@ -53,9 +54,6 @@ def check_files(root: Path) -> None:
     legacy = root / "MNIST/processed/training.pt"  # torchvision would read it in place of the files above
     if legacy.exists():
         raise ConfigError(f"{legacy.resolve()} has no published checksum: remove {legacy.parent.resolve()}")
-
-
-MEAN, STD = (0.1307, 0.1307, 0.1307), (0.3081, 0.3081, 0.3081)
 
 
 def mnist(*, root: str = "data", hold_out: bool = False) -> Data:

@@ -33,11 +33,7 @@ def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Te
 
 
 def first_per_class(split: Split, n: int | None) -> Split:
-    """The first n images of each class, in their order; None = all, and images without a label stay.
-
-    Raises:
-        ConfigError: n is below 2, too few to hold one out for validation.
-    """
+    """The images of `first_of_each`; None = all."""
     return split if n is None else split[first_of_each(split.label, n)]
 
 
@@ -81,7 +77,7 @@ def name_splits(
     facts: dict[str, str] | None = None,
     digest: str | None = None,
 ) -> Data:
-    """Data whose probe_val is a fixed stratified tenth of the labeled training images.
+    """Data whose probe_val is a fixed stratified tenth of the labeled training images; without classes it is empty.
 
     Reads no pixel unless hold_out or val_view copies a part of the images.
 
@@ -102,7 +98,8 @@ def name_splits(
             f"class {poor} has fewer than two labeled training images, too few to hold one out for "
             "validation: add images to it or remove the class"
         )
-    probe_train, val = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "probe_val")
+    nothing = torch.empty(0, dtype=torch.int64)
+    probe_train, val = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "probe_val") if classes else (nothing, nothing)
     val_split = None
     if hold_out or val_view is not None:
         val_split = (train if val_view is None else val_view)[val]
@@ -117,31 +114,6 @@ def name_splits(
         probe_val_split=val_split,
         test=test,
         classes=classes,
-        mean=stats[0],
-        std=stats[1],
-        biases=biases,
-        facts=facts or {},
-        digest=digest,
-    )
-
-
-def name_unlabeled(
-    train: Split,
-    test: Split,
-    *,
-    stats: ChannelStats,
-    biases: tuple[str, ...] = (),
-    facts: dict[str, str] | None = None,
-    digest: str | None = None,
-) -> Data:
-    """Data without any label: no classes, nothing for probes, no validation images; arguments as of `name_splits`."""
-    nothing = torch.empty(0, dtype=torch.int64)
-    return Data(
-        pretrain=train,
-        probe_train=nothing,
-        probe_val_index=nothing,
-        test=test,
-        classes=(),
         mean=stats[0],
         std=stats[1],
         biases=biases,

@@ -1,4 +1,4 @@
-"""Audit on biased data: on which images the read-outs are right, and how well the features give the bias away."""
+"""Audit on biased data: accuracy of the probes by bias group, and how well the bias can be predicted."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ MAX_IMAGES = 2000  # test images whose pairs are compared: two million cosines
 
 
 class BiasAudit(Evaluator):
-    """Accuracy by bias group of every read-out that ran before, bias read-out, cosines by kind of pair.
+    """Accuracy by bias group of every probe that ran before, predictability of the bias, cosines by kind of pair.
 
     The audit holds:
-        NAME         `group_accuracy` of each read-out before it in the list that predicts classes (few_shot does not)
-        reported     that of the read-out `reported`, with its name (`read_out`), `metric` and that value (`accuracy`)
+        NAME         `group_accuracy` of each probe before it in the list that predicts classes (few_shot does not)
+        reported     that of the probe `reported`, with its name (`read_out`), `metric` and that value (`accuracy`)
         bias_top1    accuracy in percent of a logistic regression from features to bias
         similarity   mean cosine of each kind of pair
     The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the classes where the
@@ -30,9 +30,9 @@ class BiasAudit(Evaluator):
     without bias.
 
     Args:
-        reported: the read-out that the published figure comes from: `linear`, `classifier`, `online_probe_best_test`
+        reported: the probe that the published metric comes from: `linear`, `classifier`, `online_probe_best_test`
             and so on; `auto` = the classifier that the loss trains along, else the linear probe.
-        metric: the published figure: `top1`, `cell_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
+        metric: the published metric: `top1`, `cell_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
         l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.
         every: epochs between points of a curve; 0 = only before and after training.
 
@@ -54,10 +54,10 @@ class BiasAudit(Evaluator):
         check_at_least("evaluator.bias_audit.max_iter", max_iter, 1, example=100)
         self.reported, self.metric = reported, metric
         self.l2, self.max_iter, self.every = l2, max_iter, every
-        read_out = "classifier trained along by the loss, else linear" if reported == "auto" else reported
+        probe = "classifier trained along by the loss, else linear" if reported == "auto" else reported
         selection = "best test epoch, as published" if "best_test" in reported else "last epoch"
         self.protocol = (
-            f"predictions of the read-outs by (class, bias) group, reported: {metric} of {read_out} ({selection}); "
+            f"predictions of the read-outs by (class, bias) group, reported: {metric} of {probe} ({selection}); "
             "bias read by a logistic regression fitted on the features of probe_val; both on test"
         )
 

@@ -3,13 +3,13 @@
 import torch
 
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import topk_accuracy
+from contrastive.evaluator.probes import accuracies, topk_accuracy
 
 
 class Classifier(Evaluator):
     """Accuracy of the linear classifier trained along; nothing where the loss trains none.
 
-    Its validation figure is training accuracy unless the validation images are held out (`dataset.hold_out=true`) or
+    Its validation metric is training accuracy unless the validation images are held out (`dataset.hold_out=true`) or
     shown recolored, as colored datasets do.
     """
 
@@ -19,9 +19,9 @@ class Classifier(Evaluator):
     def __call__(self, features: FeatureSets) -> Scores:
         if features.classifier is None:
             return Scores()
-        scores, label = features.classifier(features.test.h), features.test.label
+        scores = features.classifier(features.test.h)
         return Scores(
-            test={f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)},
+            test=accuracies(scores, features.test.label),
             val={"top1": topk_accuracy(features.classifier(features.val.h), features.val.label, 1)},
             predictions={"": scores.argmax(1)},
         )

@@ -1,13 +1,14 @@
-"""Alignment and uniformity on the unit sphere (Wang & Isola 2020)."""
+"""Geometry of the features, without labels: alignment and uniformity on the unit sphere, and the effective rank."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.evaluator.base import Evaluator, FeatureSets
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.seeding import generator
 
 MAX_IMAGES = 2000  # two million pairs
+EPSILON = 1e-7  # of RankMe
 
 
 def alignment(x: Tensor, y: Tensor, alpha: float = 2) -> Tensor:
@@ -41,7 +42,7 @@ class AlignmentUniformity(Evaluator):
     def __init__(self, *, every: int = 0) -> None:
         self.every = every
 
-    def __call__(self, features: FeatureSets) -> dict[str, float]:
+    def __call__(self, features: FeatureSets) -> Scores:
         n = len(features.test.h)
         chosen = torch.randperm(n, generator=generator("cpu", "alignment and uniformity"))[:MAX_IMAGES]
         test = features.test[chosen.to(features.test.h.device)]
@@ -52,10 +53,7 @@ class AlignmentUniformity(Evaluator):
         values = {"uniformity": squared.mul(-2).exp().mean().log().item()} if len(x) > 1 else {}
         if same.any():
             values["alignment"] = squared[same].mean().item()
-        return values
-
-
-EPSILON = 1e-7
+        return Scores(test=values)
 
 
 class RankMe(Evaluator):
@@ -75,7 +73,7 @@ class RankMe(Evaluator):
     def __init__(self, *, every: int = 0) -> None:
         self.every = every
 
-    def __call__(self, features: FeatureSets) -> dict[str, float]:
+    def __call__(self, features: FeatureSets) -> Scores:
         values = torch.linalg.svdvals(features.test.h)
         p = values / values.sum().clamp(min=EPSILON) + EPSILON
-        return {"": torch.special.entr(p).sum().exp().item()}
+        return Scores(test={"": torch.special.entr(p).sum().exp().item()})

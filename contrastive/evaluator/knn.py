@@ -1,4 +1,4 @@
-"""Weighted k-nearest-neighbor classification, the field's monitor that trains nothing."""
+"""Weighted k-nearest-neighbor classification: the field's monitor that trains nothing, and a search of k and t."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from contrastive.errors import check_above, check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import topk_accuracy
+from contrastive.evaluator.probes import accuracies, topk_accuracy
 from contrastive.types import Features
 
 CHUNK = 1000  # queries at a time: 1,000 × 50,000 similarities are 200 MB
@@ -55,7 +55,7 @@ class KNN(Evaluator):
     """Test accuracy of weighted nearest neighbors among the labeled training images.
 
     The curve is drawn on the test split, as the papers draw theirs; nothing is ever selected by it. The validation
-    figure, for searches, has the other nine tenths of the training images as its bank.
+    metric, for searches, has the other nine tenths of the training images as its bank.
 
     Args:
         k: neighbors, at least 1; lowered to a tenth of the bank. temperature: of the weights e^{cos / t}, above 0.
@@ -75,10 +75,10 @@ class KNN(Evaluator):
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        scores, label = self._scores(features, features.bank, features.test), features.test.label
+        scores = self._scores(features, features.bank, features.test)
         val = self._scores(features, features.train, features.val)
         return Scores(
-            test={f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)},
+            test=accuracies(scores, features.test.label),
             val={"top1": topk_accuracy(val, features.val.label, 1)},
             predictions={"": scores.argmax(1)},
         )
@@ -94,7 +94,7 @@ class KNNSweep(Evaluator):
 
     Validation images search their neighbors in the other nine tenths of the training images. The pair with the highest
     accuracy (the first of equals, k before t) is read once on the test split, with all labeled training images as bank.
-    `k` and `temperature` among the figures are the chosen ones.
+    `k` and `temperature` among the metrics are the chosen ones.
 
     Args:
         k: neighbors to try, each at least 1 and lowered to a tenth of the bank.
@@ -133,9 +133,8 @@ class KNNSweep(Evaluator):
                 best, best_top1 = (k, t), top1
         similarity, label = _neighbors(bank, test, best[0])
         scores = vote(similarity, label, n_classes=features.n_classes, temperature=best[1])
-        chosen = {"k": float(label.shape[1]), "temperature": best[1]}
         return Scores(
-            test={**{f"top{n}": topk_accuracy(scores, test.label, n) for n in (1, 5)}, **chosen},
+            test={**accuracies(scores, test.label), "k": float(label.shape[1]), "temperature": best[1]},
             val={"top1": best_top1},
             predictions={"": scores.argmax(1)},
         )

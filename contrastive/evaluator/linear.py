@@ -4,10 +4,10 @@ from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.evaluator.probes import (
     Standardizer,
+    accuracies,
     fit_logistic,
     fit_strengths,
     logits,
-    topk_accuracy,
 )
 
 
@@ -15,7 +15,7 @@ class Linear(Evaluator):
     """Test accuracy of logistic regression on standardized features, its strength chosen on the validation images.
 
     The strength is the one of `l2` with the highest accuracy on `val` (the strongest of equals), which is the
-    validation figure; the classifier is then refitted on all labeled training images and `test` is read once. Where the
+    validation metric; the classifier is then refitted on all labeled training images and `test` is read once. Where the
     dataset draws colors, `val` shows nearly unbiased ones, which Hong & Yang (2021) select by too and Barbano et al.
     (2023) do not. Unless `dataset.hold_out`, the encoder was trained on the images of `val`, a supervised one with
     their labels.
@@ -50,7 +50,7 @@ class Linear(Evaluator):
         weight = fit_logistic(x_bank, bank.label, n_classes=n, l2=best.l2, max_iter=self.max_iter, start=best.weight)
         scores = logits(weight, standardize(test.h))
         return Scores(
-            test={f"top{k}": topk_accuracy(scores, test.label, k) for k in (1, 5)},
+            test=accuracies(scores, test.label),
             val={"top1": best.val_top1},
             predictions={"": scores.argmax(1)},
         )

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression by full-batch L-BFGS."""
+"""What evaluators share: accuracy, logistic regression by L-BFGS, linear layers trained by steps, draws of labels."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,8 +12,57 @@ from tqdm import tqdm
 from contrastive.augmentation.base import Augmentation
 from contrastive.dataset.splits import stratified
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import FeatureSets
+from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.seeding import generator
+
+MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+DELAY = 3.0  # seconds before the bar shows
+
+
+def topk_accuracy(scores: Tensor, label: Tensor, k: int) -> float:
+    """Percent of the rows of scores (N, C) whose label (N,) is among the k highest."""
+    best = scores.topk(min(k, scores.shape[1]), dim=1).indices
+    return 100 * (best == label[:, None]).any(1).double().mean().item()
+
+
+def accuracies(scores: Tensor, label: Tensor) -> dict[str, float]:
+    """top1 and top5 in percent of scores (N, C) for labels (N,)."""
+    return {f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)}
+
+
+class BestEpoch:
+    """The highest test accuracy over the epochs, as published: selected on the test split.
+
+    Attributes:
+        top1: in percent; below 0 before the first epoch. predictions: (N,) classes in that epoch, the first of equals.
+    """
+
+    def __init__(self, top1: float = -1.0, predictions: Tensor | None = None) -> None:
+        self.top1, self.predictions = top1, predictions
+
+    def update(self, scores: Tensor, label: Tensor) -> None:
+        """Compare with the scores (N, C) of another epoch."""
+        top1 = topk_accuracy(scores, label, 1)
+        if top1 > self.top1:
+            self.top1, self.predictions = top1, scores.argmax(1)
+
+    def results(self, scores: Tensor, label: Tensor) -> Scores:
+        """The metrics of the scores (N, C) of the last epoch, and `best_test_top1`."""
+        assert self.predictions is not None, "no epoch yet"
+        return Scores(
+            test={**accuracies(scores, label), "best_test_top1": self.top1},
+            predictions={"": scores.argmax(1), "best_test": self.predictions},
+        )
+
+
+class Standardizer:
+    """Maps features to zero mean and unit deviation per dimension of the features (N, F) it was made from."""
+
+    def __init__(self, h: Tensor) -> None:
+        self.mean, self.std = h.mean(0), h.std(0).clamp(min=1e-6)
+
+    def __call__(self, h: Tensor) -> Tensor:
+        return (h - self.mean) / self.std
 
 
 def fit_logistic(
@@ -79,17 +128,15 @@ def logits(weight: Tensor, x: Tensor) -> Tensor:
     return F.linear(x, weight[:, :-1], weight[:, -1])
 
 
-class Standardizer:
-    """Maps features to zero mean and unit deviation per dimension of the features (N, F) it was made from."""
-
-    def __init__(self, h: Tensor) -> None:
-        self.mean, self.std = h.mean(0), h.std(0).clamp(min=1e-6)
-
-    def __call__(self, h: Tensor) -> Tensor:
-        return (h - self.mean) / self.std
+def draw_labels(label: Tensor, fraction: float, draw: int) -> Tensor:
+    """Indices of a fixed draw of the labels (N,): the fraction of each class, at least one image; sorted."""
+    _, drawn = stratified(label.cpu(), fraction, "fraction of the labels", fraction, draw)
+    return drawn.to(label.device)
 
 
-MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+def in_percent(fraction: float) -> str:
+    """The name of a fraction in metrics: 0.1 is `10pct`."""
+    return f"{100 * fraction:g}pct"
 
 
 def linear_layer(dim: int, n_classes: int, *, rng: torch.Generator, device: torch.device) -> nn.Linear:
@@ -141,43 +188,6 @@ def train_linear(
             bar.update()
             with torch.no_grad():
                 yield layer(features.test.h)
-
-
-def topk_accuracy(scores: Tensor, label: Tensor, k: int) -> float:
-    """Percent of the rows of scores (N, C) whose label (N,) is among the k highest."""
-    best = scores.topk(min(k, scores.shape[1]), dim=1).indices
-    return 100 * (best == label[:, None]).any(1).double().mean().item()
-
-
-class BestEpoch:
-    """The highest test accuracy over the epochs, as published: selected on the test split.
-
-    Attributes:
-        top1: in percent; below 0 before the first epoch. predictions: (N,) classes in that epoch, the first of equals.
-    """
-
-    def __init__(self, top1: float = -1.0, predictions: Tensor | None = None) -> None:
-        self.top1, self.predictions = top1, predictions
-
-    def update(self, scores: Tensor, label: Tensor) -> None:
-        """Compare with the scores (N, C) of another epoch."""
-        top1 = topk_accuracy(scores, label, 1)
-        if top1 > self.top1:
-            self.top1, self.predictions = top1, scores.argmax(1)
-
-
-def draw_labels(label: Tensor, fraction: float, draw: int) -> Tensor:
-    """Indices of a fixed draw of the labels (N,): the fraction of each class, at least one image; sorted."""
-    _, drawn = stratified(label.cpu(), fraction, "fraction of the labels", fraction, draw)
-    return drawn.to(label.device)
-
-
-def in_percent(fraction: float) -> str:
-    """The name of a fraction in figures: 0.1 is `10pct`."""
-    return f"{100 * fraction:g}pct"
-
-
-DELAY = 3.0  # seconds before the bar shows
 
 
 def progress(total: int, name: str, *, unit: str = "batch") -> tqdm:

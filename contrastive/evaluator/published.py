@@ -1,4 +1,4 @@
-"""The linear probe of the debiased-negative paper's released code."""
+"""Linear probes as in the released code of three papers: by Adam, by SGD, and trained along with the encoder."""
 
 import functools
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.errors import check_above, check_at_least, check_between
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver
-from contrastive.evaluator.probes import BestEpoch, linear_layer, topk_accuracy, train_linear
+from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, train_linear
 from contrastive.seeding import generator
 
 
@@ -54,8 +54,7 @@ class AdamProbe(Evaluator):
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        scores = features.test.h
-        for epoch_scores in train_linear(
+        for scores in train_linear(
             features,
             augmentation=None,
             optimizer=functools.partial(torch.optim.Adam, lr=self.lr, weight_decay=self.weight_decay),
@@ -64,18 +63,15 @@ class AdamProbe(Evaluator):
             batch_size=self.batch_size,
             name="adam_probe",
         ):
-            scores = epoch_scores
-        return Scores(
-            test={f"top{k}": topk_accuracy(scores, features.test.label, k) for k in (1, 5)},
-            predictions={"": scores.argmax(1)},
-        )
+            last = scores
+        return Scores(test=accuracies(last, features.test.label), predictions={"": last.argmax(1)})
 
 
 class SGDProbe(Evaluator):
     """Test accuracy of a linear layer trained by SGD on cropped and flipped images (Khosla et al. 2020, released code).
 
     Features as the frozen encoder in eval mode gives them, cross-entropy, a learning rate that falls by steps. The
-    published figure is that of the best test epoch; it is `best_test_top1`, selected on the test split, and the figure
+    published metric is that of the best test epoch; it is `best_test_top1`, selected on the test split, and the metric
     of the last probe epoch, `top1`, stands beside it.
 
     Args:
@@ -124,7 +120,7 @@ class SGDProbe(Evaluator):
         return float(self.decay ** sum(epoch >= milestone for milestone in self.milestones))
 
     def __call__(self, features: FeatureSets) -> Scores:
-        best, scores = BestEpoch(), features.test.h
+        best = BestEpoch()
         for scores in train_linear(
             features,
             augmentation=self.augmentation,
@@ -137,14 +133,8 @@ class SGDProbe(Evaluator):
             name="sgd_probe",
         ):
             best.update(scores, features.test.label)
-        assert best.predictions is not None
-        return Scores(
-            test={
-                **{f"top{k}": topk_accuracy(scores, features.test.label, k) for k in (1, 5)},
-                "best_test_top1": best.top1,
-            },
-            predictions={"": scores.argmax(1), "best_test": best.predictions},
-        )
+            last = scores
+        return best.results(last, features.test.label)
 
 
 @dataclass(kw_only=True)
@@ -161,8 +151,8 @@ class OnlineProbe(Evaluator, StepObserver):
     """Test accuracy of a linear layer that learns from the training batches (Barbano et al. 2023, released code).
 
     At every step of pretraining, Adam minimizes the cross-entropy of the layer on the L2-normalized features of view 0;
-    no gradient reaches the encoder. Every epoch is tested. The published figure is that of the best test epoch; it is
-    `best_test_top1`, selected on the test split, and the figure of the last epoch, `top1`, stands beside it. Nothing
+    no gradient reaches the encoder. Every epoch is tested. The published metric is that of the best test epoch; it is
+    `best_test_top1`, selected on the test split, and the metric of the last epoch, `top1`, stands beside it. Nothing
     before the first step, and nothing when no image is labeled.
 
     Args:
@@ -206,14 +196,7 @@ class OnlineProbe(Evaluator, StepObserver):
         test, best = features.test, self.layer.best
         scores = self.layer.linear(F.normalize(test.h, dim=1))
         best.update(scores, test.label)
-        assert best.predictions is not None
-        return Scores(
-            test={
-                **{f"top{k}": topk_accuracy(scores, test.label, k) for k in (1, 5)},
-                "best_test_top1": best.top1,
-            },
-            predictions={"": scores.argmax(1), "best_test": best.predictions},
-        )
+        return best.results(scores, test.label)
 
     def state(self) -> dict[str, Any]:
         assert self.layer is not None

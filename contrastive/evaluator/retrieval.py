@@ -48,7 +48,7 @@ def _average_precision(hits: Tensor, ranks: Tensor) -> Tensor:
 class Retrieval(Evaluator):
     """Recall@k and mean average precision of test images that search test images of their class.
 
-    Nothing is trained or chosen. The validation figures are the same among the validation images.
+    Nothing is trained or chosen. The validation metrics are the same among the validation images.
 
     Args:
         k: neighbors looked at, each at least 1.

@@ -10,7 +10,7 @@ class Transfer(Evaluator):
     """kNN and linear accuracy of the frozen encoder on each of a list of datasets (Chen et al. 2020, §B.8.1).
 
     Images of the side that the encoder was trained on, standardized with the statistics it was trained with. Both
-    read-outs fit, choose and test on the splits of that dataset, as `knn` and `linear` do on the encoder's own.
+    probes fit, choose and test on the splits of that dataset, as `knn` and `linear` do on the encoder's own.
 
     Args:
         datasets: names of datasets, such as cifar10, or paths of image folders.
@@ -42,12 +42,12 @@ class Transfer(Evaluator):
                 f"evaluator.transfer.datasets={list(datasets)} names one twice: "
                 "try each once, and folders whose last names differ"
             )
-        self.read_outs: dict[str, Evaluator] = {
+        self.probes: dict[str, Evaluator] = {
             "knn": KNN(k=k, temperature=temperature),
             "linear": Linear(l2=l2, max_iter=max_iter),
         }
         self.datasets, self.every = tuple(datasets), every
-        protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.read_outs.items())
+        protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.probes.items())
         self.protocol = (
             f"on the splits of {', '.join(datasets)}, images of the side and with the mean and std that the encoder "
             f"was trained with; {protocols}"
@@ -58,12 +58,12 @@ class Transfer(Evaluator):
             raise ConfigError("evaluator.transfer reads other datasets and got features alone: try evaluator=linear")
         scores = Scores()
         for name in self.datasets:
-            answer, key = evaluate(self.read_outs, features.transfer(name)), data_key(name)
+            answer, key = evaluate(self.probes, features.transfer(name)), data_key(name)
             scores.test.update({f"{key}_{metric}": value for metric, value in answer.test.items()})
             scores.val.update({f"{key}_{metric}": value for metric, value in answer.val.items()})
         return scores
 
 
 def data_key(name: str) -> str:
-    """The name of a dataset's figures: its own, or the last of a folder's path."""
+    """The name of a dataset's metrics: its own, or the last of a folder's path."""
     return name.strip("/").rpartition("/")[2]

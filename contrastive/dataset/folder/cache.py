@@ -1,134 +1,128 @@
-"""The images of a folder, decoded once; while no file changes, a later start reads and decodes none of them.
+"""The images of a folder, decoded once into a file that is mapped into memory.
 
-Three kinds of files lie in the cache. A manifest, named by the sha256 of the folder's listing (path, size and
-modification time of every file), holds the sha256 of the contents. The pixels, and a record of their statistics, are
-named by that content hash: files that were only touched or moved are hashed again but not decoded again.
+The file is named by a hash of the folder, of the size and of the path, size and modification time of every image. A
+.json file beside it holds the images that cannot be read, the mean, the standard deviation and the pixels' sha256.
 """
 
 import hashlib
 import json
 import os
-import re
-import stat
+import shutil
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.dataset.folder.decode import DecodedImages, decode_to_memmap
+from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.layout import Part
+from contrastive.dataset.splits import ChannelStats, channel_stats
+from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
 
-FORMAT = 2  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
-SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}
+FORMAT = 3  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
+CHUNK = 512  # images that are decoded before they are written
 
 
-class ImageFile(NamedTuple):
-    """One line of a folder's listing."""
+class DecodedImages(NamedTuple):
+    """The readable images of a split, mapped from disk."""
 
-    path: str  # below the folder
-    label: int
-    size: int  # bytes
-    mtime_ns: int
-
-
-def list_images(folder: Path, classes: tuple[str, ...]) -> list[ImageFile]:
-    """Every image file below folder/<class>, by class and path; reads metadata only."""
-    return [file for label, name in enumerate(classes) for file in walk_images(folder, name, label=label)]
+    image: Tensor  # (n, 3, size, size) uint8, read-only
+    faults: dict[int, str]  # index of each unreadable file in the split, and the reason
+    stats: ChannelStats  # mean and standard deviation of `image`, scaled to [0, 1]
+    digest: str  # sha256 of `image`
 
 
-def walk_images(folder: Path, name: str = "", *, label: int = -1, skip: tuple[str, ...] = ()) -> list[ImageFile]:
-    """Every image file below folder/name, sorted by path.
-
-    Pipes, devices, links that lead nowhere, linked folders inside of it and folders that cannot be read are named in
-    a warning and left out.
+def load_images(part: Part, *, size: int, cache: Path) -> DecodedImages:
+    """The images of a split in their order: from the cache, or decoded into it while other processes wait.
 
     Args:
-        label: of all of them. skip: names of folders in `folder` that are left out.
-    """
-    files, start = [], len(f"{folder}{os.sep}")
-    left_out = {str(folder / item) for item in skip}
-    paths = []
-    for top, folders, names in os.walk(folder / name, onerror=_warn_unreadable):
-        folders[:] = [item for item in folders if os.path.join(top, item) not in left_out]  # os.walk enters the rest
-        for item in folders:
-            if os.path.islink(link := os.path.join(top, item)):
-                warn_left_out(link, "it is a link to a folder: try a copy, or a link to each image")
-        paths += [os.path.join(top, file) for file in names]
-    paths = [path for path in paths if os.path.splitext(path)[1].lower() in SUFFIXES]
-    for path in sorted(paths, key=lambda path: path.split(os.sep)):
-        try:
-            info = os.stat(path)
-        except OSError as error:
-            warn_left_out(path, error.strerror or "no such file")
-            continue
-        if not stat.S_ISREG(info.st_mode):
-            warn_left_out(path, "it is no regular file")
-            continue
-        files.append(ImageFile(path[start:], label, size=info.st_size, mtime_ns=info.st_mtime_ns))
-    return files
-
-
-def _warn_unreadable(error: OSError) -> None:
-    warn_left_out(error.filename, error.strerror or "it cannot be read")
-
-
-def printable(path: str | Path) -> str:
-    """A path as text; bytes of it that are no text are shown as \\xff."""
-    return os.fsencode(path).decode(errors="backslashreplace")
-
-
-def warn_left_out(path: str | Path, reason: str) -> None:
-    """Say that an image is left out."""
-    tqdm.write(f"warning: {printable(path)} cannot be read and is left out: {reason}")
-
-
-def load_images(
-    folder: Path, files: list[ImageFile], *, classes: tuple[str, ...], size: int, cache: Path
-) -> DecodedImages:
-    """The decoded files, in order.
-
-    Args:
-        files: the listing of `folder`, see `list_images`.
         size: side of the decoded images in pixels.
-        cache: folder of the manifests and of the decoded images.
+
+    Raises:
+        ConfigError: no image can be read, or the disk of `cache` has too little space.
     """
-    settings = repr((FORMAT, size, classes))
-    listing = hashlib.sha256(f"{settings}{folder.resolve()}".encode(errors="surrogateescape"))
-    for file in files:
-        listing.update(os.fsencode(f"{file.path}\0{file.size}\0{file.mtime_ns}\n"))
-    manifest = cache / f"image_folder-{listing.hexdigest()[:32]}.manifest.json"
-    with locked(manifest.with_suffix(".lock")):  # one process hashes while others wait
-        content = _read_manifest(manifest)
-        if content is None:
-            content = hash_contents(folder, files, settings)
-            write_text(manifest, json.dumps({"folder": str(folder), "files": len(files), "content": content}))
-    paths = [folder / file.path for file in files]
-    return decode_to_memmap(paths, size, cache / f"image_folder-{content[:32]}.images")
+    pixels = cache / f"image_folder-{_listing_hash(part, size)}.images"
+    facts_path = pixels.with_suffix(".json")
+    with locked(pixels.with_suffix(".lock")):
+        facts = _read_facts(facts_path, pixels, len(part.files), size)
+        if facts is None:
+            facts = _decode_all(part, size, pixels)
+            write_text(facts_path, json.dumps(facts))  # last: marks the pixels as complete
+    faults = {int(i): fault for i, fault in facts["faults"].items()}
+    mean, std = facts["mean"], facts["std"]
+    image = _map(pixels, len(part.files) - len(faults), size)
+    return DecodedImages(image, faults, stats=(tuple(mean), tuple(std)), digest=facts["sha256"])
 
 
-def _read_manifest(path: Path) -> str | None:
-    """The sha256 of the contents that an earlier start computed; None if there is none, or a damaged one."""
+def _listing_hash(part: Part, size: int) -> str:
+    listing = hashlib.sha256(os.fsencode(f"{FORMAT}\0{size}\0{part.folder.resolve()}\n"))
+    for file in part.files:
+        info = os.stat(part.folder / file.path)
+        listing.update(os.fsencode(f"{file.path}\0{info.st_size}\0{info.st_mtime_ns}\n"))
+    return listing.hexdigest()[:32]
+
+
+def _read_facts(path: Path, pixels: Path, n_files: int, size: int) -> dict[str, Any] | None:
+    """What an earlier decoding wrote; None if there was none, or its files are not whole."""
     try:
-        content = json.loads(path.read_bytes())["content"]
-    except (OSError, ValueError, KeyError, TypeError):
+        facts: dict[str, Any] = json.loads(path.read_bytes())
+        n_bytes = (n_files - len(facts["faults"])) * 3 * size * size
+        return facts if pixels.stat().st_size == n_bytes else None
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    return content if isinstance(content, str) and re.fullmatch(r"[0-9a-f]{64}", content) else None
 
 
-def hash_contents(folder: Path, files: list[ImageFile], settings: str) -> str:
-    """sha256 of the settings and of the path and content of every file; reads all of them, in parallel."""
-    digest = hashlib.sha256(settings.encode())
+def _decode_all(part: Part, size: int, pixels: Path) -> dict[str, Any]:
+    """Write the decoded images to `pixels` and return the facts about them."""
+    paths = [part.folder / file.path for file in part.files]
+    needed, free = len(paths) * 3 * size * size, shutil.disk_usage(pixels.parent).free
+    if needed > free:
+        raise ConfigError(
+            f"{pixels.parent} has {free / 1e9:.1f} GB of free space and the decoded images need {needed / 1e9:.1f}: "
+            "try dataset.cache=PATH on a larger disk"
+        )
+    partial = pixels.with_suffix(".part")  # one name: what a killed process left is written over
+    try:
+        faults, digest = _write(paths, size, partial)
+        if len(faults) == len(paths):
+            raise ConfigError(
+                f"none of the {len(paths)} images in {part.folder} can be read ({faults[0]}): replace them, or try "
+                "another dataset.root=PATH"
+            )
+        partial.replace(pixels)
+    finally:
+        partial.unlink(missing_ok=True)
+    mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size))
+    return {"faults": faults, "mean": mean, "std": std, "sha256": digest}
 
-    def hash_file(file: ImageFile) -> bytes:
-        try:
-            with (folder / file.path).open("rb") as opened:
-                return hashlib.file_digest(opened, "sha256").digest()
-        except OSError:  # decoding it will fail for the same reason, and name it
-            return b"unreadable"
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        contents = tqdm(pool.map(hash_file, files), total=len(files), desc="hashing", unit="file", mininterval=1)
-        for file, content in zip(files, contents, strict=True):
-            digest.update(os.fsencode(file.path) + content)
-    return digest.hexdigest()
+def _write(paths: list[Path], size: int, file_path: Path) -> tuple[dict[int, str], str]:
+    """Decode in parallel and write the readable images one after the other; return the faults and the sha256."""
+    faults, digest = {}, hashlib.sha256()
+    bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1)
+    quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # `decode` refuses them
+    with quiet, bar, ThreadPoolExecutor(os.cpu_count()) as pool, file_path.open("wb") as file:
+        for start in range(0, len(paths), CHUNK):
+            chunk = paths[start : start + CHUNK]
+            for i, decoded in enumerate(pool.map(decode, chunk, [size] * len(chunk)), start):
+                bar.update()
+                if isinstance(decoded, str):
+                    faults[i] = decoded
+                else:
+                    raw = decoded.tobytes()
+                    digest.update(raw)
+                    file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    return faults, digest.hexdigest()
+
+
+def _map(pixels: Path, n: int, size: int) -> Tensor:
+    with warnings.catch_warnings(action="ignore"):  # torch has no read-only tensors: writing to this one would crash
+        return torch.from_numpy(np.memmap(pixels, np.uint8, "r", shape=(n, 3, size, size)))

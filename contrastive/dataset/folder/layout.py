@@ -1,19 +1,29 @@
-"""The folders that an image folder may have: which files are training images, which are test images, which classes."""
+"""Which files of a folder are training images and which are test images, and their classes."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive.dataset.folder.cache import SUFFIXES, ImageFile, list_images, walk_images
+from tqdm import tqdm
+
 from contrastive.errors import ConfigError
 
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 LEAST_TEST = 2  # images; fewer have no pairs
 
 
+class ImageFile(NamedTuple):
+    """One image."""
+
+    path: str  # below the folder of its split, or absolute
+    label: int = -1
+
+
 class Part(NamedTuple):
-    """One split: image files whose paths lie below `folder`, or are absolute."""
+    """One split: the images of `folder`."""
 
     folder: Path
     files: list[ImageFile]
@@ -45,49 +55,42 @@ def find_images(base: Path, unlabeled: Path | None) -> Layout:
         )
     classes = _subfolders(base / "train")
     layout = _labeled(base, classes) if len(classes) > 1 else _unlabeled(base)
-    if unlabeled is None:
-        return layout
-    further = _images(unlabeled.resolve())
-    absolute = [file._replace(path=str(unlabeled.resolve() / file.path)) for file in further]
-    return layout._replace(train=layout.train._replace(files=[*layout.train.files, *absolute]))
+    if unlabeled is not None:
+        folder = unlabeled.resolve()
+        layout.train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder))
+    return layout
 
 
 def _labeled(base: Path, classes: tuple[str, ...]) -> Layout:
     """base/train/<class>/ and base/test/<class>/, or base/val/<class>/."""
-    name = _test_folder(base)
-    if name is None:
+    test = _test_folder(base)
+    if test is None:
         raise ConfigError(
             f"{base} has no test images: put them into {base}/test/<class>/ or {base}/val/<class>/, "
             f"or try mv {base}/train {base}/all to train without labels"
         )
-    unknown = [item for item in _subfolders(base / name) if item not in classes]
+    unknown = [name for name in _subfolders(test) if name not in classes]
     if unknown:
         raise ConfigError(
-            f"{name}/ has a class that train/ lacks ({', '.join(unknown[:3])}): "
+            f"{test.name}/ has a class that train/ lacks ({', '.join(unknown[:3])}): "
             f"try mkdir {base}/train/{unknown[0]} and put images of it there"
         )
-    parts = [Part(base / part, list_images(base / part, classes)) for part in ("train", name)]
-    for folder, files in parts:
-        if not files:
-            raise ConfigError(
-                f"{folder} holds no images: put some into {folder}/<class>/ (known are {', '.join(sorted(SUFFIXES))})"
-            )
-    return Layout(classes, *parts)
+    return Layout(classes, *(Part(folder, _images(folder, classes=classes)) for folder in (base / "train", test)))
 
 
 def _unlabeled(base: Path) -> Layout:
     """base/train/ with at most one folder in it, or images in `base` itself."""
-    name = _test_folder(base)
+    test = _test_folder(base)
     folder = base / "train" if (base / "train").is_dir() else base
-    if folder == base and not any(path.suffix.lower() in SUFFIXES for path in base.iterdir()) and _subfolders(base):
+    if folder == base and _subfolders(base) and not any(path.suffix.lower() in SUFFIXES for path in base.iterdir()):
         raise ConfigError(
             f"{base / 'train'} is not a folder: put the images into {base}/train/<class>/ and {base}/test/<class>/, "
             f"or into {base}/train/all/ if they have no labels"
         )
     files = _images(folder, skip=TEST_FOLDERS if folder == base else ())
-    if name is not None:
-        return Layout((), Part(folder, files), Part(base / name, _images(base / name)))
-    chosen = sorted(files, key=lambda file: hashlib.sha256(file.path.encode(errors="surrogateescape")).digest())
+    if test is not None:
+        return Layout((), Part(folder, files), Part(test, _images(test)))
+    chosen = sorted(files, key=lambda file: hashlib.sha256(os.fsencode(file.path)).digest())
     held_out = set(chosen[: max(LEAST_TEST, round(TEST_FRACTION * len(files)))])
     train = [file for file in files if file not in held_out]
     if len(train) < 2:
@@ -95,21 +98,55 @@ def _unlabeled(base: Path) -> Layout:
     return Layout((), Part(folder, train), Part(folder, [file for file in files if file in held_out]))
 
 
-def _images(folder: Path, skip: tuple[str, ...] = ()) -> list[ImageFile]:
-    """Every image below a folder, without labels; raise ConfigError if there is none."""
-    files = walk_images(folder, skip=skip) if folder.is_dir() else []
-    if not files:
-        raise ConfigError(
-            f"{folder} has no class folders and holds no images: put them into {folder}/<class>/, or into {folder} if "
-            f"they have no labels (known are {', '.join(sorted(SUFFIXES))})"
-        )
-    return files
-
-
-def _test_folder(base: Path) -> str | None:
-    return next((name for name in TEST_FOLDERS if (base / name).is_dir()), None)
+def _test_folder(base: Path) -> Path | None:
+    return next((base / name for name in TEST_FOLDERS if (base / name).is_dir()), None)
 
 
 def _subfolders(folder: Path) -> tuple[str, ...]:
     """Names of the folders in a folder, sorted; none if it does not exist."""
     return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir())) if folder.is_dir() else ()
+
+
+def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> list[ImageFile]:
+    """The images below folder/<class> of each class or, without classes, below the folder but for `skip`."""
+    files = [
+        ImageFile(os.path.relpath(path, folder), label)
+        for label, place in ([(i, folder / name) for i, name in enumerate(classes)] or [(-1, folder)])
+        for path in _walk(place, skip)
+    ]
+    if not files:
+        raise ConfigError(
+            f"{folder} holds no images: put them into class folders, {folder}/<class>/, or into {folder} if they have "
+            f"no labels (known are {', '.join(SUFFIXES)})"
+        )
+    return files
+
+
+def _walk(folder: Path, skip: tuple[str, ...]) -> list[str]:
+    """The image files below a folder, sorted; what cannot be listed is named in a warning."""
+    paths = []
+    left_out = {str(folder / name) for name in skip}
+    for top, folders, names in os.walk(
+        folder, onerror=lambda error: warn_left_out(error.filename, str(error.strerror))
+    ):
+        folders[:] = [name for name in folders if os.path.join(top, name) not in left_out]  # os.walk enters the rest
+        for link in filter(os.path.islink, [os.path.join(top, name) for name in folders]):
+            warn_left_out(link, "it is a link to a folder: try a copy, or a link to each image")
+        paths += [os.path.join(top, name) for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
+    files = []
+    for path in sorted(paths, key=lambda path: path.split(os.sep)):
+        if os.path.isfile(path):
+            files.append(path)
+        else:  # a pipe, a device, a link that leads nowhere
+            warn_left_out(path, "it is no file")
+    return files
+
+
+def printable(path: str | Path) -> str:
+    """A path as text; bytes of it that are no text are shown as \\xff."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def warn_left_out(path: str | Path, reason: str) -> None:
+    """Say that an image is left out."""
+    tqdm.write(f"warning: {printable(path)} cannot be read and is left out: {reason}")
