@@ -95,9 +95,10 @@ def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleT
     rows = [row for row in record["rows"] if row["runs"] or row["published_curves"]]
     methods = list(dict.fromkeys(method_and_setting(row, record)[0] for row in rows))
     effects = [{**c, "metric": record["metrics"][c["metric"]]} for c in judged if c["effect"] is not None]
-    series = [s for s in read_series(record) if len(s.epoch) > 2]
+    series = read_series(record)
     # test metrics first: training losses say nothing about each other
-    keys = sorted(dict.fromkeys(s.key for s in series), key=lambda key: not key.startswith("test/"))
+    keys = sorted(dict.fromkeys(s.key for s in series if len(s.epoch) > 2), key=lambda key: not key.startswith("test/"))
+    shown = [s for s in series if s.key in keys]
     sweeps: dict[str, list[dict[str, Any]]] = {}
     for entry in read_sweeps(record):
         sweeps.setdefault(entry["setting"], []).append(entry)
@@ -105,8 +106,8 @@ def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleT
     return {
         "effects": charts.claims_chart(effects) if effects else None,
         "sweeps": [charts.sweep_chart(entries, methods, record["metrics"]) for entries in sweeps.values()],
-        "curves": charts.curves_chart(series, methods, keys) if keys else None,
-        "has_published_curve": any(s.published for s in series),
+        "curves": charts.curves_chart(shown, methods, keys) if keys else None,
+        "has_published_curve": any(s.published for s in shown),
         "similarities": charts.histograms_chart(histograms) if histograms else None,
     }
 
