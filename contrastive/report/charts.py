@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import vl_convert
@@ -61,7 +61,9 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
         base.mark_point(filled=True, size=70, yOffset=5, opacity=1).encode(x=x("effect"), color=color),
         base.mark_point(shape="diamond", size=70, yOffset=5, color="#333").encode(x=x("published_effect")),
     ]
-    return finished(alt.layer(*layers, data=alt.Data(values=values)).properties(width="container", height=alt.Step(36)))
+    return finished(
+        alt.layer(*layers, data=alt.InlineData(values=values)).properties(width="container", height=alt.Step(36))
+    )
 
 
 def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> Spec:
@@ -138,7 +140,8 @@ def histograms_chart(histograms: dict[str, dict[str, list[float]]]) -> Spec:
         for row, kinds in histograms.items()
         for kind, shares in kinds.items()
     ]
-    kinds, n_bins = list(dict.fromkeys(value["kind"] for value in values)), len(values[0]["share"])
+    kinds = list(dict.fromkeys(str(value["kind"]) for value in values))
+    n_bins = len(values[0]["share"])
     shown = alt.selection_point(name="shown", fields=["kind"], bind="legend")
     area = alt.Chart().mark_area(interpolate="step", line={"strokeWidth": 1.5}, opacity=0.35)
     layer = area.encode(
@@ -170,16 +173,18 @@ def menu(name: str, title: str, options: dict[str, str]) -> alt.Parameter:
 
 
 def panels(
-    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: Literal["x", "y"] | None = None
+    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = ""
 ) -> alt.LayerChart | alt.FacetChart:
-    """The layers once for each value of the field, side by side, with a scale of their `own` on one axis if given."""
-    chart = alt.layer(*layers, data=alt.Data(values=values))
+    """The layers once for each value of the field, side by side; their axis `own`, x or y, is not shared."""
+    chart = alt.layer(*layers, data=alt.InlineData(values=values))
     names = list(dict.fromkeys(value[field] for value in values))
     if len(names) < 2:
         return chart.properties(width="container", height=HEIGHT)
     facet = alt.Facet(field=field, type="nominal", sort=names)
     facets = chart.properties(width=PANEL_WIDTH, height=HEIGHT).facet(facet, columns=min(N_COLUMNS, len(names)))
-    return facets.resolve_scale(**{own: "independent"}) if own else facets
+    scales: dict[str, Any] = {own: "independent"} if own else {}
+    resolved: alt.FacetChart = facets.resolve_scale(**scales)
+    return resolved
 
 
 def finished(chart: alt.LayerChart | alt.FacetChart) -> Spec:
