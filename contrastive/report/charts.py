@@ -34,7 +34,7 @@ CONFIG: Spec = {
     },
 }
 N_COLUMNS = 3  # of panels side by side, fewer on a narrow screen
-PANEL_WIDTH, WIDE, HEIGHT = 290, 900, 200  # pixels of a panel, of a chart on its own, and of both
+PANEL_WIDTH, HEIGHT, WIDE = 290, 200, 900  # pixels of a panel, and the width of a chart on its own
 POINT = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"([^>]*)/>')
 
 
@@ -90,7 +90,8 @@ def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> S
         alt.Tooltip("mean:Q", format=".4~g"), alt.Tooltip("std:Q", format=".2~g"), alt.Tooltip("n:Q", title="seeds"),
     ]  # fmt: skip
     band = base.mark_area(aria=False).transform_filter("datum.n > 1")
-    faint = alt.condition(shown, alt.value(0.15), alt.value(0))
+    # the bands of many methods would hide each other: they are drawn for those that are clicked
+    faint = alt.condition(shown, alt.value(0.15), alt.value(0), empty=len(methods) <= len(COLORS))
     layers = [
         band.encode(y=alt.Y("low:Q", title=None, scale=alt.Scale(zero=False)), y2="high:Q", opacity=faint),
         base.mark_line(aria=False).encode(strokeDash=dash),
@@ -179,7 +180,7 @@ def panels(
     chart = alt.layer(*layers, data=alt.InlineData(values=values))
     names = list(dict.fromkeys(value[field] for value in values))
     if len(names) < 2:
-        return chart.properties(width="container", height=HEIGHT)
+        return chart.properties(width="container", height=1.4 * HEIGHT)
     facet = alt.Facet(field=field, type="nominal", sort=names)
     facets = chart.properties(width=PANEL_WIDTH, height=HEIGHT).facet(facet, columns=min(N_COLUMNS, len(names)))
     scales: dict[str, Any] = {own: "independent"} if own else {}
