@@ -20,7 +20,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.series import COLORS, Series, label, read_series, read_sweeps
-from contrastive.report.sources import named_runs, runs_record
+from contrastive.report.sources import runs_record
 from contrastive.run.files import own_component, read_config
 from contrastive.tables.page import read_table_json
 
@@ -73,6 +73,23 @@ def read_all_series(sources: list[str]) -> list[Series]:
     if len(sources) == 1 and sources[0].endswith(".json"):
         return read_series(read_record(Path(sources[0])))
     return read_series(runs_record(named_runs(sources), []))
+
+
+def named_runs(words: list[str]) -> dict[str, list[Path]]:
+    """`NAME=RUN` or `RUN` as {name: runs}; a name given several times collects seeds. Paths may contain `=`.
+
+    Raises:
+        ConfigError: a word is neither.
+    """
+    rows: dict[str, list[Path]] = {}
+    for word in words:
+        splits = [(word[:i], Path(word[i + 1 :])) for i, letter in enumerate(word) if letter == "="]
+        candidates = [("/".join(Path(word).parts[-3:-1]) or word, Path(word)), *splits]
+        name, path = next(((n, p) for n, p in candidates if (p / "result.json").exists()), (None, None))
+        if name is None or path is None:
+            raise ConfigError(f"{word} is no finished run: try NAME=RUN with a directory that holds result.json")
+        rows.setdefault(name, []).append(path)
+    return rows
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -35,13 +35,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_runs_of_a_folder_are_one_row_with_their_seeds(folder):
-    (source,), left_out = read_sources([folder])
-    (row,) = source.record["rows"]
+    (record,), left_out = read_sources([folder])
+    (row,) = record["rows"]
     assert left_out == []
     assert [run["seed"] for run in row["runs"]] == [0, 1]
     assert row["runs"][0]["curves"]["test/knn_top1"]["epoch"] == [0, 1, 2, 3]
     assert "negative_conflicting" in row["similarities"]
-    assert source.record["views"]
+    assert record["views"]
 
 
 def test_a_map_has_the_labels_of_the_test_images(folder):

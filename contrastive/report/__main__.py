@@ -14,8 +14,7 @@ import sys
 from typing import Protocol
 
 from contrastive.errors import ConfigError
-from contrastive.report import best, compare, listing
-from contrastive.report.web import page_command
+from contrastive.report import best, compare, listing, page
 
 
 class Command(Protocol):
@@ -28,7 +27,7 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...  # the exit code
 
 
-COMMANDS: dict[str, Command] = {"table": listing, "best": best, "compare": compare, "page": page_command}
+COMMANDS: dict[str, Command] = {"table": listing, "best": best, "compare": compare, "page": page}
 
 
 def main(words: list[str]) -> int:
