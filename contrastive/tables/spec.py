@@ -280,7 +280,7 @@ class Table:
         return [word for word in self.extra if is_identity(key_of(word))]
 
     @property
-    def home(self) -> str:
+    def folder(self) -> str:
         """The name of the folder of the table's runs; settings that change no result have no part in it."""
         kept = repr(sorted(self.changes))
         digest = hashlib.sha256(kept.encode()).hexdigest()[:8] if self.changes else ""
