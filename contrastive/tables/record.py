@@ -224,6 +224,11 @@ def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dic
     }
 
 
+def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:
+    """The kind of processor that a run of a record trained on."""
+    return str(record["environments"][run["environment"]]["device"])
+
+
 def settings_in_words(config: dict[str, Any]) -> dict[str, str]:
     """What a heading tells of a run's configuration: {setting: value in words}."""
     words = {key: component_in_words(config[key], key) for key in ("dataset", "encoder", "optimizer")}

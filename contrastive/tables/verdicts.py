@@ -4,6 +4,7 @@ from statistics import mean
 from typing import Any
 
 from contrastive.errors import ConfigError
+from contrastive.tables.record import device_of
 from contrastive.tables.spec import look_up, published_heading, published_number
 
 
@@ -61,13 +62,15 @@ def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
         ConfigError: scipy is not installed.
     """
     rows = {row["name"]: row for row in record["rows"]}
-    return [{**claim, **_judge(claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]]
+    return [{**claim, **_judge(record, claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]]
 
 
-def _judge(claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any]) -> dict[str, Any]:
+def _judge(
+    record: dict[str, Any], claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any]
+) -> dict[str, Any]:
     metric = claim["metric"]
-    ours, theirs = _by_seed(better, metric), _by_seed(worse, metric)
-    differences = [ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]
+    ours, theirs = (_by_seed_and_device(record, row, metric) for row in (better, worse))
+    differences = [ours[pair] - theirs[pair] for pair in sorted(ours.keys() & theirs.keys())]
     figures = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
     published = None if figures[0] is None or figures[1] is None else figures[0] - figures[1]
     effect = mean(differences) if differences else None
@@ -79,8 +82,10 @@ def _judge(claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any])
     return {"n": len(differences), **rounded, "verdict": judged}
 
 
-def _by_seed(row: dict[str, Any], metric: str) -> dict[int, float]:
-    return {run["seed"]: value for run in row["runs"] if (value := look_up(run, metric)) is not None}
+def _by_seed_and_device(record: dict[str, Any], row: dict[str, Any], metric: str) -> dict[tuple[int, str], float]:
+    """{(seed, processor): metric}: other processors round differently, so that only runs on one kind are a pair."""
+    values = {(run["seed"], device_of(record, run)): look_up(run, metric) for run in row["runs"]}
+    return {pair: value for pair, value in values.items() if value is not None}
 
 
 def verdict(low: float | None, high: float | None, gap: float) -> str:
