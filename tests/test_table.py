@@ -105,7 +105,7 @@ def test_words_of_ones_own_beat_all_others_and_name_the_folder(table_file):
     assert table.seeds == (0, 1, 2)
     assert table.folder.startswith("t-small-")
     assert table.changes == ["epochs=9"]
-    assert read_table(table_file, extra=("device=cpu",)).home == "t"
+    assert read_table(table_file, extra=("device=cpu",)).folder == "t"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Row:
     """One line of a table. No words: a quoted figure that is never run."""
 
     name: str
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # what train.py gets
     published: dict[str, str]
     source: str
     minutes: float | None

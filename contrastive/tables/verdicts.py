@@ -62,7 +62,9 @@ def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
         ConfigError: scipy is not installed.
     """
     rows = {row["name"]: row for row in record["rows"]}
-    return [{**claim, **_judge(record, claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]]
+    return [
+        {**claim, **_judge(record, claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]
+    ]
 
 
 def _judge(
