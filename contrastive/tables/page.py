@@ -1,4 +1,4 @@
-"""A table's Markdown page, computed from its record (`contrastive.tables.record`) alone."""
+"""A table as Markdown, CSV, LaTeX and JSON, computed from its record alone, and the check of committed ones."""
 
 import csv
 import io
@@ -16,6 +16,11 @@ from contrastive.tables.verdicts import LEGEND, claims_grid, judge_claims
 from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
+TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
+    ">": "$>$", "<": "$<$",
+}  # fmt: skip
 
 
 class Cell(NamedTuple):
@@ -191,13 +196,6 @@ def protocol(record: dict[str, Any], metric: str) -> list[tuple[str, str]]:
         if any(f"{name}_".startswith(f"{evaluator}_") for name in names)
     ]
     return list(dict.fromkeys(pairs))
-
-
-TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
-    ">": "$>$", "<": "$<$",
-}  # fmt: skip
 
 
 def figures(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Whether the claims of a table hold, judged by paired tests over seeds."""
+"""Whether the claims of a table hold, judged by paired tests over seeds; the claims as a grid of text."""
 
 from statistics import mean
 from typing import Any
@@ -6,44 +6,6 @@ from typing import Any
 from contrastive.errors import ConfigError
 from contrastive.tables.record import device_of
 from contrastive.tables.spec import look_up, published_heading, published_number
-
-
-def paired_test(differences: list[float], gap: float = 0.0) -> tuple[float, float, float | None]:
-    """The ends of the 95 % interval of the mean of paired differences, and p of the test that it is at most `gap`.
-
-    Differences that are all equal have an interval of length 0 and no p.
-
-    Args:
-        differences: at least two.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    if max(differences) - min(differences) < 1e-12:
-        return differences[0], differences[0], None
-    stats = _stats()
-    ends = stats.ttest_1samp(differences, gap).confidence_interval(0.95)
-    p = stats.ttest_1samp(differences, gap, alternative="greater").pvalue
-    return float(ends.low), float(ends.high), float(p)
-
-
-def welch_interval(b: list[float], a: list[float]) -> tuple[float, float]:
-    """The ends of Welch's 95 % interval of mean(b) - mean(a), each of at least two values.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    ends = _stats().ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
-    return float(ends.low), float(ends.high)
-
-
-def _stats() -> Any:
-    try:
-        from scipy import stats  # late: it takes a second
-    except ImportError:
-        raise ConfigError("intervals need scipy, which is missing: try pip install -e '.[report]'") from None
-    return stats
-
 
 MIN_SEEDS = 3
 VERDICTS = ("holds", "does not hold", "undecided", "not run")
@@ -95,6 +57,43 @@ def verdict(low: float | None, high: float | None, gap: float) -> str:
     if low is None or high is None:
         return "undecided"
     return "holds" if low > gap else "does not hold" if high < gap else "undecided"
+
+
+def paired_test(differences: list[float], gap: float = 0.0) -> tuple[float, float, float | None]:
+    """The ends of the 95 % interval of the mean of paired differences, and p of the test that it is at most `gap`.
+
+    Differences that are all equal have an interval of length 0 and no p.
+
+    Args:
+        differences: at least two.
+
+    Raises:
+        ConfigError: scipy is not installed.
+    """
+    if max(differences) - min(differences) < 1e-12:
+        return differences[0], differences[0], None
+    stats = _stats()
+    ends = stats.ttest_1samp(differences, gap).confidence_interval(0.95)
+    p = stats.ttest_1samp(differences, gap, alternative="greater").pvalue
+    return float(ends.low), float(ends.high), float(p)
+
+
+def welch_interval(b: list[float], a: list[float]) -> tuple[float, float]:
+    """The ends of Welch's 95 % interval of mean(b) - mean(a), each of at least two values.
+
+    Raises:
+        ConfigError: scipy is not installed.
+    """
+    ends = _stats().ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    return float(ends.low), float(ends.high)
+
+
+def _stats() -> Any:
+    try:
+        from scipy import stats  # late: it takes a second
+    except ImportError:
+        raise ConfigError("intervals need scipy, which is missing: try pip install -e '.[report]'") from None
+    return stats
 
 
 def claims_grid(record: dict[str, Any]) -> list[list[str]]:
