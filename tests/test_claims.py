@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
+from contrastive.tables.page import mixed_rows
 from contrastive.tables.spec import read_table
 from contrastive.tables.verdicts import claims_grid, judge_claims, paired_test, verdict
 
@@ -70,16 +71,24 @@ def test_rows_without_a_common_point_are_refused(tmp_path):
 
 
 def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Two rows with runs of seeds 0, 1, ...; `seeds` replaces those of the second row."""
+    """Two rows with runs of seeds 0, 1, ... on one processor; `seeds` replaces those of the second row."""
     rows = [
-        {"name": name, "published": published, "runs": [{"seed": s, "test": {"knn": v}} for s, v in values]}
+        {
+            "name": name,
+            "published": published,
+            "runs": [{"seed": seed, "environment": 0, "test": {"knn": value}} for seed, value in values],
+        }
         for name, published, values in (
             ("A, x", {"knn": "76.8 ± 1"}, enumerate(ours)),
             ("B, x", {"knn": "74.3"}, zip(seeds or range(len(theirs)), theirs, strict=True)),
         )
     ]
     claims = [{"better": "A, x", "worse": "B, x", "metric": "knn", "gap": gap, "source": "paper"}]
-    return {"rows": rows, "claims": claims, "metrics": {"knn": "kNN"}, "preset": "paper", "extra": []}
+    environments = [{"device": "X"}, {"device": "Y"}]
+    return {
+        "rows": rows, "claims": claims, "metrics": {"knn": "kNN"}, "preset": "paper", "extra": [],
+        "environments": environments,
+    }  # fmt: skip
 
 
 def test_the_interval_is_that_of_student():
@@ -121,6 +130,15 @@ def test_fewer_than_three_common_seeds_are_undecided():
     assert judged["effect"] == 5.0  # (6 - 1 + 7 - 2) / 2
     (judged,) = judge_claims(record([], []))
     assert (judged["n"], judged["effect"], judged["verdict"]) == (0, None, "not run")
+
+
+def test_runs_on_two_kinds_of_processor_are_no_pair():
+    mixed = record([10.0, 50.0, 90.0, 30.0], [9.0, 49.1, 89.0, 0.0])
+    assert mixed_rows(mixed) == ""
+    mixed["rows"][1]["runs"][3]["environment"] = 1
+    (judged,) = judge_claims(mixed)
+    assert (judged["n"], judged["effect"]) == (3, pytest.approx(2.9 / 3, abs=1e-4))
+    assert mixed_rows(mixed).startswith("Runs on several kinds of processor: B, x (X and Y).")
 
 
 def test_the_printed_line_names_what_both_rows_share_once():

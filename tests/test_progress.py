@@ -1,5 +1,6 @@
 """What a run shows while it trains: lines without carriage returns in a file, a bar on a terminal, or nothing."""
 
+import multiprocessing
 import os
 import pty
 import re
@@ -9,7 +10,7 @@ import termios
 
 import pytest
 
-from contrastive.cli.sweep import PARALLEL
+from contrastive.distributed import pool
 from contrastive.experiment import progress
 from contrastive.experiment.progress import LINES, Progress, line_every, silenced
 from tests.helpers import ONE_THREAD, ROOT, TINY, program
@@ -108,6 +109,6 @@ def test_a_terminal_shows_a_bar_that_counts_batches(tmp_path):
 
 
 def test_lines_of_runs_that_share_a_terminal_begin_with_their_name(capsys, monkeypatch):
-    monkeypatch.setenv(PARALLEL, "1")
+    monkeypatch.setattr(multiprocessing.current_process(), "name", pool.NAME)
     train(Progress(name="loss=nt_xent", start=0, epochs=2, per_epoch=2, quiet=False), 2, 2)
     assert all(line.startswith("loss=nt_xent: epoch ") for line in capsys.readouterr().out.splitlines())

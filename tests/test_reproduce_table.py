@@ -3,13 +3,12 @@
 import contextlib
 import io
 import json
-import runpy
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from contrastive.cli import table
 from contrastive.cli.verify import main as verify
 from tests import forked
 from tests.helpers import ROOT
@@ -19,13 +18,13 @@ WORDS = ["device=cpu", "evaluator=[knn]"]
 
 
 def reproduce(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """The script in this process; its runs are processes."""
+    """The command in this process; its runs are processes."""
     forked.start_server()
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.chdir(cwd)
-        patch.setattr(sys, "argv", ["reproduce_table.py", *words])
-        code = runpy.run_path(str(ROOT / "scripts/reproduce_table.py"))["main"]()
+        patch.setenv("OMP_NUM_THREADS", "1")
+        code = table.main(list(words))
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 

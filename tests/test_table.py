@@ -93,7 +93,7 @@ def test_a_preset_replaces_drops_and_limits(table_file):
     assert table.rows[0].words == (
         "epochs=1", "batch_size=64", "loss=supcon", "regularizer.weight=1", "optimizer.lr=0.1",
     )  # fmt: skip
-    assert (table.seeds, table.home, table.rows[0].minutes) == ((7,), "t-smoke", None)
+    assert (table.seeds, table.folder, table.rows[0].minutes) == ((7,), "t-smoke", None)
     assert read_table(table_file, preset="small").seeds == (0, 1)
     assert "epochs=5" in read_table(table_file, preset="small").rows[0].words
 
@@ -103,9 +103,9 @@ def test_words_of_ones_own_beat_all_others_and_name_the_folder(table_file):
     assert "epochs=9" in table.rows[0].words
     assert "epochs=5" not in table.rows[0].words
     assert table.seeds == (0, 1, 2)
-    assert table.home.startswith("t-small-")
+    assert table.folder.startswith("t-small-")
     assert table.changes == ["epochs=9"]
-    assert read_table(table_file, extra=("device=cpu",)).home == "t"
+    assert read_table(table_file, extra=("device=cpu",)).folder == "t"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def choose_launcher(overrides: Sequence[str]) -> list[str]:
     return ["hydra/launcher=cores"]
 
 
-class RecordJobs(Callback):  # type: ignore[misc]
+class RecordJobs(Callback):
     """Adds every job that ends on this machine to a file, also from other processes.
 
     Args:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from typing import Any, TypeVar
 
-T = TypeVar("T")
+Task = TypeVar("Task", bound=Callable[[], Any])
 SERVER = multiprocessing.get_context("forkserver")
 NAME = "job of a pool"
 
@@ -30,10 +30,10 @@ def is_in_pool() -> bool:
     return multiprocessing.current_process().name == NAME
 
 
-def run_in_processes(tasks: Iterable[Callable[[], T]], *, n_parallel: int) -> Iterator[tuple[int, T | Died]]:
-    """Run every task in a process of its own and yield (its number, what it returned) as soon as it is done.
+def run_in_processes(tasks: Iterable[Task], *, n_parallel: int) -> Iterator[tuple[Task, Any]]:
+    """Run every task in a process of its own; yield each, as soon as it is done, with what it returned, or `Died`.
 
-    Ctrl-C ends all processes, each after saving its run. A process whose parent is gone, also by kill -9, does the same.
+    Ctrl-C ends all processes, each after saving its run; so does the end of this one, also by kill -9.
 
     Args:
         tasks: picklable, as their results are; each is only asked for when its process starts.
@@ -42,20 +42,20 @@ def run_in_processes(tasks: Iterable[Callable[[], T]], *, n_parallel: int) -> It
     if n_parallel > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when the server starts
     SERVER.set_forkserver_preload(["contrastive.experiment.run"])
-    numbered, running = enumerate(tasks), dict[Connection, tuple[int, BaseProcess]]()
+    waiting, running = iter(tasks), dict[Connection, tuple[Task, BaseProcess]]()
     try:
         while True:
-            for number, task in islice(numbered, n_parallel - len(running)):
+            for task in islice(waiting, n_parallel - len(running)):
                 connection, process = _start(task)
-                running[connection] = (number, process)
+                running[connection] = (task, process)
             if not running:
                 return
-            for connection in wait(list(running)):
-                assert isinstance(connection, Connection)
-                number, process = running[connection]
+            ready = wait(list(running))
+            for connection in [one for one in running if one in ready]:
+                task, process = running[connection]
                 result = _result(connection, process)
                 del running[connection]
-                yield number, result
+                yield task, result
     finally:
         for _, process in running.values():
             process.terminate()  # nothing new to one that has heard the terminal's Ctrl-C
@@ -63,7 +63,7 @@ def run_in_processes(tasks: Iterable[Callable[[], T]], *, n_parallel: int) -> It
             process.join()
 
 
-def _start(task: Callable[[], T]) -> tuple[Connection, BaseProcess]:
+def _start(task: Callable[[], Any]) -> tuple[Connection, BaseProcess]:
     ours, theirs = SERVER.Pipe(duplex=False)
     process = SERVER.Process(target=_run, args=(task, theirs), name=NAME)
     with _without_ctrl_c(), theirs:  # which would end the server and stop a process half started
@@ -71,9 +71,9 @@ def _start(task: Callable[[], T]) -> tuple[Connection, BaseProcess]:
     return ours, process
 
 
-def _result(connection: Connection, process: BaseProcess) -> T | Died:
+def _result(connection: Connection, process: BaseProcess) -> Any:
     try:
-        result: T = connection.recv()
+        result = connection.recv()
     except EOFError:
         process.join()
         return Died(f"its process ended with exit code {process.exitcode}")
@@ -81,7 +81,7 @@ def _result(connection: Connection, process: BaseProcess) -> T | Died:
     return result
 
 
-def _run(task: Callable[[], T], connection: Connection) -> None:
+def _run(task: Callable[[], Any], connection: Connection) -> None:
     """What a process of the pool does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)

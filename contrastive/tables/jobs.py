@@ -1,41 +1,30 @@
-"""Run the jobs of a table, each a process of its own, several at a time.
-
-The processes are forks of a server that has imported the program and computed nothing: they start at once, where
-importing torch takes 4 to 10 seconds.
-"""
+"""The jobs of a table: which are done, which data they lack, how long they take, and running them."""
 
 import fcntl
 import json
-import multiprocessing
 import os
-import runpy
 import shlex
-import signal
 import sys
-import threading
-import time
+import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, cast
 
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.config.messages import user_message
+from contrastive.config.settings import Settings
+from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
-from contrastive.experiment.malloc import tuned_environment
+from contrastive.experiment.job import run_job
 from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.identity import differences
 from contrastive.tables.spec import Row, Table, row_folder
 from contrastive.text import format_grid
 
-INTERRUPTED = 130  # train.py's exit code after Ctrl-C
-
-SERVER = multiprocessing.get_context("forkserver")
-IMPORTED = ["__main__", "contrastive.experiment.run"]  # by the server
-_ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started
-
-Compose = Callable[[tuple[str, ...]], dict[str, object]]
+Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,128 +58,77 @@ def is_done(job: TableJob, compose: Compose) -> bool:
         return False
     try:
         read_environment(job.path)
-        return not differences(read_config(job.path), compose(job.words))
+        return not differences(read_config(job.path), Settings.from_config(compose(job.words)).to_dict())
     except ConfigError:
         return False
 
 
-def run_jobs(jobs: Sequence[TableJob], *, program: Sequence[str], n_parallel: int, one_thread: bool) -> list[TableJob]:
-    """Run every job; returns those that failed. Each writes what it prints to its log.
-
-    On Ctrl-C the running processes get the signal too, and no other job starts.
+def run_jobs(
+    jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Path], trusted: Sequence[str], n_parallel: int
+) -> list[TableJob]:
+    """Run every job, each writing what it prints to its log; returns those that failed.
 
     Args:
-        program: train.py and flags for it. n_parallel: processes at a time. one_thread: give each process one thread.
+        folders: of components of one's own. trusted: see `experiment.job.run_job`. n_parallel: processes at a time.
     """
-    if not jobs:
-        return []
-    start_server({**os.environ, **tuned_environment(), **({"OMP_NUM_THREADS": "1"} if one_thread else {})})
     failed: list[TableJob] = []
-    lock, counter = threading.Lock(), iter(range(1, len(jobs) + 1))
-
-    def run(job: TableJob) -> None:
-        since = time.perf_counter()
-        code = _run(job, program)
-        with lock:
-            place = f"[{next(counter)}/{len(jobs)}] {job}"
-            if code == 0:
-                print(f"{place}: done in {(time.perf_counter() - since) / 60:.1f} min", flush=True)
-            elif code == INTERRUPTED:
-                print(f"{place}: interrupted", flush=True)
-            else:
-                failed.append(job)
-                print(f"{place}: FAILED, see {job.log}: {last_line(job.log)}", flush=True)
-
-    pool = ThreadPoolExecutor(n_parallel)
-    try:
-        for future in [pool.submit(run, job) for job in jobs]:
-            future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    # composed when its process starts: a table of a hundred runs begins at once
+    tasks = (_Run(compose(job.words), job, tuple(folders), tuple(trusted)) for job in jobs)
+    for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel), start=1):
+        job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
+        if failure is None:
+            result = read_result(job.path)  # none of a dry run
+            print(f"{place}: done{f' in {minutes_of(result):.1f} min' if result else ''}", flush=True)
+        else:
+            failed.append(job)
+            print(f"{place}: FAILED, see {job.log}: {failure}", flush=True)
     return failed
 
 
-def start_server(environment: dict[str, str]) -> None:
-    """Start the server, unless it runs already, with variables that only count when a process starts.
+@dataclass(frozen=True)
+class _Run:
+    """One job in a process of its own; returns why it failed, None when it is done."""
 
-    The server and its processes begin with Ctrl-C held back: one that came while they begin is heard in `_start`.
-    """
-    before, mask = dict(os.environ), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    os.environ.update(environment)
-    try:
-        SERVER.set_forkserver_preload(IMPORTED)
-        forkserver.ensure_running()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    cfg: DictConfig
+    job: TableJob
+    folders: tuple[Path, ...]
+    trusted: tuple[str, ...]
 
-
-def _run(job: TableJob, program: Sequence[str]) -> int:
-    """Run train.py in the job's directory and return its exit code.
-
-    A process that an earlier, killed command left behind is waited for: it may be finishing this very run.
-    """
-    job.path.mkdir(parents=True, exist_ok=True)
-    with (job.path / ".lock").open("a") as file:  # whose process wrote its id into it
-        fcntl.flock(file, fcntl.LOCK_EX)
-    argv = [*program, *job.words, f"hydra.run.dir='{job.path}'"]
-    job.log.write_text(f"{shlex.join([sys.executable, *argv])}\n")
-    process = SERVER.Process(target=_start, args=(argv, job.log))
-    try:
-        with _ONE_AT_A_TIME:
-            process.start()
-        connection.wait([process.sentinel])
-        with _ONE_AT_A_TIME:
-            process.join()
-    except (OSError, EOFError) as error:
-        with job.log.open("a") as log:
-            log.write(f"the process could not be started ({error}): try the same command again\n")
-        return 1
-    assert process.exitcode is not None
-    return process.exitcode
+    def __call__(self) -> str | None:
+        self.job.path.mkdir(parents=True, exist_ok=True)
+        with (self.job.path / ".lock").open("a") as file:  # a process of a killed command may be saving this very run
+            fcntl.flock(file, fcntl.LOCK_EX)
+        log = os.open(self.job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        print(f"python train.py {shlex.join(self.job.words)} hydra.run.dir={self.job.path}", flush=True)
+        try:
+            run_job(self.cfg, self.job.words, self.job.path, trusted=self.trusted, folders=self.folders)
+            return None
+        except Exception as error:
+            if (sentence := user_message(error)) is None:
+                traceback.print_exc()
+            else:
+                print(f"error: {sentence}", file=sys.stderr)
+            return sentence or f"{type(error).__name__}: {error}"
+        finally:
+            sys.stdout.flush()
 
 
-def _start(argv: list[str], log: Path) -> None:
-    """Become `python ARGV`, whose output goes to the log."""
-    output = os.open(log, os.O_WRONLY | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(output, stream)
-    sys.argv, sys.orig_argv = argv, [sys.executable, *argv]
-    sys.path.insert(0, str(Path(argv[0]).parent))
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a Ctrl-C that was held back ends the process here
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        runpy.run_path(argv[0], run_name="__main__")
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-
-
-def last_line(log: Path) -> str:
-    """The last line that a job printed, which is its error message."""
-    lines = [line.strip() for line in log.read_text(errors="replace").replace("\r", "\n").splitlines() if line.strip()]
-    return lines[-1] if lines else "no output"
-
-
-DATA_KEYS = ("dataset", "experiment", "data_root")
-
-ComposeDataset = Callable[[tuple[str, ...]], dict[str, Any]]
+DATA_KEYS = ("dataset", "experiment", "data_root")  # what a dataset depends on
 
 
 def tables_text(
-    tables: list[Table], base: Path, *, device: str, on_cpu: bool, n_parallel: int, dataset: ComposeDataset
+    tables: list[Table], base: Path, *, device: str, on_cpu: bool, n_parallel: int, compose: Compose
 ) -> str:
     """A line for each table.
 
     Args:
         base: the folder of all tables' runs. device: the name of this device, a CPU or not. n_parallel: runs at a time.
-        dataset: words → the resolved node of the dataset.
     """
     rows = [["table", "rows", "runs", "done", "hours left", "missing data"]]
     for table in tables:
-        jobs = table_jobs(table, base / table.home)
+        jobs = table_jobs(table, base / table.folder)
         if table.script is not None:
             rows.append([table.name, "-", "-", "-", "seconds", ""])
             continue
@@ -198,7 +136,7 @@ def tables_text(
         on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(job.path, device) for job in jobs)
         hours = hours_left(jobs, device)
         needed = "-" if hours is None else f"{hours:.2g} on a GPU" if on_a_gpu else f"{hours / n_parallel:.2g}"
-        missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, dataset))
+        missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, compose))
         rows.append([table.name, str(len(table.rows)), str(len(jobs)), str(n_done), needed, missing])
     return format_grid(rows)
 
@@ -226,10 +164,13 @@ def hours_left(jobs: list[TableJob], device: str) -> float | None:
 def minutes_taken(path: Path, device: str) -> float | None:
     """Minutes of a finished run; None when it is not finished or ran on another device."""
     result = read_result(path)
-    if result is None:
+    if result is None or json.loads((path / "environment.json").read_text())["device"] != device:
         return None
-    if json.loads((path / "environment.json").read_text())["device"] != device:
-        return None
+    return minutes_of(result)
+
+
+def minutes_of(result: dict[str, Any]) -> float:
+    """How long a run took."""
     return float(result["time"]["seconds"]) / 60
 
 
@@ -245,17 +186,22 @@ class Missing:
         return f"data missing: put {self.what} into {self.where}"
 
 
-def missing_of(jobs: list[TableJob], dataset: ComposeDataset) -> dict[Missing, list[TableJob]]:
+def missing_of(jobs: list[TableJob], compose: Compose) -> dict[Missing, list[TableJob]]:
     """The data that the jobs need and do not find, each with its jobs; a dataset is composed once."""
     nodes: dict[tuple[str, ...], Missing | None] = {}
     missing: dict[Missing, list[TableJob]] = {}
     for job in jobs:
         words = tuple(word for word in job.words if word.split("=")[0].split(".")[0] in DATA_KEYS)
         if words not in nodes:
-            nodes[words] = missing_data(dataset(words))
+            nodes[words] = missing_data(dataset_node(compose(words)))
         if (item := nodes[words]) is not None:
             missing.setdefault(item, []).append(job)
     return missing
+
+
+def dataset_node(cfg: DictConfig) -> dict[str, Any]:
+    """The dataset's part of a configuration, resolved."""
+    return cast(dict[str, Any], OmegaConf.to_container(cfg.dataset, resolve=True))
 
 
 # What torchvision looks for below dataset.root: the unpacked folder or the archive that it unpacks.

@@ -1,4 +1,4 @@
-"""A table's Markdown page, computed from its record (`contrastive.tables.record`) alone."""
+"""A table as Markdown, CSV, LaTeX and JSON, computed from its record alone, and the check of committed ones."""
 
 import csv
 import io
@@ -10,11 +10,17 @@ from typing import Any, NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.tables.record import device_of
 from contrastive.tables.spec import is_published_setting, look_up, published_heading, published_number
 from contrastive.tables.verdicts import LEGEND, claims_grid, judge_claims
 from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
+TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
+    ">": "$>$", "<": "$<$",
+}  # fmt: skip
 
 
 class Cell(NamedTuple):
@@ -45,7 +51,7 @@ def cell(record: dict[str, Any], row: dict[str, Any], metric: str) -> Cell:
 def page(record: dict[str, Any]) -> str:
     """The whole page: what was compared, what was run, the table, the claims, the protocols."""
     claims = [LEGEND, format_grid(claims_grid(record))] if record["claims"] else []
-    parts = [heading(record), record["note"], format_grid(grid(record)), *claims, protocols(record)]
+    parts = [heading(record), record["note"], format_grid(grid(record)), mixed_rows(record), *claims, protocols(record)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -60,6 +66,13 @@ def heading(record: dict[str, Any]) -> str:
     lines.append(f"Run with {'; '.join(f'{key} {text}' for key, text in settings_of_runs(record))}.")
     lines.append(f"{runs_and_minutes(record)}: {'; '.join(map(_environment, record['environments']))}.")
     return " ".join(lines)
+
+
+def mixed_rows(record: dict[str, Any]) -> str:
+    """Which rows have runs on several kinds of processor; empty where none has."""
+    kinds = {row["name"]: sorted({device_of(record, run) for run in row["runs"]}) for row in record["rows"]}
+    mixed = [f"{name} ({' and '.join(devices)})" for name, devices in kinds.items() if len(devices) > 1]
+    return f"Runs on several kinds of processor: {'; '.join(mixed)}. Claims pair only runs on one." if mixed else ""
 
 
 def split(record: dict[str, Any]) -> str:
@@ -185,18 +198,11 @@ def protocol(record: dict[str, Any], metric: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pairs))
 
 
-TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
-    ">": "$>$", "<": "$<$",
-}  # fmt: skip
-
-
 def figures(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Every figure of the table: a dictionary for each row and metric, numbers unrounded, None where there is none."""
     lines = []
     for row in record["rows"]:
-        devices = {record["environments"][run["environment"]]["device"] for run in row["runs"]}
+        devices = {device_of(record, run) for run in row["runs"]}
         for metric in columns(record):
             value = cell(record, row, metric)
             lines.append(

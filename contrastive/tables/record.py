@@ -1,7 +1,7 @@
 """The record of a table: what its runs were and what they measured, compact enough to be committed.
 
-Every printed figure is computed from the record alone (`contrastive.report.page`), so that it can be recomputed from
-the repository without the runs; so are the page's curves, views and histograms.
+Every printed metric is computed from the record alone (`contrastive.tables.page`), so that it can be recomputed from
+the repository without the runs; so are the curves, views and histograms of the page to look at.
 """
 
 import base64
@@ -20,126 +20,13 @@ from contrastive.run.log import has_same_log
 from contrastive.run.tensorboard import OTHERS
 from contrastive.tables.spec import Curves, Row, Table, folder_name, row_folder
 
-MAX_POINTS = 20
-DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
-USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
-
-
-def read_points(run: Path) -> list[dict[str, float]]:
-    """The lines of metrics.jsonl; none if a run has no such file. A log changed after the run is said once.
-
-    Raises:
-        ConfigError: a line is damaged.
-    """
-    path = run / "metrics.jsonl"
-    if not path.exists():
-        return []
-    _warn_if_changed(run)
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except ValueError as error:
-        raise ConfigError(f"{path} is damaged: try rerun=true with the command of the run to start it over") from error
-
-
-@cache
-def _warn_if_changed(run: Path) -> None:
-    if (result := read_result(run)) is not None and not has_same_log(run, result):
-        print(f"warning: {run / 'metrics.jsonl'} was changed after the run", file=sys.stderr)
-
-
-def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
-    """(epochs, values) of one logged metric."""
-    points = [point for point in read_points(run) if key in point]
-    return [point["epoch"] for point in points], [point[key] for point in points]
-
-
-def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[float]]]:
-    """{logged name: {epoch: [...], value: [...]}} of the metrics and the diagnostics, at most 20 points each.
-
-    Args:
-        metrics: columns of a table; `knn_top1` is logged as test/knn_top1, `audit.linear.top1` as audit/linear/top1.
-    """
-    points = read_points(run)
-    logged = dict.fromkeys(key for point in points for key in point)
-    wanted = {logged_name(metric) for metric in [*metrics, *USUAL]}
-    names = [key for key in logged if key in wanted or key.startswith(DIAGNOSTICS)]
-    series = {name: thin([(point["epoch"], point[name]) for point in points if name in point]) for name in names}
-    return {name: pairs for name, pairs in series.items() if len(pairs["epoch"]) > 1}
-
-
-def logged_name(metric: str) -> str:
-    """The name in metrics.jsonl of a table's metric."""
-    return metric.replace(".", "/") if "." in metric else f"test/{metric}"
-
-
-def thin(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
-    """At most 20 of the points, evenly spaced, the first and the last among them, to four significant digits."""
-    last = len(points) - 1
-    count = min(MAX_POINTS, len(points))
-    chosen = [points[round(i * last / max(1, count - 1))] for i in range(count)]
-    return {"epoch": [short(epoch) for epoch, _ in chosen], "value": [short(value) for _, value in chosen]}
-
-
-def short(value: float) -> float:
-    """Four significant digits."""
-    return float(f"{value:.4g}")
-
-
-PREFIX = f"{OTHERS['similarity']}/"  # histograms of cosine similarities by kind of pair
-N_BINS = 40  # of equal width, on [-1, 1]
-
-
-def views_as_png(run: Path) -> str | None:
-    """The views of the first batch as a PNG in base64; None if the run has none."""
-    events = _read_events(run)
-    if events is None or "views" not in events.Tags()["images"]:
-        return None
-    return base64.b64encode(events.Images("views")[-1].encoded_image_string).decode()
-
-
-def similarity_histograms(run: Path) -> dict[str, list[float]]:
-    """{kind of pair: percent of its pairs in each of 40 bins of cosine similarity on [-1, 1]}, after training."""
-    events = _read_events(run)
-    if events is None:
-        return {}
-    from tensorboard.util.tensor_util import make_ndarray  # late: slow to import
-
-    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(PREFIX)]
-    return {
-        tag.removeprefix(PREFIX): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
-        for tag in tags
-    }
-
-
-def equal_bins(bins: list[list[float]]) -> list[float]:
-    """TensorBoard's histogram, rows of (lower edge, upper edge, count), as percent in 40 bins on [-1, 1].
-
-    Each of its bins is taken to be filled evenly.
-    """
-    shares, total = [0.0] * N_BINS, sum(count for *_, count in bins)
-    for lower, upper, count in bins:
-        width = max(upper - lower, 1e-9)
-        for i in range(N_BINS):
-            left, right = 2 * i / N_BINS - 1, 2 * (i + 1) / N_BINS - 1
-            overlap = max(0.0, min(right, lower + width) - max(left, lower))
-            shares[i] += 100 * count / total * overlap / width
-    return [short(share) for share in shares]
-
-
-def _read_events(run: Path) -> Any:
-    """TensorBoard's reader of the run's newest images and histograms; None if the run has no events."""
-    if not list(run.glob("events.*")):
-        return None
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # late: slow to import
-
-    kinds = ("images", "tensors")
-    events = EventAccumulator(str(run), size_guidance=dict.fromkeys(kinds, 1))  # the newest of each; 0 keeps all
-    events.Reload()
-    return events
-
-
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
+MAX_POINTS = 20  # of a curve
+DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
+USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
+PREFIX = f"{OTHERS['similarity']}/"  # histograms of cosine similarities by kind of pair
+N_BINS = 40  # of equal width, on [-1, 1]
 
 
 @dataclass
@@ -224,6 +111,11 @@ def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dic
     }
 
 
+def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:
+    """The kind of processor that a run of a record trained on."""
+    return str(record["environments"][run["environment"]]["device"])
+
+
 def settings_in_words(config: dict[str, Any]) -> dict[str, str]:
     """What a heading tells of a run's configuration: {setting: value in words}."""
     words = {key: component_in_words(config[key], key) for key in ("dataset", "encoder", "optimizer")}
@@ -252,3 +144,112 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return round(value, 4) if isinstance(value, float) else value
+
+
+def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[float]]]:
+    """{logged name: {epoch: [...], value: [...]}} of the metrics and the diagnostics, at most 20 points each.
+
+    Args:
+        metrics: columns of a table; `knn_top1` is logged as test/knn_top1, `audit.linear.top1` as audit/linear/top1.
+    """
+    points = read_points(run)
+    logged = dict.fromkeys(key for point in points for key in point)
+    wanted = {logged_name(metric) for metric in [*metrics, *USUAL]}
+    names = [key for key in logged if key in wanted or key.startswith(DIAGNOSTICS)]
+    series = {name: thin([(point["epoch"], point[name]) for point in points if name in point]) for name in names}
+    return {name: pairs for name, pairs in series.items() if len(pairs["epoch"]) > 1}
+
+
+def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
+    """(epochs, values) of one logged metric."""
+    points = [point for point in read_points(run) if key in point]
+    return [point["epoch"] for point in points], [point[key] for point in points]
+
+
+def read_points(run: Path) -> list[dict[str, float]]:
+    """The lines of metrics.jsonl; none if a run has no such file. A log changed after the run is said once.
+
+    Raises:
+        ConfigError: a line is damaged.
+    """
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return []
+    _warn_if_changed(run)
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged: try rerun=true with the command of the run to start it over") from error
+
+
+@cache
+def _warn_if_changed(run: Path) -> None:
+    if (result := read_result(run)) is not None and not has_same_log(run, result):
+        print(f"warning: {run / 'metrics.jsonl'} was changed after the run", file=sys.stderr)
+
+
+def logged_name(metric: str) -> str:
+    """The name in metrics.jsonl of a table's metric."""
+    return metric.replace(".", "/") if "." in metric else f"test/{metric}"
+
+
+def thin(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
+    """At most 20 of the points, evenly spaced, the first and the last among them, to four significant digits."""
+    last = len(points) - 1
+    count = min(MAX_POINTS, len(points))
+    chosen = [points[round(i * last / max(1, count - 1))] for i in range(count)]
+    return {"epoch": [short(epoch) for epoch, _ in chosen], "value": [short(value) for _, value in chosen]}
+
+
+def short(value: float) -> float:
+    """Four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def views_as_png(run: Path) -> str | None:
+    """The views of the first batch as a PNG in base64; None if the run has none."""
+    events = _read_events(run)
+    if events is None or "views" not in events.Tags()["images"]:
+        return None
+    return base64.b64encode(events.Images("views")[-1].encoded_image_string).decode()
+
+
+def similarity_histograms(run: Path) -> dict[str, list[float]]:
+    """{kind of pair: percent of its pairs in each of 40 bins of cosine similarity on [-1, 1]}, after training."""
+    events = _read_events(run)
+    if events is None:
+        return {}
+    from tensorboard.util.tensor_util import make_ndarray  # late: slow to import
+
+    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(PREFIX)]
+    return {
+        tag.removeprefix(PREFIX): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
+        for tag in tags
+    }
+
+
+def equal_bins(bins: list[list[float]]) -> list[float]:
+    """TensorBoard's histogram, rows of (lower edge, upper edge, count), as percent in 40 bins on [-1, 1].
+
+    Each of its bins is taken to be filled evenly.
+    """
+    shares, total = [0.0] * N_BINS, sum(count for *_, count in bins)
+    for lower, upper, count in bins:
+        width = max(upper - lower, 1e-9)
+        for i in range(N_BINS):
+            left, right = 2 * i / N_BINS - 1, 2 * (i + 1) / N_BINS - 1
+            overlap = max(0.0, min(right, lower + width) - max(left, lower))
+            shares[i] += 100 * count / total * overlap / width
+    return [short(share) for share in shares]
+
+
+def _read_events(run: Path) -> Any:
+    """TensorBoard's reader of the run's newest images and histograms; None if the run has no events."""
+    if not list(run.glob("events.*")):
+        return None
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # late: slow to import
+
+    kinds = ("images", "tensors")
+    events = EventAccumulator(str(run), size_guidance=dict.fromkeys(kinds, 1))  # the newest of each; 0 keeps all
+    events.Reload()
+    return events

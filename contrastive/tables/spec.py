@@ -18,7 +18,7 @@
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
         presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
-    claims:                                   # optional, judged by `contrastive.report.verdicts`
+    claims:                                   # optional, judged by `contrastive.tables.verdicts`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
           # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
           # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
@@ -49,12 +49,17 @@ import yaml
 from contrastive.errors import ConfigError
 from contrastive.run.identity import is_identity
 
+PRESETS = ("paper", "small", "smoke")
+# the keys of a table's YAML, of a preset, a row and a claim in it
+TABLE_KEYS = {
+    "title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims",
+    "needs_gpu",
+}  # fmt: skip
+PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
 ROW_KEYS = {"name", "overrides", "published", "source", "zip", "grid", "presets", "minutes"}
-ALONG: tuple[tuple[str, Any], ...] = (
-    ("zip", {}),
-    ("published", {}),
-    ("source", ""),
-)  # keys whose lists follow the grid
+CLAIM_KEYS = {"better", "worse", "metric", "gap", "source"}
+
+Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +67,7 @@ class Row:
     """One line of a table. No words: a quoted figure that is never run."""
 
     name: str
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # what train.py gets
     published: dict[str, str]
     source: str
     minutes: float | None
@@ -81,108 +86,6 @@ class Preset:
     extra: tuple[str, ...] = ()  # words of the command line
 
 
-def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
-    """Every row at every point of its grid; rows that share the table's grid stand together at each point.
-
-    Raises:
-        ConfigError: an unknown key or preset, a list that does not go along the grid, or a preset's value of no grid.
-    """
-    check_preset_grid(spec, preset)
-    for row in spec.get("rows", []):
-        check_keys(row, ROW_KEYS, f"row {row.get('name')}")
-        check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
-    chosen = [row for row in spec.get("rows", []) if row.get("presets", {}).get(preset.name, []) is not None]
-    shared = [row for row in chosen if "grid" not in row]
-    rows: list[Row] = []
-    for row in chosen:
-        if "grid" in row:
-            rows += _expand(row, spec, preset)
-        elif row is shared[0]:
-            at_points = zip(*(_expand(other, spec, preset) for other in shared), strict=True)
-            rows += [one for at_point in at_points for one in at_point]
-    return rows
-
-
-def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[Row]:
-    """One row of the YAML at the points of its grid that the preset runs."""
-    grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
-    run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
-    points = list(itertools.product(*grid.values()))
-    rows = []
-    for i, point in enumerate(points):
-        if point not in run:
-            continue
-        settings = dict(zip(grid, point, strict=True))
-        at_point = {key: _pick(row.get(key, empty), i, len(points), f"{row['name']}: {key}") for key, empty in ALONG}
-        words = _words(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
-        place = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
-        published = {metric: str(value) for metric, value in at_point["published"].items() if value is not None}
-        minutes = row.get("minutes", spec.get("minutes")) if preset.name == "paper" else None
-        name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
-        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
-    return rows
-
-
-def check_preset_grid(spec: dict[str, Any], preset: Preset) -> None:
-    """Raise ConfigError if a preset asks for a value that no grid has."""
-    grids = [spec.get("grid", {}), *(row.get("grid", {}) for row in spec.get("rows", []))]
-    for key, chosen in preset.grid.items():
-        values = [value for grid in grids for value in grid.get(key, [])]
-        if unknown := [value for value in chosen if value not in values]:
-            known = values or sorted({name for grid in grids for name in grid})
-            raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {known}")
-
-
-def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
-    """The values of a grid that a preset runs."""
-    return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
-
-
-def _words(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
-    """What train.py gets for a row at one point: later words beat earlier ones."""
-    own = [*spec.get("common", []), *row["overrides"], *(f"{key}={value}" for key, value in settings.items())]
-    own = [word for word in own if key_of(word) not in preset.drop]
-    return merge_words(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
-
-
-def _pick(value: Any, i: int, n: int, where: str) -> Any:
-    """Entry i of a list that goes along a grid of n points, also inside a dictionary; else the value itself."""
-    if isinstance(value, dict):
-        return {key: _pick(item, i, n, f"{where}.{key}") for key, item in value.items()}
-    if not isinstance(value, list):
-        return value
-    if len(value) != n:
-        raise ConfigError(f"{where} has {len(value)} values for {n} points of the grid: try a list of {n}")
-    return value[i]
-
-
-def merge_words(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The words of all groups in order; of several for one key the last one stays.
-
-    Settings of evaluators that an `evaluator=[...]` among them leaves out go with them.
-    """
-    words = {key_of(word): word for group in groups for word in group}
-    if "evaluator" in words:
-        chosen = re.findall(r"\w+", words["evaluator"].partition("=")[2])
-        words = {k: word for k, word in words.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen}
-    return tuple(words.values())
-
-
-def key_of(word: str) -> str:
-    """The setting that a word such as `+loss.epsilon=0.1` is about."""
-    return word.lstrip("+~").split("=", 1)[0]
-
-
-def check_keys(node: dict[str, Any], known: set[str], where: str) -> None:
-    """Raise ConfigError if a node of a table's YAML has a key that nothing reads."""
-    unknown = sorted(node.keys() - known)
-    if unknown:
-        raise ConfigError(f"{where} has an unknown key {unknown[0]}: try one of {', '.join(sorted(known))}")
-
-
-CLAIM_KEYS = {"better", "worse", "metric", "gap", "source"}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """One row is better than another by more than `gap`, in the unit of the metric."""
@@ -192,69 +95,6 @@ class Claim:
     metric: str
     gap: float
     source: str
-
-
-def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
-    """The claims between rows whose names, after expansion, are among `names`: a preset may run fewer points.
-
-    Raises:
-        ConfigError: an unknown key, a row or metric that the table does not have, or rows that share no point.
-    """
-    rows = expand_rows(spec, Preset())
-    claims = [
-        claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, list(spec.get("metrics", [])))
-    ]
-    return [claim for claim in claims if {claim.better, claim.worse} <= names]
-
-
-def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> list[Claim]:
-    """One claim of the YAML at every point of the grid that both of its rows have."""
-    check_keys(node, CLAIM_KEYS, f"claim {node.get('better')} > {node.get('worse')}")
-    missing = sorted({"better", "worse", "metric", "source"} - node.keys())
-    if missing:
-        raise ConfigError(f"a claim of {node} lacks {missing[0]}: try {missing[0]}: ... in the table's YAML")
-    if node["metric"] not in metrics:
-        raise ConfigError(f"a claim names the metric {node['metric']}: try one of {', '.join(metrics)}")
-    better, worse = (_rows_at_points(node[key], rows) for key in ("better", "worse"))
-    pairs = [(b, w) for at, b in better.items() for other, w in worse.items() if at == other or None in (at, other)]
-    if not pairs:
-        raise ConfigError(
-            f"the rows {node['better']} and {node['worse']} share no point: try their names with the point"
-        )
-    return [
-        Claim(better=b, worse=w, metric=node["metric"], gap=float(node.get("gap", 0)), source=node["source"])
-        for b, w in pairs
-    ]
-
-
-def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
-    """{point: full name} of a row named without its point; {None: name} of one named with it, which suits any point."""
-    run = [row for row in rows if row.words]
-    if any(row.name == name for row in run):
-        return {None: name}
-    at_points: dict[str | None, str] = {row.point: row.name for row in run if row.name == f"{name}, {row.point}"}
-    if not at_points:
-        raise ConfigError(f"a claim names the row {name}: try one of {'; '.join(row.name for row in run)}")
-    return at_points
-
-
-Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
-PRESETS = ("paper", "small", "smoke")
-TABLE_KEYS = {
-    "title",
-    "note",
-    "seeds",
-    "metrics",
-    "minutes",
-    "common",
-    "grid",
-    "rows",
-    "presets",
-    "script",
-    "claims",
-    "needs_gpu",
-}
-PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +120,7 @@ class Table:
         return [word for word in self.extra if is_identity(key_of(word))]
 
     @property
-    def home(self) -> str:
+    def folder(self) -> str:
         """The name of the folder of the table's runs; settings that change no result have no part in it."""
         kept = repr(sorted(self.changes))
         digest = hashlib.sha256(kept.encode()).hexdigest()[:8] if self.changes else ""
@@ -340,9 +180,159 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     )
 
 
+def check_keys(node: dict[str, Any], known: set[str], where: str) -> None:
+    """Raise ConfigError if a node of a table's YAML has a key that nothing reads."""
+    unknown = sorted(node.keys() - known)
+    if unknown:
+        raise ConfigError(f"{where} has an unknown key {unknown[0]}: try one of {', '.join(sorted(known))}")
+
+
 def read_curves(path: Path) -> dict[str, Curves]:
     """{row: published curves} of a table; none without the file."""
     return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
+    """Every row at every point of its grid; rows that share the table's grid stand together at each point.
+
+    Raises:
+        ConfigError: an unknown key or preset, a list that does not go along the grid, or a preset's value of no grid.
+    """
+    check_preset_grid(spec, preset)
+    for row in spec.get("rows", []):
+        check_keys(row, ROW_KEYS, f"row {row.get('name')}")
+        check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
+    chosen = [row for row in spec.get("rows", []) if row.get("presets", {}).get(preset.name, []) is not None]
+    shared = [row for row in chosen if "grid" not in row]
+    rows: list[Row] = []
+    for row in chosen:
+        if "grid" in row:
+            rows += _expand(row, spec, preset)
+        elif row is shared[0]:
+            at_points = zip(*(_expand(other, spec, preset) for other in shared), strict=True)
+            rows += [one for at_point in at_points for one in at_point]
+    return rows
+
+
+def check_preset_grid(spec: dict[str, Any], preset: Preset) -> None:
+    """Raise ConfigError if a preset asks for a value that no grid has."""
+    grids = [spec.get("grid", {}), *(row.get("grid", {}) for row in spec.get("rows", []))]
+    for key, chosen in preset.grid.items():
+        values = [value for grid in grids for value in grid.get(key, [])]
+        if unknown := [value for value in chosen if value not in values]:
+            known = values or sorted({name for grid in grids for name in grid})
+            raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {known}")
+
+
+ALONG: tuple[tuple[str, Any], ...] = (
+    ("zip", {}),
+    ("published", {}),
+    ("source", ""),
+)  # keys whose lists follow the grid
+
+
+def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[Row]:
+    """One row of the YAML at the points of its grid that the preset runs."""
+    grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
+    run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
+    points = list(itertools.product(*grid.values()))
+    rows = []
+    for i, point in enumerate(points):
+        if point not in run:
+            continue
+        settings = dict(zip(grid, point, strict=True))
+        at_point = {key: _pick(row.get(key, empty), i, len(points), f"{row['name']}: {key}") for key, empty in ALONG}
+        words = _words(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
+        place = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
+        published = {metric: str(value) for metric, value in at_point["published"].items() if value is not None}
+        minutes = row.get("minutes", spec.get("minutes")) if preset.name == "paper" else None
+        name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
+        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
+    return rows
+
+
+def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
+    """The values of a grid that a preset runs."""
+    return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
+
+
+def _pick(value: Any, i: int, n: int, where: str) -> Any:
+    """Entry i of a list that goes along a grid of n points, also inside a dictionary; else the value itself."""
+    if isinstance(value, dict):
+        return {key: _pick(item, i, n, f"{where}.{key}") for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) != n:
+        raise ConfigError(f"{where} has {len(value)} values for {n} points of the grid: try a list of {n}")
+    return value[i]
+
+
+def _words(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
+    """What train.py gets for a row at one point: later words beat earlier ones."""
+    own = [*spec.get("common", []), *row["overrides"], *(f"{key}={value}" for key, value in settings.items())]
+    own = [word for word in own if key_of(word) not in preset.drop]
+    return merge_words(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
+
+
+def merge_words(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The words of all groups in order; of several for one key the last one stays.
+
+    Settings of evaluators that an `evaluator=[...]` among them leaves out go with them.
+    """
+    words = {key_of(word): word for group in groups for word in group}
+    if "evaluator" in words:
+        chosen = re.findall(r"\w+", words["evaluator"].partition("=")[2])
+        words = {k: word for k, word in words.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen}
+    return tuple(words.values())
+
+
+def key_of(word: str) -> str:
+    """The setting that a word such as `+loss.epsilon=0.1` is about."""
+    return word.lstrip("+~").split("=", 1)[0]
+
+
+def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
+    """The claims between rows whose names, after expansion, are among `names`: a preset may run fewer points.
+
+    Raises:
+        ConfigError: an unknown key, a row or metric that the table does not have, or rows that share no point.
+    """
+    rows = expand_rows(spec, Preset())
+    claims = [
+        claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, list(spec.get("metrics", [])))
+    ]
+    return [claim for claim in claims if {claim.better, claim.worse} <= names]
+
+
+def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> list[Claim]:
+    """One claim of the YAML at every point of the grid that both of its rows have."""
+    check_keys(node, CLAIM_KEYS, f"claim {node.get('better')} > {node.get('worse')}")
+    missing = sorted({"better", "worse", "metric", "source"} - node.keys())
+    if missing:
+        raise ConfigError(f"a claim of {node} lacks {missing[0]}: try {missing[0]}: ... in the table's YAML")
+    if node["metric"] not in metrics:
+        raise ConfigError(f"a claim names the metric {node['metric']}: try one of {', '.join(metrics)}")
+    better, worse = (_rows_at_points(node[key], rows) for key in ("better", "worse"))
+    pairs = [(b, w) for at, b in better.items() for other, w in worse.items() if at == other or None in (at, other)]
+    if not pairs:
+        raise ConfigError(
+            f"the rows {node['better']} and {node['worse']} share no point: try their names with the point"
+        )
+    return [
+        Claim(better=b, worse=w, metric=node["metric"], gap=float(node.get("gap", 0)), source=node["source"])
+        for b, w in pairs
+    ]
+
+
+def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
+    """{point: full name} of a row named without its point; {None: name} of one named with it, which suits any point."""
+    run = [row for row in rows if row.words]
+    if any(row.name == name for row in run):
+        return {None: name}
+    at_points: dict[str | None, str] = {row.point: row.name for row in run if row.name == f"{name}, {row.point}"}
+    if not at_points:
+        raise ConfigError(f"a claim names the row {name}: try one of {'; '.join(row.name for row in run)}")
+    return at_points
 
 
 def row_folder(row: Row, base: Path) -> Path:

@@ -1,10 +1,62 @@
-"""Whether the claims of a table hold, judged by paired tests over seeds."""
+"""Whether the claims of a table hold, judged by paired tests over seeds; the claims as a grid of text."""
 
 from statistics import mean
 from typing import Any
 
 from contrastive.errors import ConfigError
+from contrastive.tables.record import device_of
 from contrastive.tables.spec import look_up, published_heading, published_number
+
+MIN_SEEDS = 3
+VERDICTS = ("holds", "does not hold", "undecided", "not run")
+LEGEND = (
+    "Claims: effect = mean difference over common seeds with its 95 % interval (paired t-test); p = one-sided, for an "
+    "effect above the gap, which is 0 unless given. holds: the whole interval lies above the gap. does not hold: the "
+    "whole interval lies below it. undecided: the interval contains the gap, or there are fewer than "
+    f"{MIN_SEEDS} common seeds. not run: there is none. Neither intervals nor p are corrected for the number of claims."
+)
+
+
+def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every claim of a record with `effect`, `low`, `high`, `n`, `p`, `verdict` and the published effect, if any.
+
+    Raises:
+        ConfigError: scipy is not installed.
+    """
+    rows = {row["name"]: row for row in record["rows"]}
+    return [
+        {**claim, **_judge(record, claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]
+    ]
+
+
+def _judge(
+    record: dict[str, Any], claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any]
+) -> dict[str, Any]:
+    metric = claim["metric"]
+    ours, theirs = (_by_seed_and_device(record, row, metric) for row in (better, worse))
+    differences = [ours[pair] - theirs[pair] for pair in sorted(ours.keys() & theirs.keys())]
+    figures = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
+    published = None if figures[0] is None or figures[1] is None else figures[0] - figures[1]
+    effect = mean(differences) if differences else None
+    low, high, p = paired_test(differences, claim["gap"]) if len(differences) >= MIN_SEEDS else (None, None, None)
+    numbers = {"effect": effect, "low": low, "high": high, "p": p, "published_effect": published}
+    # four decimals, so that other versions of scipy give the same record
+    rounded = {name: None if number is None else round(number, 4) for name, number in numbers.items()}
+    judged = verdict(low, high, claim["gap"]) if differences else "not run"
+    return {"n": len(differences), **rounded, "verdict": judged}
+
+
+def _by_seed_and_device(record: dict[str, Any], row: dict[str, Any], metric: str) -> dict[tuple[int, str], float]:
+    """{(seed, processor): metric}: other processors round differently, so that only runs on one kind are a pair."""
+    values = {(run["seed"], device_of(record, run)): look_up(run, metric) for run in row["runs"]}
+    return {pair: value for pair, value in values.items() if value is not None}
+
+
+def verdict(low: float | None, high: float | None, gap: float) -> str:
+    """One of VERDICTS, as LEGEND says, of rows with common seeds."""
+    if low is None or high is None:
+        return "undecided"
+    return "holds" if low > gap else "does not hold" if high < gap else "undecided"
 
 
 def paired_test(differences: list[float], gap: float = 0.0) -> tuple[float, float, float | None]:
@@ -42,52 +94,6 @@ def _stats() -> Any:
     except ImportError:
         raise ConfigError("intervals need scipy, which is missing: try pip install -e '.[report]'") from None
     return stats
-
-
-MIN_SEEDS = 3
-VERDICTS = ("holds", "does not hold", "undecided", "not run")
-LEGEND = (
-    "Claims: effect = mean difference over common seeds with its 95 % interval (paired t-test); p = one-sided, for an "
-    "effect above the gap, which is 0 unless given. holds: the whole interval lies above the gap. does not hold: the "
-    "whole interval lies below it. undecided: the interval contains the gap, or there are fewer than "
-    f"{MIN_SEEDS} common seeds. not run: there is none. Neither intervals nor p are corrected for the number of claims."
-)
-
-
-def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every claim of a record with `effect`, `low`, `high`, `n`, `p`, `verdict` and the published effect, if any.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    rows = {row["name"]: row for row in record["rows"]}
-    return [{**claim, **_judge(claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]]
-
-
-def _judge(claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any]) -> dict[str, Any]:
-    metric = claim["metric"]
-    ours, theirs = _by_seed(better, metric), _by_seed(worse, metric)
-    differences = [ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]
-    figures = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
-    published = None if figures[0] is None or figures[1] is None else figures[0] - figures[1]
-    effect = mean(differences) if differences else None
-    low, high, p = paired_test(differences, claim["gap"]) if len(differences) >= MIN_SEEDS else (None, None, None)
-    numbers = {"effect": effect, "low": low, "high": high, "p": p, "published_effect": published}
-    # four decimals, so that other versions of scipy give the same record
-    rounded = {name: None if number is None else round(number, 4) for name, number in numbers.items()}
-    judged = verdict(low, high, claim["gap"]) if differences else "not run"
-    return {"n": len(differences), **rounded, "verdict": judged}
-
-
-def _by_seed(row: dict[str, Any], metric: str) -> dict[int, float]:
-    return {run["seed"]: value for run in row["runs"] if (value := look_up(run, metric)) is not None}
-
-
-def verdict(low: float | None, high: float | None, gap: float) -> str:
-    """One of VERDICTS, as LEGEND says, of rows with common seeds."""
-    if low is None or high is None:
-        return "undecided"
-    return "holds" if low > gap else "does not hold" if high < gap else "undecided"
 
 
 def claims_grid(record: dict[str, Any]) -> list[list[str]]:

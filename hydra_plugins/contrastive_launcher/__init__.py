@@ -1,10 +1,9 @@
 """The Hydra launcher of sweeps on one machine: hydra/launcher=cores."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
@@ -31,30 +30,26 @@ class CoresLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
-        jobs: list[Job] = []
-        done: dict[int, JobReturn] = {}
-        for i, result in run_in_processes(self._jobs(job_overrides, initial_job_idx, jobs), n_parallel=self.n_parallel):
+        jobs = (self._compose(list(job), number) for number, job in enumerate(job_overrides, start=initial_job_idx))
+        returns: dict[int, JobReturn] = {}
+        for job, result in run_in_processes(jobs, n_parallel=self.n_parallel):
             if isinstance(result, Died):  # before Hydra could tell anybody
-                done[i] = JobReturn(overrides=job_overrides[i], status=JobStatus.FAILED)
-                done[i].return_value = result
-                self.context.callbacks.on_job_end(config=jobs[i].config, job_return=done[i])
-            else:
-                done[i] = result
-        return [done[i] for i in sorted(done)]
+                died, result = result, JobReturn(overrides=job.config.hydra.overrides.task, status=JobStatus.FAILED)
+                result.return_value = died
+                self.context.callbacks.on_job_end(config=job.config, job_return=result)
+            returns[job.config.hydra.job.num] = result
+        return [returns[number] for number in sorted(returns)]
 
-    def _jobs(self, job_overrides: Sequence[Sequence[str]], first: int, jobs: list["Job"]) -> Iterator["Job"]:
-        """The jobs, composed when their turn comes, each added to `jobs`."""
-        for number, overrides in enumerate(job_overrides, start=first):
-            config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
-            hydra = config.hydra
-            with flag_override(hydra, ["readonly", "struct"], False):
-                hydra.job.id, hydra.job.num = f"{hydra.job.name}_{number}", number
-            HydraConfig.instance().set_config(config)
-            subdir = str(hydra.sweep.subdir)  # the run's name: found here, where Hydra can compose others
-            with flag_override(hydra, ["readonly", "struct"], False):
-                hydra.sweep.subdir, hydra.runtime.output_dir = subdir, str(Path(hydra.sweep.dir, subdir).resolve())
-            jobs.append(Job(config, f"{self.task.__module__}:{self.task.__name__}", self.context.callbacks))
-            yield jobs[-1]
+    def _compose(self, overrides: list[str], number: int) -> "Job":
+        config = self.context.config_loader.load_sweep_config(self.config, overrides)
+        hydra = config.hydra
+        with flag_override(hydra, ["readonly", "struct"], False):
+            hydra.job.id, hydra.job.num = f"{hydra.job.name}_{number}", number
+        HydraConfig.instance().set_config(config)
+        subdir = str(hydra.sweep.subdir)  # the run's name: found here, where Hydra can compose others
+        with flag_override(hydra, ["readonly", "struct"], False):
+            hydra.sweep.subdir, hydra.runtime.output_dir = subdir, str(Path(hydra.sweep.dir, subdir).resolve())
+        return Job(config, f"{self.task.__module__}:{self.task.__name__}", self.context)
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Job:
 
     config: DictConfig
     task: str  # module:name of the program, decorated by hydra.main
-    callbacks: Any  # Hydra's
+    context: HydraContext
 
     def __call__(self) -> JobReturn:
         setup_globals()
@@ -72,7 +67,7 @@ class Job:
             config=self.config,
             job_dir_key="hydra.sweep.dir",
             job_subdir_key="hydra.sweep.subdir",
-            hydra_context=HydraContext(config_loader=None, callbacks=self.callbacks),
+            hydra_context=self.context,
         )
         if done.status == JobStatus.FAILED:  # what was raised need not survive the way
             done.return_value = RuntimeError(f"job {self.config.hydra.job.num} failed")

@@ -1,0 +1,204 @@
+"""Run a table of configs/table and print it beside the published figures; without a table, list them all.
+
+    python scripts/reproduce_table.py [TABLE] [--preset NAME] [--seeds N] [--jobs N] [--strict] [key=value ...]
+
+Every (row, seed) is a run directory of train.py; overrides of your own go to every row. Runs that are done are skipped
+and interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON
+and HTML.
+Exit codes: 0 done, 1 a run failed, 2 a wrong override, or missing data with --strict, 130 Ctrl-C.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.config.compose import checked_composition, search_path
+from contrastive.config.messages import user_message
+from contrastive.config.paths import CONFIGS
+from contrastive.config.targets import typed_trust
+from contrastive.distributed.cores import n_cores
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
+from contrastive.report.page import page
+from contrastive.run.files import read_result
+from contrastive.tables.jobs import (
+    Compose,
+    TableJob,
+    dataset_node,
+    is_done,
+    missing_of,
+    run_jobs,
+    table_jobs,
+    tables_text,
+)
+from contrastive.tables.page import write_pages
+from contrastive.tables.record import table_record
+from contrastive.tables.spec import PRESETS, Table, read_table
+
+BASE = Path("outputs") / "table"
+
+
+def main(words: list[str]) -> int:
+    """Run the command on its words; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", nargs="?")
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    parser.add_argument("--preset", default="paper", choices=PRESETS)
+    parser.add_argument("--seeds", type=int, help="seeds 0 ... N - 1 in place of the table's")
+    parser.add_argument("--jobs", type=int, help="runs at a time: a core each on a CPU, 1 on a GPU unless given")
+    parser.add_argument("--strict", action="store_true", help="missing data is an error")
+    parser.add_argument(
+        "--config-dir", type=Path, help="a folder with options of your own, as train.py takes it, and tables in table/"
+    )
+    arguments = parser.parse_intermixed_args(words)
+    try:
+        with checked_composition(), initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            if arguments.table is None:
+                return list_tables(arguments)
+            return reproduce(arguments)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command again skips what is done", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if (message := user_message(error)) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        return 2
+
+
+def table_paths(config_dir: Path | None) -> dict[str, Path]:
+    """{name: YAML} of the project's tables and of those in `table/` of one's own folder, which may replace them."""
+    folders = [CONFIGS / "table", *([config_dir / "table"] if config_dir else [])]
+    paths = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+    return {name: paths[name] for name in sorted(paths)}
+
+
+def list_tables(arguments: argparse.Namespace) -> int:
+    """Print what there is, what is done, and what is missing."""
+    on_cpu, device = this_device([])
+    folders = own_folders(arguments)
+    tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.config_dir).values()]
+    n_parallel = arguments.jobs or default_jobs(on_cpu)
+    print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, compose=composer(folders)))
+    print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
+    return 0
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    """Run what is not done of a table, and write its pages."""
+    paths = table_paths(arguments.config_dir)
+    if arguments.table not in paths:
+        known = ", ".join(paths)
+        raise ConfigError(
+            f"there is no table {arguments.table}, known are {known}: try make reproduce-table TABLE=digits"
+        )
+    own, folders = tuple(arguments.overrides), own_folders(arguments)
+    table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
+    base, composed = BASE / table.folder, composer(folders)
+    if table.script is not None:
+        script = CONFIGS.parent / table.script  # in a checkout
+        return subprocess.run([sys.executable, str(script), str(base), table.preset]).returncode
+    on_cpu, _ = this_device(arguments.overrides)
+    jobs = [job for job in table_jobs(table, base) if not is_done(job, composed)]
+    unavailable = unavailable_data(jobs, composed)
+    blocked = {job.path for these in unavailable.values() for job in these}
+    n_parallel = arguments.jobs or default_jobs(on_cpu)
+    print(f"{len(table.jobs) - len(jobs)} of {len(table.jobs)} runs are done, {n_parallel} at a time", flush=True)
+    failed = run_jobs(
+        [job for job in jobs if job.path not in blocked],
+        compose=composed,
+        folders=folders,
+        trusted=typed_trust(own),
+        n_parallel=n_parallel,
+    )
+    return conclude(table, base, failed, unavailable, compose=composed, strict=arguments.strict)
+
+
+def own_folders(arguments: argparse.Namespace) -> list[Path]:
+    """The folder of --config-dir, if there is one."""
+    return [] if arguments.config_dir is None else [arguments.config_dir]
+
+
+def composer(folders: Sequence[Path]) -> Compose:
+    """Composes overrides with the options of these folders, too; Hydra must be initialized when it does."""
+
+    def composed(overrides: Sequence[str]) -> DictConfig:
+        return compose("train", [*overrides, *search_path(folders)])
+
+    return composed
+
+
+def unavailable_data(jobs: list[TableJob], composed: Compose) -> dict[str, list[TableJob]]:
+    """{sentence: jobs} of data that is missing and that no download brings; downloads happen here, one by one."""
+    unavailable = {}
+    for item, blocked in missing_of(jobs, composed).items():
+        if item.downloads:
+            from contrastive.experiment.components import instantiate_node  # late: importing torch takes seconds
+
+            try:
+                instantiate_node(dataset_node(composed(blocked[0].words)))
+                continue
+            except Exception as error:
+                if user_message(error) is None:
+                    raise
+        unavailable[str(item)] = blocked
+    return unavailable
+
+
+def conclude(
+    table: Table,
+    base: Path,
+    failed: list[TableJob],
+    unavailable: dict[str, list[TableJob]],
+    *,
+    compose: Compose,
+    strict: bool,
+) -> int:
+    """Write and print the page, say what failed, return the exit code."""
+    unfinished = [job for jobs in (failed, *unavailable.values()) for job in jobs]
+    others = [job for job in unfinished if read_result(job.path) is not None and not is_done(job, compose)]
+    record = table_record(table, base, leave_out=[job.path for job in others])
+    text = write_pages(record, base)
+    print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")
+    write_html(record, base)
+    for sentence, blocked in unavailable.items():
+        print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
+    for job in others:
+        print(f"left out: {job}: {job.path} holds a run with other settings: try removing it", file=sys.stderr)
+    for job in failed:
+        print(f"failed: {job}: see {job.log}", file=sys.stderr)
+    if failed:
+        return 1
+    return 2 if strict and unavailable else 0
+
+
+def write_html(record: dict[str, Any], base: Path) -> None:
+    """Write the page; without its charting library say what to install: the runs and the table are done."""
+    path = base.with_name(f"{base.name}.html")
+    try:
+        write_text(path, page([record]))
+        print(f"page to look at: {path}")
+    except ConfigError as error:
+        print(f"no page was written: {error}", file=sys.stderr)
+
+
+def this_device(overrides: list[str]) -> tuple[bool, str]:
+    """Whether runs train on a CPU here, and the device's name."""
+    import torch  # late: mistakes are answered without it
+
+    from contrastive.run.provenance import device_name
+
+    on_cpu = "device=cpu" in overrides or not torch.cuda.is_available()
+    return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))
+
+
+def default_jobs(on_cpu: bool) -> int:
+    """Two processes of one thread train more in an hour than one of two threads; a GPU is shared badly."""
+    return n_cores() if on_cpu else 1
