@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.jobs import find_jobs
-from contrastive.report.sweep import metric_names
+from contrastive.report.runs import Runs, read_runs
 from contrastive.run.files import read_config
 from contrastive.tables.page import read_table_json
 from contrastive.tables.record import Shared, row_record, views_as_png
@@ -44,8 +43,8 @@ def read_sources(paths: list[Path]) -> tuple[list[Source], list[str]]:
             tables.append(Source(record, first_runs(record, file.with_suffix(""))))
         else:
             left_out.append(f"{path} holds no table and is left out")
-    runs, repeated = runs_source(folders) if folders else (None, [])
-    sources = [*tables, *([runs] if runs else [])]
+    runs, repeated = runs_sources(folders) if folders else ([], [])
+    sources = [*tables, *runs]
     if not sources:
         raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
     return sources, [*left_out, *repeated]
@@ -59,28 +58,35 @@ def first_runs(record: dict[str, Any], base: Path) -> dict[str, Path]:
     return {name: path for name, path in runs.items() if (path / "result.json").exists()}
 
 
-def runs_source(folders: list[Path]) -> tuple[Source | None, list[str]]:
-    """Finished runs as a table: a row for each combination of the settings that differ, seeds apart."""
-    jobs, repeated = find_jobs(folders)
-    if not jobs:
-        return None, repeated
-    rows: dict[tuple[str, ...], list[Path]] = {}
-    for job in jobs:
-        words = tuple(word for word in job.overrides if not word.startswith("seed="))
-        rows.setdefault(words, []).append(job.path)
-    names = {" ".join(words) or "all runs": paths for words, paths in rows.items()}
-    record = runs_record(names, metric_names(jobs), dict(zip(names, rows, strict=True)))
-    return Source(record, {name: paths[0] for name, paths in names.items()}), repeated
+def runs_sources(folders: list[Path]) -> tuple[list[Source], list[str]]:
+    """Finished runs as a table for each dataset: a row for runs that differ in nothing but the seed."""
+    runs = read_runs(folders)
+    return [_section_source(name, section) for name, section in runs.sections.items()], runs.notes
 
 
-def runs_record(
-    rows: dict[str, list[Path]], metrics: list[str], words: dict[str, tuple[str, ...]] | None = None
-) -> dict[str, Any]:
-    """The record of finished runs: {row: its runs, which differ in their seeds}, and the words of each row."""
+def _section_source(name: str, section: Runs) -> Source:
+    """The record of a section; its figures are those of every run of a seed, and of later evaluations."""
+    metrics = section.metrics()
+    paths = {row.name: [runs[0].path for runs in row.runs.values()] for row in section.rows}
+    record = runs_record(paths, metrics)
+    differing = {key for row in section.rows for key in row.settings}
+    differing = {key for key in differing if len({str(row.settings.get(key)) for row in section.rows}) > 1}
+    for row, entry in zip(section.rows, record["rows"], strict=True):
+        entry["overrides"] = [f"{key}={row.settings[key]}" for key in sorted(differing & row.settings.keys())]
+        for run in entry["runs"]:
+            for split in ("test", "val"):
+                figures = {metric: section.values(row, metric, split) for metric in section.metrics(split)}
+                run[split] = {m: round(own[run["seed"]], 4) for m, own in figures.items() if run["seed"] in own}
+    record["title"] = f"Finished runs: {name}"
+    return Source(record, {name: own[0] for name, own in paths.items()})
+
+
+def runs_record(rows: dict[str, list[Path]], metrics: list[str]) -> dict[str, Any]:
+    """The record of finished runs: {row: its runs, which differ in their seeds}."""
     shared, records = Shared(), []
     for name, paths in rows.items():
         seeds = {read_config(path)["seed"]: path for path in paths}
-        row = Row(name=name, words=(words or {}).get(name, ()), published={}, source="", minutes=None)
+        row = Row(name=name, words=(), published={}, source="", minutes=None)
         records.append(row_record(row, seeds, metrics, shared))
     return {
         "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],
