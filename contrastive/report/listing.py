@@ -76,7 +76,10 @@ def grid(section: Runs) -> list[list[str]]:
     figures = section.figures[section.figures.split == "test"]
     cells = figures.groupby(["row", "metric"]).value.agg(lambda values: spread(list(values))).unstack()
     cells = cells.reindex(index=[row.name for row in section.rows], columns=section.metrics()).fillna("-")
-    return [["runs", *cells.columns], *([name, *values] for name, values in zip(cells.index, cells.values, strict=True))]
+    return [
+        ["runs", *cells.columns],
+        *([name, *values] for name, values in zip(cells.index, cells.values, strict=True)),
+    ]
 
 
 def as_csv(sections: dict[str, Runs]) -> str:

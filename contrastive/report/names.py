@@ -84,7 +84,7 @@ def _options(kinds: dict[int, str | None], path: tuple[str, ...], typed: Sequenc
         usual = kinds[min(kinds, key=lambda i: len(typed[i]))]
     words: Words = {i: [] for i in kinds}
     for i, kind in kinds.items():
-        if kind in (usual, CONTAINER):
+        if kind in (usual, CONTAINER) or len(set(kinds.values())) == 1:
             continue
         if kind is None:
             words[i] = [f"no {path[-1]}"]
@@ -100,10 +100,11 @@ def _values(nodes: Members, path: tuple[str, ...], configs: Sequence[dict[str, A
     texts = {i: None if node is ABSENT else _text(node) for i, node in nodes.items()}
     usual = _most_common(texts.values())
     key = ".".join([*path[-2:-1], path[-1]] if len(path) > 2 else [SHORT.get(path[-1], path[-1])])
+    above = {_text(config.get(path[-1], ABSENT)) for config in configs} if len(path) > 1 else set()
+    is_explained = len(above) > 1  # by a top-level setting of the same name, which is said itself
     words: Words = {i: [] for i in nodes}
     for i, text in texts.items():
-        is_explained = len(path) > 1 and _text(configs[i].get(path[-1], ABSENT)) == text
-        if text != usual and not is_explained:
+        if text != usual and not (is_explained and _text(configs[i].get(path[-1], ABSENT)) == text):
             words[i] = [f"no {key}" if text is None else f"{key}={text}"]
     return words
 

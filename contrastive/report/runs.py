@@ -17,7 +17,7 @@ import pandas as pd
 from contrastive.errors import ConfigError
 from contrastive.report.names import distinguish, option_name
 from contrastive.run.files import read_config, read_environment, read_evaluations, read_result
-from contrastive.run.identity import flatten, identity, is_identity
+from contrastive.run.identity import identity, is_identity
 
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 COLUMNS = ["section", "row", "seed", "path", "processor", "split", "metric", "protocol", "value"]
@@ -37,7 +37,7 @@ class Run(NamedTuple):
     @property
     def processor(self) -> str:
         """Its kind: the GPU's name or the CPU's model."""
-        return str(self.environment.get("device"))
+        return str(self.environment.get("processor", self.environment.get("device")))
 
 
 class Figure(NamedTuple):
@@ -258,7 +258,9 @@ def _difference(a: Run, b: Run) -> str:
         if name in theirs and ours[name] != theirs[name]:
             figure = f"{name[1]}, {ours[name]:.4f} and {theirs[name]:.4f}"
             key = next((key for key in MADE_WITH if a.environment.get(key) != b.environment.get(key)), None)
-            return f"{key}, {a.environment.get(key)} and {b.environment.get(key)}, and so in {figure}" if key else figure
+            return (
+                f"{key}, {a.environment.get(key)} and {b.environment.get(key)}, and so in {figure}" if key else figure
+            )
     return ""
 
 
@@ -325,7 +327,9 @@ def _table(rows: list[Row]) -> pd.DataFrame:
     names: dict[tuple[str, str], str] = {}
     for metric, protocols in table.groupby("metric", sort=False).protocol.unique().items():
         told = distinguish([json.loads(text) for text in protocols], [""] * len(protocols), [[]] * len(protocols))
-        names |= {(str(metric), p): f"{metric} ({w})" if w else str(metric) for p, w in zip(protocols, told, strict=True)}
+        names |= {
+            (str(metric), p): f"{metric} ({w})" if w else str(metric) for p, w in zip(protocols, told, strict=True)
+        }
     return table.assign(metric=[names[key] for key in zip(table.metric, table.protocol, strict=True)])
 
 

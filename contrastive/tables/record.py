@@ -17,7 +17,6 @@ from contrastive.errors import ConfigError
 from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.identity import is_identity
 from contrastive.run.log import has_same_log
-from contrastive.run.tensorboard import OTHERS
 from contrastive.tables.spec import Curves, Row, Table, folder_name, row_folder
 
 MAX_POINTS = 20
@@ -85,7 +84,6 @@ def short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-PREFIX = f"{OTHERS['similarity']}/"  # histograms of cosine similarities by kind of pair
 N_BINS = 40  # of equal width, on [-1, 1]
 
 
@@ -104,9 +102,12 @@ def similarity_histograms(run: Path) -> dict[str, list[float]]:
         return {}
     from tensorboard.util.tensor_util import make_ndarray  # late: slow to import
 
-    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(PREFIX)]
+    from contrastive.run.tensorboard import OTHERS  # late: it imports torch
+
+    prefix = f"{OTHERS['similarity']}/"
+    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(prefix)]
     return {
-        tag.removeprefix(PREFIX): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
+        tag.removeprefix(prefix): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
         for tag in tags
     }
 
