@@ -49,7 +49,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
 
-results-page: $(VENV)/.done  ## write docs/results/index.html, every committed table to look at, from its JSON
+results-page: $(VENV)/.done  ## write docs/results/index.html: every committed table to look at, 3 MB, not in the repository
 	$(RUN) -m contrastive.report page --static docs/results/index.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes; ARGS="only=loss_16384" for a part

@@ -22,8 +22,7 @@ from contrastive.config.messages import user_message
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.report.sources import Source
-from contrastive.report.web.page_command import page
+from contrastive.report.page import page
 from contrastive.run.files import read_result
 from contrastive.tables.jobs import Compose, TableJob, is_done, missing_of, run_jobs, table_jobs, tables_text
 from contrastive.tables.page import write_pages
@@ -161,7 +160,7 @@ def write_html(record: dict[str, Any], base: Path) -> None:
     """Write the page; without its charting library say what to install: the runs and the table are done."""
     path = base.with_name(f"{base.name}.html")
     try:
-        write_text(path, page([Source(record, {})]))
+        write_text(path, page([record]))
         print(f"page to look at: {path}")
     except ConfigError as error:
         print(f"no page was written: {error}", file=sys.stderr)

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from contrastive.loss._debiased import debiased_negatives, debiased_positive
-from contrastive.report.bounds import (
+from contrastive.seeding import generator
+from scripts.bounds import (
     Population,
     lemma1,
     printed_rate,
@@ -19,7 +20,6 @@ from contrastive.report.bounds import (
     theorem3,
     theorem21,
 )
-from contrastive.seeding import generator
 from tests.helpers import ONE_THREAD, ROOT
 
 

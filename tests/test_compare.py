@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.report.__main__ import main
 from contrastive.report.compare import mean_curve

@@ -21,8 +21,8 @@ from contrastive.experiment.evaluate import evaluate_runs
 from contrastive.experiment.run import run_experiment
 from contrastive.export.onnx import export_onnx
 from contrastive.files import file_hash
-from contrastive.report.embedding import tsne_map
 from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
+from scripts.figures import tsne_map
 from tests.helpers import ROOT, TINY, module, write_image_folder
 
 pytestmark = pytest.mark.slow

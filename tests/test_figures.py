@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import ConfigError
-from contrastive.report.figures import draw_curves, draw_maps, draw_sweep
 from contrastive.report.series import Series
-from contrastive.report.sources import named_runs
+from scripts.figures import draw_curves, draw_maps, draw_sweep, named_runs
 from tests.helpers import ONE_THREAD, ROOT
 
 pytest.importorskip("matplotlib")

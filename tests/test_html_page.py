@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from contrastive.report.__main__ import main
-from contrastive.report.sources import Source
-from contrastive.report.web.charts import scatter_chart
-from contrastive.report.web.page_command import page
-from contrastive.report.web.sections import section
+from contrastive.report.page import page
 from contrastive.tables.page import as_json
 from contrastive.tables.record import N_BINS
 
 vl_convert = pytest.importorskip("vl_convert")
+charts = pytest.importorskip("contrastive.report.charts")
 ENVIRONMENT = {
     "commit": "0123456789abcdef", "dirty": False, "device": "CPU X", "precision": "fp32", "threads": 1,
     "python": "3.11", "torch": "2.15",
@@ -54,74 +52,93 @@ def record() -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The charting library takes seconds to bundle: one test alone has it."""
+    monkeypatch.setattr(charts, "library", lambda: "")
+
+
 def specs(text: str) -> list[dict[str, Any]]:
-    blocks = re.findall(r'<script type="application/json" id="[\w-]+">(.*?)</script>', text, re.DOTALL)
-    return [json.loads(block) for block in blocks]
+    return [
+        json.loads(block) for block in re.findall(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
+    ]
+
+
+def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    (values,) = spec["datasets"].values() if "datasets" in spec else [spec["data"]["values"]]
+    return values
 
 
 def test_every_chart_compiles_and_shows_the_data(record):
-    maps = {"A": {"x": [0.0, 1.0], "y": [0.0, 1.0], "class": ["cat", "dog"], "bias": [0, 1]}}
-    charts = specs(section(record, "t", maps))
-    assert len(charts) == 1 + 1 + 3 + 6 + 2  # claims, sweep, curves, histograms, maps
-    for spec in charts:
+    effects, sweep, curves, similarities = specs(page([record]))
+    for spec in (effects, sweep, curves, similarities):
         assert vl_convert.vegalite_to_vega(spec)["marks"]
-    claims, sweep, curves = charts[:3]
-    assert [value["verdict"] for value in claims["data"]["values"]] == ["holds", "holds"]
-    assert {value["x"] for value in sweep["data"]["values"]} == {0.1, 0.2, 0.3}
-    assert {value["origin"] for value in curves["data"]["values"]} == {"ours", "published"}
+    assert [value["verdict"] for value in values(effects)] == ["holds", "holds"]
+    assert {value["x"] for value in values(sweep)} == {0.1, 0.2, 0.3}
+    assert {value["origin"] for value in values(curves)} == {"ours", "published"}
+    assert {value["setting"] for value in values(curves)} == {"tau 0.1", "tau 0.2", "tau 0.3"}
+    assert len({value["row"] for value in values(similarities)}) == 6
 
 
-def test_the_page_is_one_file_that_loads_nothing(record):
-    text = page([Source(record, {})])
-    assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\(""", text.partition("<script>const")[0])
+def test_curves_have_menus_and_a_legend_to_click(record):
+    _, _, curves, _ = specs(page([record]))
+    params = {param["name"]: param for param in curves["params"]}
+    assert params["metric"]["bind"]["labels"] == ["kNN top-1 (%)"]
+    assert params["axis"]["bind"]["options"] == ["epoch", "minutes"]
+    assert params["shown"]["bind"] == "legend"
+
+
+def test_more_rows_than_colors_still_differ():
+    assert charts.scale([str(i) for i in range(10)]).to_dict()["range"] == charts.COLORS
+    assert charts.scale([str(i) for i in range(11)]).to_dict()["scheme"] == "tableau20"
+
+
+def test_page_is_one_file_that_loads_nothing(record, monkeypatch):
+    monkeypatch.undo()
+    text = page([record])
+    own = text.partition("<script>const")[0]
+    assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\(""", own)
     assert text.count("<script src") == text.count("<link") == 0
     for part in ("window.vegaEmbed", "IntersectionObserver", "data:image/png;base64,aGVsbG8=", 'name="viewport"'):
         assert part in text
     assert len(text) < 1.5e6
 
 
-def test_a_static_page_shows_the_same_without_a_script(record):
-    text = page([Source(record, {})], static=True)
+def test_static_page_shows_the_same_without_a_script(record):
+    text = page([record], static=True)
     assert not re.search(r"<script|<button|<select|javascript:|\son\w+=", text)
-    assert text.count("<svg") == len(specs(page([Source(record, {})]))) == 11
+    assert text.count("<svg") == 4
     points = [title for title in re.findall(r"<title>(.*?)</title>", text, re.DOTALL) if "origin: published" in title]
     assert points and all("mean: " in point and "method: " in point for point in points)
     assert "effect: 10" in text
-    assert ">Show kNN<" in text
+    assert "Show kNN top-1 (%) against epochs" in text
 
 
 def test_text_of_a_table_cannot_become_markup(record):
-    text = section(record, "t", {})
+    text = page([record])
     assert "<h2>A &lt; B &amp; &lt;/script&gt;</h2>" in text
     record["rows"][0]["name"] = "</script><b>"
-    assert "</script><b>" not in section({**record, "claims": []}, "t", {})
     foreign = {**record, "claims": [], "views": '"><script>alert(1)</script>'}
-    assert "<script>alert" not in section(foreign, "t", {})
+    text = page([foreign])
+    assert "</script><b>" not in text and "<script>alert" not in text
 
 
-def test_the_page_says_what_was_run_and_what_holds(record):
-    text = section(record, "t", {})
+def test_page_says_what_was_run_and_what_holds(record):
+    text = page([record])
     for part in (
         "small preset, not the published setting", "18 runs on 2026-01-02, 18.0 minutes in all",
         "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab", "holds: 2", "does not hold: 0",
-        "+10.00 [+10.00, +10.00]", "In every row: epochs=2", "knn: cosine",
+        "+10.00 [+10.00, +10.00]", "In every row: epochs=2", "knn: cosine", '<td class="verdict holds">holds</td>',
     ):  # fmt: skip
         assert part in text, part
 
 
-def test_a_table_without_runs_has_a_section(record):
+def test_table_without_runs_has_a_section(record):
     rows = [{**row, "runs": [], "similarities": {}, "published_curves": {}} for row in record["rows"]]
-    text = section({**record, "rows": rows, "environments": [], "protocols": [], "views": None}, "t", {})
+    text = page([{**record, "rows": rows, "environments": [], "protocols": [], "views": None}])
     assert "none is finished" in text
     assert "not run: 2" in text
     assert specs(text) == []
-
-
-def test_a_map_is_colored_by_class_or_bias():
-    points = {"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 2.0], "class": ["a", "b", "a"]}
-    spec = scatter_chart(points, "class")
-    assert spec["encoding"]["color"]["scale"]["domain"] == ["a", "b"]
-    assert {"field": "bias"} not in spec["encoding"]["tooltip"]
 
 
 def test_the_command_writes_a_page_from_committed_json_alone(record, tmp_path, capsys):
@@ -132,7 +149,7 @@ def test_the_command_writes_a_page_from_committed_json_alone(record, tmp_path, c
     printed = capsys.readouterr()
     assert "1 table" in printed.out
     assert "bench.json holds no table and is left out" in printed.err
-    assert len(specs(out.read_text())) == 11
+    assert len(specs(out.read_text())) == 4
 
 
 def test_json_of_an_older_version_says_how_to_renew_it(record, tmp_path, capsys):

@@ -78,7 +78,7 @@ def test_the_wheel_holds_its_configs(tmp_path):
         archive.extractall(site)
     installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
     expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py")}
-    expected |= {Path("report/web/page.js"), Path("report/web/page.css")}
+    expected |= {Path("report/templates/page.html")}
     expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {Path("py.typed")}
     assert installed == expected
     code = "import contrastive; print(contrastive.__file__, contrastive.make('loss/nt_xent'))"

@@ -6,9 +6,6 @@ from statistics import mean
 
 import pytest
 
-from contrastive.report.sources import read_sources
-from contrastive.report.web import static
-from contrastive.report.web.page_command import page
 from contrastive.tables.page import check_folder
 from contrastive.tables.spec import key_of, read_table
 from tests.helpers import ROOT
@@ -22,14 +19,10 @@ def test_every_committed_table_is_what_its_record_gives():
     assert not wrong
 
 
-def test_the_committed_page_shows_the_committed_tables(monkeypatch):
-    monkeypatch.setattr(static, "svg", lambda *_: "<svg></svg>")
+def test_results_page_lists_every_committed_table():
     listed = re.search(r"^RESULTS = (.*?)\n\n", (ROOT / "Makefile").read_text(), re.DOTALL | re.MULTILINE)
     names = re.findall(r"\b(?!addprefix|addsuffix|docs|results|json)[a-z]\w+", listed[1])
     assert sorted(names) == sorted(path.stem for path in RESULTS.glob("*.json") if not path.stem.startswith("bench"))
-    sources, _ = read_sources([RESULTS / f"{name}.json" for name in names])
-    committed = re.sub(r"<svg.*?</svg>", "<svg></svg>", (RESULTS / "index.html").read_text(), flags=re.DOTALL)
-    assert committed == page(sources, static=True), "try make results-page"
 
 
 @pytest.mark.parametrize(("search", "tuned", "n_rows"), [

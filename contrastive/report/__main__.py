@@ -13,14 +13,13 @@ import signal
 import sys
 
 from contrastive.errors import ConfigError
-from contrastive.report import compare, listing
-from contrastive.report.web import page_command
+from contrastive.report import compare, listing, page
 
 COMMANDS = {
     "table": (listing.add_table_arguments, listing.print_table),
     "best": (listing.add_best_arguments, listing.print_best),
     "compare": (compare.add_arguments, compare.print_comparison),
-    "page": (page_command.add_arguments, page_command.run),
+    "page": (page.add_arguments, page.run),
 }
 
 
@@ -33,7 +32,7 @@ def main(words: list[str]) -> int:
     add_arguments, run = COMMANDS[name]
     parser = argparse.ArgumentParser(
         prog=f"python -m contrastive.report {name}",
-        description=run.__doc__ or page_command.__doc__,
+        description=run.__doc__ or page.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)

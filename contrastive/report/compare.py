@@ -8,7 +8,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.report.figures import add_legend, new_figure, plot_mean, write_figure
+from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.runs import Row, Runs, read_runs
 from contrastive.report.series import COLORS, label, over_seeds
 from contrastive.tables.record import curve, read_points

@@ -1,6 +1,5 @@
-"""Read what a page shows: records of tables, and a record made of any finished runs."""
+"""Read what a page shows: records of tables, and for each dataset a record made of any finished runs."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,14 @@ from contrastive.tables.record import Shared, row_record, views_as_png
 from contrastive.tables.spec import Row
 
 
-@dataclass(frozen=True)
-class Source:
-    """A record, and the first run of each row where the runs are at hand: {row: directory}."""
-
-    record: dict[str, Any]
-    runs: dict[str, Path]
-
-
-def read_sources(paths: list[Path]) -> tuple[list[Source], list[str]]:
-    """The tables among the paths in their order, then everything else as one table of runs.
+def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The tables among the paths in their order, then everything else as tables of runs.
 
     Args:
         paths: a table's JSON, the folder of its runs, or any folder with finished runs.
 
     Returns:
-        the sources, and a sentence for each path or run that is left out.
+        the records, and a sentence for each path or run that is left out.
 
     Raises:
         ConfigError: a path does not exist, or nothing is left to show.
@@ -40,45 +31,35 @@ def read_sources(paths: list[Path]) -> tuple[list[Source], list[str]]:
         if not file.exists():
             folders.append(path)
         elif (record := read_table_json(file)) is not None:
-            tables.append(Source(record, first_runs(record, file.with_suffix(""))))
+            tables.append(record)
         else:
             left_out.append(f"{path} holds no table and is left out")
-    runs, repeated = runs_sources(folders) if folders else ([], [])
-    sources = [*tables, *runs]
-    if not sources:
+    if folders:
+        runs = read_runs(folders)
+        tables += [section_record(name, section) for name, section in runs.sections.items()]
+        left_out += runs.notes
+    if not tables:
         raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
-    return sources, [*left_out, *repeated]
+    return tables, left_out
 
 
-def first_runs(record: dict[str, Any], base: Path) -> dict[str, Path]:
-    """{row: directory of its first run} of the rows whose runs still lie beside the table's JSON."""
-    runs = {
-        row["name"]: base / row["folder"] / f"seed={row['runs'][0]['seed']}" for row in record["rows"] if row["runs"]
+def section_record(name: str, section: Runs) -> dict[str, Any]:
+    """The runs of a dataset as a table: its figures are those of all runs of a seed, and of later evaluations."""
+    section = section.sorted_by_name()
+    record = runs_record(
+        {row.name: [runs[0].path for runs in row.runs.values()] for row in section.rows}, section.metrics()
+    )
+    settings = {
+        key: {str(row.settings.get(key)) for row in section.rows} for row in section.rows for key in row.settings
     }
-    return {name: path for name, path in runs.items() if (path / "result.json").exists()}
-
-
-def runs_sources(folders: list[Path]) -> tuple[list[Source], list[str]]:
-    """Finished runs as a table for each dataset: a row for runs that differ in nothing but the seed."""
-    runs = read_runs(folders)
-    return [_section_source(name, section) for name, section in runs.sections.items()], runs.notes
-
-
-def _section_source(name: str, section: Runs) -> Source:
-    """The record of a section; its figures are those of every run of a seed, and of later evaluations."""
-    metrics = section.metrics()
-    paths = {row.name: [runs[0].path for runs in row.runs.values()] for row in section.rows}
-    record = runs_record(paths, metrics)
-    differing = {key for row in section.rows for key in row.settings}
-    differing = {key for key in differing if len({str(row.settings.get(key)) for row in section.rows}) > 1}
     for row, entry in zip(section.rows, record["rows"], strict=True):
-        entry["overrides"] = [f"{key}={row.settings[key]}" for key in sorted(differing & row.settings.keys())]
-        for run in entry["runs"]:
-            for split in ("test", "val"):
-                figures = {metric: section.values(row, metric, split) for metric in section.metrics(split)}
-                run[split] = {m: round(own[run["seed"]], 4) for m, own in figures.items() if run["seed"] in own}
-    record["title"] = f"Finished runs: {name}"
-    return Source(record, {name: own[0] for name, own in paths.items()})
+        entry["overrides"] = [f"{key}={value}" for key, value in row.settings.items() if len(settings[key]) > 1]
+        for split in ("test", "val"):
+            figures = {metric: section.values(row, metric, split) for metric in section.metrics(split)}
+            for run in entry["runs"]:
+                seed = run["seed"]
+                run[split] = {metric: round(own[seed], 4) for metric, own in figures.items() if seed in own}
+    return {**record, "title": f"Finished runs: {name}"}
 
 
 def runs_record(rows: dict[str, list[Path]], metrics: list[str]) -> dict[str, Any]:
@@ -94,20 +75,3 @@ def runs_record(rows: dict[str, list[Path]], metrics: list[str]) -> dict[str, An
         "environments": shared.environments, "protocols": shared.protocols,
         "views": views_as_png(next(iter(rows.values()))[0]),
     }  # fmt: skip
-
-
-def named_runs(words: list[str]) -> dict[str, list[Path]]:
-    """`NAME=RUN` or `RUN` as {name: runs}; a name given several times collects seeds. Paths may contain `=`.
-
-    Raises:
-        ConfigError: a word is neither.
-    """
-    rows: dict[str, list[Path]] = {}
-    for word in words:
-        splits = [(word[:i], Path(word[i + 1 :])) for i, letter in enumerate(word) if letter == "="]
-        candidates = [("/".join(Path(word).parts[-3:-1]) or word, Path(word)), *splits]
-        name, path = next(((n, p) for n, p in candidates if (p / "result.json").exists()), (None, None))
-        if name is None or path is None:
-            raise ConfigError(f"{word} is no finished run: try NAME=RUN with a directory that holds result.json")
-        rows.setdefault(name, []).append(path)
-    return rows

@@ -1,0 +1,199 @@
+"""The page's charts in Altair (https://altair-viz.github.io), whose menus and legends need no script of ours."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import altair as alt
+import vl_convert
+
+from contrastive.report.series import COLORS, Series, label
+from contrastive.tables.verdicts import claim_text
+
+Spec = dict[str, Any]  # of Vega-Lite
+VERDICT_COLORS = {"holds": "#009E73", "does not hold": "#D55E00", "undecided": "#888888"}
+CONFIG: Spec = {
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {"gridColor": "#e8e8e8", "domainColor": "#999", "tickColor": "#999", "labelColor": "#444"},
+    "legend": {
+        "orient": "bottom",
+        "columns": 4,
+        "title": None,
+        "labelLimit": 400,
+        "symbolOpacity": 1,
+        "labelFontSize": 12,
+        "columnPadding": 18,
+    },
+    "header": {
+        "title": None,
+        "labelFontWeight": "bold",
+        "labelFontSize": 12,
+        "labelLimit": 300,
+        "labelAnchor": "start",
+    },
+}
+N_COLUMNS = 3  # of panels side by side, fewer on a narrow screen
+PANEL_WIDTH, WIDE, HEIGHT = 290, 900, 200  # pixels of a panel, of a chart on its own, and of both
+POINT = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"([^>]*)/>')
+
+
+def claims_chart(claims: list[dict[str, Any]]) -> Spec:
+    """Effects with their 95 % intervals, a line each, its claim above it; a diamond is the published effect."""
+    several = len({claim["metric"] for claim in claims}) > 1
+    values = [
+        {**claim, "claim": claim_text(claim) + (f", {claim['metric']}" if several else ""), "order": i}
+        for i, claim in enumerate(claims)
+    ]
+    names = ["claim", "metric", "effect", "low", "high", "n", "p", "gap", "verdict", "published_effect", "source"]
+    base = alt.Chart().encode(y=alt.Y("order:O", axis=None), tooltip=[alt.Tooltip(field=name) for name in names])
+    color = alt.Color("verdict:N", legend=None, scale=scale(VERDICT_COLORS, list(VERDICT_COLORS.values())))
+
+    ticks = alt.Axis(tickCount=8)
+
+    def x(name: str) -> alt.X:
+        return alt.X(field=name, type="quantitative", title="effect", scale=alt.Scale(padding=12), axis=ticks)
+
+    layers = [
+        alt.Chart().mark_rule(color="#999").encode(x=alt.XDatum(0)),
+        base.mark_text(align="left", dy=-11, limit=alt.expr("width")).encode(x=alt.value(2), text="claim:N"),
+        base.mark_rule(strokeWidth=3, yOffset=5).encode(x=x("low"), x2="high:Q", color=color),
+        base.mark_point(filled=True, size=70, yOffset=5, opacity=1).encode(x=x("effect"), color=color),
+        base.mark_point(shape="diamond", size=70, yOffset=5, color="#333").encode(x=x("published_effect")),
+    ]
+    return finished(alt.layer(*layers, data=alt.Data(values=values)).properties(width="container", height=alt.Step(36)))
+
+
+def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> Spec:
+    """Mean ± standard deviation over seeds against epoch or minutes, a panel for each setting; dashed: published."""
+    values = [
+        {"method": s.method, "setting": s.setting or "plain", "key": s.key, "n": s.n, "pace": s.minutes_per_epoch,
+         "origin": "published" if s.published else "ours", "epoch": s.epoch, "mean": s.mean, "std": s.std}
+        for s in series
+    ]  # fmt: skip
+    metric = menu("metric", "Show", {key: label(key) for key in keys})
+    axis = menu("axis", "against", {"epoch": "epochs", "minutes": "minutes of the run"})
+    shown = alt.selection_point(name="shown", fields=["method"], bind="legend")
+    base = alt.Chart().encode(
+        x=alt.X("x:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=6)),
+        y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
+        color=alt.Color("method:N", scale=scale(methods)),
+        opacity=alt.condition(shown, alt.value(1), alt.value(0.07)),
+    )
+    dash = alt.StrokeDash(
+        "origin:N", legend=None, scale=alt.Scale(domain=["ours", "published"], range=[[1, 0], [5, 4]])
+    )
+    tooltip = [
+        "method:N", "origin:N", alt.Tooltip("epoch:Q", format=".3~f"), alt.Tooltip("minutes:Q", format=".2f"),
+        alt.Tooltip("mean:Q", format=".4~g"), alt.Tooltip("std:Q", format=".2~g"), alt.Tooltip("n:Q", title="seeds"),
+    ]  # fmt: skip
+    band = base.mark_area(aria=False).transform_filter("datum.n > 1")
+    faint = alt.condition(shown, alt.value(0.15), alt.value(0))
+    layers = [
+        band.encode(y=alt.Y("low:Q", title=None, scale=alt.Scale(zero=False)), y2="high:Q", opacity=faint),
+        base.mark_line(aria=False).encode(strokeDash=dash),
+        base.mark_point(filled=True, size=28).encode(tooltip=tooltip),
+    ]
+    chart = panels(layers, values, "setting", own="x").add_params(metric, axis, shown)
+    return finished(
+        chart.transform_filter("datum.key == metric")
+        .transform_flatten(["epoch", "mean", "std"])
+        .transform_calculate(minutes="datum.pace === null ? null : datum.epoch * datum.pace")
+        .transform_calculate(x="datum[axis]", low="datum.mean - datum.std", high="datum.mean + datum.std")
+        .transform_filter("isValid(datum.x)")
+    )
+
+
+def sweep_chart(entries: list[dict[str, Any]], methods: list[str], metrics: dict[str, str]) -> Spec:
+    """Mean ± standard deviation over seeds against a swept setting, a panel for each of the other settings."""
+    metric = menu("metric", "Show", metrics)
+    shown = alt.selection_point(name="shown", fields=["method"], bind="legend")
+    base = alt.Chart().encode(
+        x=alt.X("x:O", title=entries[0]["setting"], axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
+        color=alt.Color("method:N", scale=scale(methods)),
+        opacity=alt.condition(shown, alt.value(1), alt.value(0.07)),
+    )
+    tooltip = [
+        "method:N", "at:N", "x:Q", alt.Tooltip("mean:Q", format=".2f"), alt.Tooltip("std:Q", format=".2f"),
+        alt.Tooltip("n:Q", title="seeds"),
+    ]  # fmt: skip
+    layers = [
+        base.mark_rule(aria=False).encode(y=alt.Y("low:Q", title=None, scale=alt.Scale(zero=False)), y2="high:Q"),
+        base.mark_line(aria=False),
+        base.mark_point(filled=True, size=50).encode(tooltip=tooltip),
+    ]
+    return finished(
+        panels(layers, entries, "at")
+        .add_params(metric, shown)
+        .transform_filter("datum.metric == metric")
+        .transform_calculate(low="datum.mean - datum.std", high="datum.mean + datum.std")
+    )
+
+
+def histograms_chart(histograms: dict[str, dict[str, list[float]]]) -> Spec:
+    """Percent of the pairs of each kind over cosine similarity, a panel for each row."""
+    values = [
+        {"row": row, "kind": kind.replace("_", ", "), "share": shares}
+        for row, kinds in histograms.items()
+        for kind, shares in kinds.items()
+    ]
+    kinds, n_bins = list(dict.fromkeys(value["kind"] for value in values)), len(values[0]["share"])
+    shown = alt.selection_point(name="shown", fields=["kind"], bind="legend")
+    area = alt.Chart().mark_area(interpolate="step", line={"strokeWidth": 1.5}, opacity=0.35)
+    layer = area.encode(
+        x=alt.X("similarity:Q", title="cosine similarity"),
+        y=alt.Y("share:Q", stack=None, title="% of pairs"),
+        color=alt.Color("kind:N", scale=scale(kinds)),
+        tooltip=["kind:N", alt.Tooltip("similarity:Q", format=".3f"), alt.Tooltip("share:Q", format=".2f")],
+    )
+    return finished(
+        panels([layer.transform_filter(shown)], values, "row", own="y")
+        .add_params(shown)
+        .transform_flatten(["share"])
+        .transform_window(bin="row_number()", groupby=["row", "kind"])
+        .transform_calculate(similarity=f"2 * (datum.bin - 0.5) / {n_bins} - 1")
+    )
+
+
+def scale(names: Sequence[str] | dict[str, str], colors: Sequence[str] = COLORS) -> alt.Scale:
+    """A color for each name, the same in every chart of a table."""
+    if len(names) > len(colors):
+        return alt.Scale(domain=list(names), scheme="tableau20")
+    return alt.Scale(domain=list(names), range=list(colors[: len(names)]))
+
+
+def menu(name: str, title: str, options: dict[str, str]) -> alt.Parameter:
+    """A parameter that a menu of {value: text} sets, the first of them unless chosen."""
+    choice = alt.binding_select(options=list(options), labels=list(options.values()), name=f"{title} ")
+    return alt.param(name=name, value=next(iter(options)), bind=choice)
+
+
+def panels(
+    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: Literal["x", "y"] | None = None
+) -> alt.LayerChart | alt.FacetChart:
+    """The layers once for each value of the field, side by side, with a scale of their `own` on one axis if given."""
+    chart = alt.layer(*layers, data=alt.Data(values=values))
+    names = list(dict.fromkeys(value[field] for value in values))
+    if len(names) < 2:
+        return chart.properties(width="container", height=HEIGHT)
+    facet = alt.Facet(field=field, type="nominal", sort=names)
+    facets = chart.properties(width=PANEL_WIDTH, height=HEIGHT).facet(facet, columns=min(N_COLUMNS, len(names)))
+    return facets.resolve_scale(**{own: "independent"}) if own else facets
+
+
+def finished(chart: alt.LayerChart | alt.FacetChart) -> Spec:
+    """The chart as JSON."""
+    spec: Spec = chart.configure(**CONFIG).to_dict()
+    return spec
+
+
+def svg(spec: Spec) -> str:
+    """The chart drawn now, with the first choice of each menu; a point's tooltip is its `title` element."""
+    drawn: str = vl_convert.vegalite_to_svg({**spec, **({"width": WIDE} if "width" in spec else {})})
+    return POINT.sub(r"<path\2><title>\1</title></path>", drawn)
+
+
+def library() -> str:
+    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed."""
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")

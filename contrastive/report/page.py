@@ -1,0 +1,125 @@
+"""Write one HTML file with tables, claims and curves; it needs no network and no server.
+
+RUN_OR_TABLE is the JSON that make reproduce-table writes beside its Markdown, the folder of a table's runs, or any
+folder with finished runs.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
+from contrastive.report.series import method_and_setting, read_series, read_sweeps
+from contrastive.report.sources import read_sources
+from contrastive.tables.page import facts, grid, protocols, split
+from contrastive.tables.spec import key_of
+from contrastive.tables.verdicts import LEGEND, VERDICTS, claims_grid, judge_claims
+
+Record = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", type=Path, metavar="OUT.html")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE")
+    parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    records, left_out = read_sources(arguments.paths)
+    write_text(arguments.out, page(records, static=arguments.static))
+    for sentence in left_out:
+        print(sentence, file=sys.stderr)
+    size = arguments.out.stat().st_size / 2**20
+    print(f"{arguments.out}: {len(records)} table{'' if len(records) == 1 else 's'}, {size:.1f} MB")
+    return 0
+
+
+def page(records: list[Record], *, static: bool = False) -> str:
+    """The whole document; a static one has no menus and runs no script.
+
+    Raises:
+        ConfigError: a package that draws it is not installed.
+    """
+    try:
+        import jinja2
+
+        from contrastive.report import charts  # late: only pages need them
+    except ImportError as error:
+        raise ConfigError(f"a page needs {error.name}, which is missing: try pip install -e '.[report]'") from None
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("contrastive.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    titles = [record["title"] for record in records]
+    return environment.get_template("page.html").render(
+        title=" · ".join(titles) if len(titles) < 3 else "Results",
+        sections=[section(record, charts) for record in records],
+        static=static,
+        library="" if static else charts.library(),
+        svg=charts.svg,
+        claims_legend=LEGEND,
+        verdicts=VERDICTS,
+    )
+
+
+def section(record: Record, charts: ModuleType) -> dict[str, Any]:
+    """What the template shows of one table."""
+    judged = judge_claims(record)
+    counts = {word: sum(claim["verdict"] == word for claim in judged) for word in VERDICTS}
+    return {
+        "title": record["title"],
+        "preset": record["preset"],
+        "note": record["note"],
+        "facts": facts(record),
+        "figures": grid(record),
+        "split": split(record),
+        "claims": claims_grid(record) if judged else [],
+        "counts": {word: n for word, n in counts.items() if n or word != "not run"},
+        "has_published_effect": any(claim["published_effect"] is not None for claim in judged),
+        "views": record["views"],
+        "differences": differences(record),
+        "protocols": [line.removeprefix("- ") for line in protocols(record).splitlines()],
+        **section_charts(record, judged, charts),
+    }
+
+
+def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleType) -> dict[str, Any]:
+    """The charts of a table: {name: chart, or None without data}; of sweeps one for each setting."""
+    rows = [row for row in record["rows"] if row["runs"] or row["published_curves"]]
+    methods = list(dict.fromkeys(method_and_setting(row, record)[0] for row in rows))
+    effects = [{**c, "metric": record["metrics"][c["metric"]]} for c in judged if c["effect"] is not None]
+    series = read_series(record)
+    # test metrics first: training losses say nothing about each other
+    keys = sorted(dict.fromkeys(s.key for s in series if len(s.epoch) > 2), key=lambda key: not key.startswith("test/"))
+    shown = [s for s in series if s.key in keys]
+    sweeps: dict[str, list[dict[str, Any]]] = {}
+    for entry in read_sweeps(record):
+        sweeps.setdefault(entry["setting"], []).append(entry)
+    histograms = {row["name"]: row["similarities"] for row in rows if row["similarities"]}
+    return {
+        "effects": charts.claims_chart(effects) if effects else None,
+        "sweeps": [charts.sweep_chart(entries, methods, record["metrics"]) for entries in sweeps.values()],
+        "curves": charts.curves_chart(shown, methods, keys) if keys else None,
+        "has_published_curve": any(s.published for s in shown),
+        "similarities": charts.histograms_chart(histograms) if histograms else None,
+    }
+
+
+def differences(record: Record) -> dict[str, Any]:
+    """The settings in which rows differ, as typed for train.py: a grid, and the words that every row has."""
+    rows = [row for row in record["rows"] if row["overrides"]]
+    common = set.intersection(*(set(row["overrides"]) for row in rows)) if rows else set()
+    own = {row["name"]: {key_of(w): w for w in row["overrides"] if w not in common} for row in rows}
+    keys = list(dict.fromkeys(key for words in own.values() for key in words))
+    lines = [
+        [name, *(words.get(key, "").partition("=")[2] or words.get(key, "") for key in keys)]
+        for name, words in own.items()
+    ]
+    return {"grid": [["method", *keys], *lines] if keys else [], "common": " ".join(sorted(common))}
