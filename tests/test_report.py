@@ -74,7 +74,7 @@ def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
     assert f"{tmp_path}/second repeats {tmp_path}/first (equal settings, seed and data) and is not counted" in text
 
 
-def test_maps_drawn_with_the_seed_belong_to_the_spread_over_seeds(tmp_path):
+def test_maps_drawn_with_the_seed_share_a_row(tmp_path):
     for seed in (0, 1):
         save_run(tmp_path / f"{seed}", data=f"{seed}" * 8, knn=30.0 + seed, seed=seed, dataset={"data_seed": seed})
     assert knn_of(tmp_path) == {"y": {0: 30.0, 1: 31.0}}

@@ -105,7 +105,7 @@ ablations = st.lists(
 
 @settings(deadline=None, max_examples=25)
 @given(ablations)
-def test_every_printed_figure_is_recomputed_from_runs_of_one_configuration(drawn):
+def test_every_printed_figure_is_recomputed(drawn):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         expected: dict[

@@ -131,7 +131,7 @@ def _text(value: Any) -> str:
             json.loads(value)
         except ValueError:
             return value
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
 
 
 def _shortened(words: list[str], typed: Sequence[str]) -> str:

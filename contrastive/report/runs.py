@@ -220,7 +220,7 @@ def _groups(runs: list[Run]) -> list[tuple[dict[str, Any], list[Run]]]:
 def _key(settings: dict[str, Any]) -> str:
     """Equal for equal settings; 1.0 is 1, as it is to a resume."""
     plain = {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in settings.items()}
-    return json.dumps(plain, sort_keys=True)
+    return json.dumps(plain, sort_keys=True, default=str)
 
 
 def _by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
