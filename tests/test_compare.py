@@ -1,23 +1,21 @@
-"""Groups of runs, and the commands that print them: table, best, compare."""
+"""The best of finished runs, and comparisons of them with their later evaluations and curves."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from scipy import stats
 
-from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.report.__main__ import main
-from contrastive.report.compare_curves import draw_curves, group_curve
-from contrastive.report.groups import read_groups
+from contrastive.report.compare import mean_curve
+from contrastive.report.runs import read_runs
 from contrastive.run.files import ENCODER, write_evaluation
 from contrastive.tables.verdicts import paired_test, welch_interval
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, SOUND_ENVIRONMENT
+
+KNN = {"knn": {"_target_": "x.KNN", "k": 5, "every": 1}}
 
 
 def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | None = None, **config: Any) -> Path:
@@ -27,7 +25,7 @@ def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | No
     (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result))
     (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT))
     (path / "config.yaml").write_text(
-        yaml.safe_dump(SOUND_CONFIG | {"loss": {"_target_": f"x.{loss}"}, "seed": seed, **config})
+        json.dumps(SOUND_CONFIG | {"loss": {"_target_": f"x.{loss}"}, "seed": seed, "evaluator": KNN, **config})
     )
     (path / "encoder.safetensors").write_bytes(b"weights")
     points = [{"epoch": epoch, "train/loss": knn / (epoch + 1)} for epoch in range(3)]
@@ -45,7 +43,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", target: str = "digits") -> None:
-    settings = {"dataset": {"_target_": target}, "evaluator": {"knn": {"k": k}, "knn_sweep": {}}}
+    settings = {"dataset": {"_target_": target}, "evaluator": {"knn": {"_target_": "x.KNN", "k": k}, "knn_sweep": {}}}
     write_evaluation(
         run,
         name,
@@ -60,10 +58,10 @@ def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str =
 def test_the_best_is_chosen_on_the_validation_images(runs, capsys):
     assert main(["best", str(runs)]) == 0
     said = capsys.readouterr().out
-    assert "Best by linear_top1 on the validation images" in said
+    assert "best by linear_top1 on the validation images" in said
     first = next(line for line in said.splitlines() if line.startswith("| 1 "))
     assert "78.00 ± 2.65 (3)" in first
-    assert "loss=Good" in first
+    assert "| good" in first
     assert said.count(f"{runs}/good/") == 3
 
 
@@ -72,8 +70,8 @@ def test_the_best_says_when_only_test_figures_exist(runs, capsys):
     said = capsys.readouterr().out
     assert "on the TEST split" in said
     assert "optimistic" in said
-    assert "loss=Bad" in said
-    assert "loss=Good" not in said
+    assert "| bad" in said
+    assert "| good" not in said
     assert main(["best", str(runs), "--metric", "nope"]) == 2
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
     assert main(["best", str(runs), "--top", "0"]) == 2
@@ -99,58 +97,64 @@ def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
     rows = {
         cells[1]: cells[2:-1] for line in text.splitlines() if len(cells := [c.strip() for c in line.split("|")]) > 3
     }
-    assert rows["loss"] == ["Bad", "Good"]
+    assert rows["loss._target_"] == ["x.Bad", "x.Good"]
+    assert rows["A"][0] == "bad"
     assert rows["knn_top1"][:2] == ["52.00 ± 2.65 (3)", "50.20 ± 2.91 (3)"]
     assert rows["knn_top1"][2].startswith("-1.80 [-2.4")
     assert rows["knn_top1"][2].endswith("*")  # paired: every seed says so
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert "![Curves" in text
     assert main(["compare", str(runs / "good"), str(runs / "bad")]) == 0
-    assert f"| A | {runs}/good" in capsys.readouterr().out  # in the order typed
+    assert f"| A | good | {runs}/good" in capsys.readouterr().out  # in the order typed
     assert main(["compare", str(runs)]) == 0  # a folder of several configurations: a column for each
-    assert "Good" in capsys.readouterr().out
+    assert "| B | good" in capsys.readouterr().out
     for words, message in (
         ([str(runs / "bad")], "one configuration"),
         ([str(runs), "-o", "out.pdf"], "try -o out.md"),
         ([str(runs / "none"), str(runs)], "is not a folder"),
+        ([str(runs), "--only", "good", "best"], "no runs are called best, known are bad, good: try --only 'bad'"),
         ([str(runs), "-o", str(tmp_path / "x.png"), "--curves", "test/none"], "no run has a curve of test/none"),
     ):
         assert main(["compare", *words]) == 2
         assert message in capsys.readouterr().err
 
 
-def test_curves_are_means_over_seeds(runs, tmp_path):
-    pytest.importorskip("matplotlib")
-    bad, _ = read_groups([runs])[0]
-    points = group_curve(bad, "train/loss")
+def test_many_configurations_are_chosen_by_name(runs, capsys):
+    for epochs in range(7):
+        save_run(runs / f"{epochs}", loss="Good", seed=0, knn=50, epochs=epochs)
+    assert main(["compare", str(runs)]) == 2
+    assert "9 configurations are too many side by side: good epochs=0, good epochs=1," in (
+        said := capsys.readouterr().err
+    )
+    assert "try --only 'good epochs=0' 'good epochs=1', at most 6 of them" in said
+    assert main(["compare", str(runs), "--only", "good epochs=3", "bad"]) == 0
+    assert "| A | good epochs=3" in capsys.readouterr().out
+
+
+def test_runs_of_other_processors_are_not_paired(runs, capsys):
+    pytest.importorskip("scipy")
+    environment = runs / "good/1/environment.json"
+    environment.write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
+    assert main(["compare", str(runs)]) == 0
+    said = capsys.readouterr().out
+    low, high = welch_interval([48, 49.1, 53.5], [50.0, 51.0, 55.0])
+    assert f"-1.80 [{low:+.2f}, {high:+.2f}]" in said
+    assert "good: its runs are of several kinds of processor" in said
+
+
+def test_curves_are_means_over_seeds(runs):
+    bad = read_runs([runs]).rows[0]
+    points = mean_curve(bad, "train/loss")
     assert (points["epoch"][1], points["mean"][1], points["std"][1]) == pytest.approx((1, 26.0, 1.323))
-    assert group_curve(bad, "test/none") is None
-    with pytest.raises(ConfigError, match="try --curves"):
-        draw_curves({"bad": bad}, [], tmp_path / "x.png")
-
-
-def test_a_table_in_every_format(runs, capsys):
-    assert main([str(runs)]) == 0
-    assert "52.00 ± 2.65 (3)" in capsys.readouterr().out
-    assert main(["table", str(runs), "--format", "csv", "--sort", "knn_top1"]) == 0
-    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [line["loss"] for line in lines] == ["Bad", "Good"]
-    assert float(lines[0]["knn_top1"]) == 52
-    assert float(lines[0]["knn_top1_std"]) == pytest.approx(2.6458)
-    assert lines[0]["knn_top1_n"] == "3"
-    assert main(["table", str(runs), "--format", "latex"]) == 0
-    latex = capsys.readouterr().out
-    assert r"Bad & 52.00 $\pm$ 2.65 (3)" in latex
-    assert r"knn\_top1" in latex
-    assert main(["table", str(runs), "--sort", "nope"]) == 2
+    assert mean_curve(bad, "test/none") is None
 
 
 def test_later_evaluations_stand_beside_the_figures_of_the_run(runs):
     run = runs / "bad/0"
-    evaluation(run, "own", 99.0)
+    evaluation(run, "own", 99.0, target="x.Y")
     evaluation(run, "other", 10.0, dataset="cifar10", target="cifar10")
-    bad, _ = read_groups([runs])[0]
-    assert bad.test[0] == {
+    found = read_runs([runs])
+    assert {metric: found.values(found.rows[0], metric).get(0) for metric in found.metrics()} == {
         "knn_top1": 50.0,  # the run's own, not the later one
         "linear_top1": 25.0,
         "knn_sweep_top1": 1.0,
@@ -162,15 +166,8 @@ def test_later_evaluations_stand_beside_the_figures_of_the_run(runs):
 def test_figures_of_other_settings_never_share_a_name(runs):
     evaluation(runs / "bad/0", "five", 10.0, k=5, dataset="cifar10")
     evaluation(runs / "good/0", "nine", 20.0, k=9, dataset="cifar10")
-    bad, good = read_groups([runs])[0]
-    names = [[key for key in group.test[0] if key.startswith("cifar10:knn_top1")] for group in (bad, good)]
-    assert len(names[0]) == len(names[1]) == 1
-    assert names[0] != names[1]
-    assert "cifar10:knn_sweep_top1" in bad.test[0].keys() & good.test[0].keys()
-
-
-def test_one_seed_counts_once_though_it_was_run_with_other_evaluators(runs):
-    save_run(runs / "again", loss="Bad", seed=0, knn=50.0, linear=70.0, evaluator={"rankme": {"_target_": "x.RankMe"}})
-    bad, _ = read_groups([runs])[0]
-    assert sorted(bad.runs) == [0, 1, 2]
-    assert len(bad.values("test", "knn_top1")) == 3
+    found = read_runs([runs])
+    bad, good = found.rows
+    assert found.values(bad, "cifar10:knn_top1 (k=5)") == {0: 10.0}
+    assert found.values(good, "cifar10:knn_top1 (k=9)") == {0: 20.0}
+    assert found.values(bad, "cifar10:knn_sweep_top1").keys() == found.values(good, "cifar10:knn_sweep_top1").keys()

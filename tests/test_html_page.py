@@ -159,7 +159,7 @@ def test_json_of_an_older_version_says_how_to_renew_it(record, tmp_path, capsys)
     assert "was written by an older version: try make reproduce-table TABLE=t" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("path", "message"), [("none", "does not exist: try"), (".", "no table or finished run in")])
+@pytest.mark.parametrize(("path", "message"), [("none", "does not exist: try"), (".", "no finished run under")])
 def test_nothing_to_show_is_one_sentence(path: str, message: str, tmp_path: Path, capsys):
     assert main(["page", str(tmp_path / "out.html"), str(tmp_path / path)]) == 2
     assert message in capsys.readouterr().err

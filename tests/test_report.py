@@ -1,5 +1,7 @@
-"""Tables and figures read run directories and nothing else."""
+"""Tables of finished runs and of sweeps read run directories and nothing else."""
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -7,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from contrastive.report.__main__ import main
-from contrastive.report.jobs import find_jobs
+from contrastive.report.runs import read_runs
 from contrastive.report.sweep import Job, sweep_table
 from contrastive.text import spread
 from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
@@ -49,20 +50,18 @@ def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
     (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result(knn)))
     (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"data": data}))
     config["dataset"] = SOUND_CONFIG["dataset"] | config.get("dataset", {})
-    (path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
+    (path / "config.yaml").write_text(json.dumps(SOUND_CONFIG | config))
 
 
-def rows_of(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+def knn_of(folder: Path) -> dict[str, dict[int, float]]:
+    runs = read_runs([folder])
+    return {row.name: runs.values(row, "knn_top1") for row in runs.rows}
 
 
 def test_runs_on_different_data_never_share_a_row(tmp_path):
     for i, data in enumerate(("aaaaaaaa1", "bbbbbbbb2")):
-        save_run(tmp_path / data, data=data, knn=30.0 * (i + 1), seed=0, dataset={"root": data})
-    jobs, repeated = find_jobs([tmp_path])
-    rows = rows_of(sweep_table(jobs))
-    assert repeated == []
-    assert [row[:2] for row in rows[2:4]] == [["aaaaaaaa", "30.00 (1)"], ["bbbbbbbb", "60.00 (1)"]]
+        save_run(tmp_path / data, data=data, knn=30.0 * (i + 1), seed=i, dataset={"root": data})
+    assert knn_of(tmp_path) == {"data=aaaaaaaa": {0: 30.0}, "data=bbbbbbbb": {1: 60.0}}
 
 
 def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
@@ -75,25 +74,39 @@ def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
     assert f"{tmp_path}/second repeats {tmp_path}/first (equal settings, seed and data) and is not counted" in text
 
 
-def test_maps_drawn_with_the_seed_belong_to_the_spread_over_seeds(tmp_path):
+def test_maps_drawn_with_the_seed_share_a_row(tmp_path):
     for seed in (0, 1):
         save_run(tmp_path / f"{seed}", data=f"{seed}" * 8, knn=30.0 + seed, seed=seed, dataset={"data_seed": seed})
-    assert "30.50 ± 0.71 (2)" in sweep_table(find_jobs([tmp_path])[0])
+    assert knn_of(tmp_path) == {"y": {0: 30.0, 1: 31.0}}
     save_run(tmp_path / "fixed", data="c" * 8, knn=50.0, seed=1, dataset={"data_seed": 0})
-    assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
+    assert [len(values) for values in knn_of(tmp_path).values()] == [1, 1, 1]
 
 
-def test_equal_seeds_on_other_data_are_not_averaged_as_maps(tmp_path):
+def test_one_seed_with_two_maps_is_an_error(tmp_path, capsys):
     for data in ("a" * 8, "b" * 8):
         save_run(tmp_path / data, data=data, knn=30.0, seed=0, dataset={"data_seed": 0})
-    assert "(2)" not in sweep_table(find_jobs([tmp_path])[0]).split("untrained")[0]
+    assert main([str(tmp_path)]) == 2
+    assert "differ in data, aaaaaaaa and bbbbbbbb: try again without one of them" in capsys.readouterr().err
 
 
-def test_table_is_the_command_of_words_without_one(tmp_path, capsys):
-    save_run(tmp_path / "a", data="a" * 8, knn=30.0, seed=0, epochs=2)
-    assert main([str(tmp_path)]) == main(["table", str(tmp_path)]) == 0
-    first, second = capsys.readouterr().out.split("Test split")[1:]
-    assert first.strip() == second.strip()
+def test_a_table_in_every_format(tmp_path, capsys):
+    for loss, seed, knn in (("Bad", 0, 50.0), ("Bad", 1, 54.0), ("Good", 0, 60.0)):
+        save_run(tmp_path / loss / str(seed), data="d", knn=knn, seed=seed, loss={"_target_": f"x.{loss}"})
+    assert main(["table", str(tmp_path), "--sort", "knn_top1"]) == main([str(tmp_path)]) == 0
+    by_metric, by_name = capsys.readouterr().out.split("y: test split")[1:]
+    assert by_metric.index("| good") < by_metric.index("| bad  | 52.00 ± 2.83 (2)")
+    assert by_name.index("| bad") < by_name.index("| good")
+    assert main(["table", str(tmp_path), "--format", "csv"]) == 0
+    bad, good = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (bad["dataset"], bad["runs"], bad["loss._target_"], good["runs"]) == ("y", "bad", "x.Bad", "good")
+    assert (float(bad["knn_top1"]), float(bad["knn_top1_std"]), bad["knn_top1_n"]) == (52, 2.8284, "2")
+    assert (good["knn_top1_std"], good["knn_top1_n"]) == ("", "1")
+    assert main(["table", str(tmp_path), "--format", "latex"]) == 0
+    latex = capsys.readouterr().out
+    assert r"bad & 52.00 $\pm$ 2.83 (2)" in latex
+    assert r"knn\_top1" in latex
+    assert main(["table", str(tmp_path), "--sort", "nope"]) == 2
+    assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):

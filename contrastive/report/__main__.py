@@ -11,46 +11,38 @@
 import argparse
 import signal
 import sys
-from typing import Protocol
 
 from contrastive.errors import ConfigError
-from contrastive.report import best, compare, listing, page
+from contrastive.report import compare, listing, page
 
-
-class Command(Protocol):
-    """What the module of a command has: its docstring is the help."""
-
-    __doc__: str | None
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, arguments: argparse.Namespace) -> int: ...  # the exit code
-
-
-COMMANDS: dict[str, Command] = {"table": listing, "best": best, "compare": compare, "page": page}
+COMMANDS = {
+    "table": (listing.add_table_arguments, listing.print_table),
+    "best": (listing.add_best_arguments, listing.print_best),
+    "compare": (compare.add_arguments, compare.print_comparison),
+    "page": (page.add_arguments, page.run),
+}
 
 
 def main(words: list[str]) -> int:
-    """Run a command; words that begin with none are those of `table`."""
+    """Run a command and return the exit code; words that begin with none are those of `table`."""
     if words in (["-h"], ["--help"]):
         print(__doc__)
         return 0
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
-    command = COMMANDS[name]
+    add_arguments, run = COMMANDS[name]
     parser = argparse.ArgumentParser(
         prog=f"python -m contrastive.report {name}",
-        description=command.__doc__,
+        description=run.__doc__ or page.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_arguments(parser)
+    add_arguments(parser)
     try:
-        return command.run(parser.parse_args(rest))
+        return run(parser.parse_args(rest))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
     except OSError as error:
         print(f"error: {error.filename} cannot be used ({error.strerror}): try another path", file=sys.stderr)
-        return 2
+    return 2
 
 
 if __name__ == "__main__":

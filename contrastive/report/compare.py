@@ -1,25 +1,27 @@
-"""Compare finished runs: the settings in which they differ, their figures side by side, their curves in one picture.
-
-Runs that differ in nothing but the seed are one column. A difference is to the first column; from two seeds on it has a
-95 % t-interval, paired where both have the same seeds.
-"""
+"""Compare finished runs: the settings in which they differ, their figures side by side, their curves in one picture."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.report.compare_curves import default_keys, draw_curves
-from contrastive.report.groups import Group, metric_names, read_groups, setting_names
+from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
+from contrastive.report.runs import Row, Runs, read_runs
+from contrastive.report.series import COLORS, label, over_seeds
+from contrastive.tables.record import curve, read_points
 from contrastive.tables.verdicts import paired_test, welch_interval
 from contrastive.text import format_grid, spread
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = "ABCDEF"  # more columns, or curves, nobody reads side by side
+USUAL_CURVES = ("test/knn_top1", "train/loss")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run directories, or folders of runs")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="of these rows, such as nt_xent 'nt_xent no blur'")
     parser.add_argument(
         "-o",
         dest="out",
@@ -32,25 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def print_comparison(arguments: argparse.Namespace) -> int:
+    """Compare finished runs: the settings in which they differ, their figures, their curves in one picture.
+
+    Runs that differ in nothing but the seed are one column. A difference is to the first column; from two seeds on it
+    has a 95 % t-interval, paired where both have the same seeds on the same kinds of processor.
+    """
     out: Path | None = arguments.out
     if out is not None and out.suffix not in (".md", ".png"):
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
-    groups, repeated = read_groups(arguments.folders)
-    groups.sort(key=lambda group: _place(group, arguments.folders))
-    if len(groups) < 2:
-        raise ConfigError("all these runs have one configuration: try a second run directory, or the folder of a sweep")
-    if len(groups) > len(LETTERS):
-        raise ConfigError(f"{len(groups)} configurations are too many columns: try python -m contrastive.report table")
-    text = "\n".join([comparison(groups), *repeated])
+    runs = read_runs(arguments.folders, by_dataset=False)
+    runs = replace(runs, rows=chosen_rows(runs, arguments.only))
+    text = "\n".join([comparison(runs), *runs.notes])
     if out is None:
         print(f"{text}\n\nwith curves: add -o compare.md")
         return 0
     picture = out.with_suffix(".png")
-    named = dict(zip(LETTERS, groups, strict=False))
-    draw_curves(
-        {f"{letter}: {group.name}": group for letter, group in named.items()}, _keys(arguments, groups), picture
-    )
+    draw_curves(runs.rows, arguments.curves or usual_curves(runs.rows), picture)
     if out.suffix == ".md":
         write_text(out, f"{text}\n\n![Curves, mean and standard deviation over seeds]({picture.name})\n")
     else:
@@ -59,47 +59,99 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _place(group: Group, folders: list[Path]) -> int:
-    """The first of the folders as typed that holds a run of the group: columns come in that order."""
-    return min(i for i, folder in enumerate(folders) for run in group.runs.values() if run.is_relative_to(folder))
+def chosen_rows(runs: Runs, only: list[str] | None) -> list[Row]:
+    """The rows to compare, in the order of the names, or else of the folders.
+
+    Raises:
+        ConfigError: a name is that of no row, there is a single row, or there are more than can be read.
+    """
+    rows = {row.name: row for row in runs.rows}
+    known = ", ".join(rows)
+    if unknown := [name for name in only or () if name not in rows]:
+        raise ConfigError(f"no runs are called {unknown[0]}, known are {known}: try --only '{next(iter(rows))}'")
+    chosen = [rows[name] for name in dict.fromkeys(only or rows)]
+    if len(chosen) < 2:
+        raise ConfigError("all these runs have one configuration: try a second run directory, or the folder of a sweep")
+    if len(chosen) > len(LETTERS):
+        example = " ".join(f"'{row.name}'" for row in chosen[:2])
+        raise ConfigError(
+            f"{len(chosen)} configurations are too many side by side: {known}: try --only {example}, at most "
+            f"{len(LETTERS)} of them, or python -m contrastive.report table"
+        )
+    return chosen
 
 
-def _keys(arguments: argparse.Namespace, groups: list[Group]) -> list[str]:
-    return list(arguments.curves or default_keys(groups))
-
-
-def comparison(groups: list[Group]) -> str:
-    """The Markdown: runs, settings that differ, figures."""
-    letters = LETTERS[: len(groups)]
-    runs = [
-        [letter, ", ".join(str(path) for path in group.runs.values())]
-        for letter, group in zip(letters, groups, strict=True)
-    ]
+def comparison(runs: Runs) -> str:
+    """The Markdown: which runs, the settings that differ, the figures."""
+    rows, letters = runs.rows, LETTERS[: len(runs.rows)]
+    named = [["", "runs", "directories"]]
+    named += [[x, row.name, ", ".join(map(str, row.paths))] for x, row in zip(letters, rows, strict=True)]
     settings = [["setting", *letters]]
-    for key in setting_names(groups):
-        settings.append([key, *(group.settings.get(key, "-") for group in groups)])
+    for key in sorted({key for row in rows for key in row.settings}):
+        values = [str(row.settings[key]) if key in row.settings else "-" for row in rows]
+        settings += [[key, *values]] if len(set(values)) > 1 else []
     figures = [["test split", *letters, *(f"{letter} - A" for letter in letters[1:])]]
-    for metric in metric_names(groups):
-        cells = [spread(group.values("test", metric)) for group in groups]
-        figures.append([metric, *cells, *(difference(groups[0], group, metric) for group in groups[1:])])
+    for metric in runs.metrics():
+        cells = [spread(list(runs.values(row, metric).values())) for row in rows]
+        if set(cells) != {"-"}:
+            figures.append([metric, *cells, *(difference(runs, rows[0], row, metric) for row in rows[1:])])
     return "\n\n".join([
-        format_grid([["", "runs"], *runs]),
+        format_grid(named),
         format_grid(settings),
         "Mean ± std over seeds (n), accuracies in percent; differences with their 95 % t-interval:",
-        format_grid(figures),
+        "\n".join([format_grid(figures), *runs.mixed()]),
     ])  # fmt: skip
 
 
-def difference(first: Group, other: Group, metric: str) -> str:
+def difference(runs: Runs, first: Row, other: Row, metric: str) -> str:
     """`+1.20 [+0.31, +2.09]`: the difference of the means and its interval, which needs two seeds of each."""
-    a, b = first.by_seed("test", metric), other.by_seed("test", metric)
+    a, b = runs.values(first, metric), runs.values(other, metric)
     if not a or not b:
         return "-"
     text = f"{mean(b.values()) - mean(a.values()):+.2f}"
     if min(len(a), len(b)) < 2:
         return text
-    if a.keys() == b.keys():
+    if a.keys() == b.keys() and all(first.runs[seed][0].processor == other.runs[seed][0].processor for seed in a):
         low, high, _ = paired_test([b[seed] - a[seed] for seed in a])
     else:
         low, high = welch_interval(list(b.values()), list(a.values()))
     return f"{text} [{low:+.2f}, {high:+.2f}]{'' if low <= 0 <= high else ' *'}"
+
+
+def usual_curves(rows: list[Row]) -> list[str]:
+    """The usual curves that some run has.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    logged = {key for row in rows for path in row.paths for point in read_points(path) for key in point}
+    if not logged.intersection(USUAL_CURVES):
+        raise ConfigError("these runs share no usual curve: try --curves with a key of metrics.jsonl")
+    return [key for key in USUAL_CURVES if key in logged]
+
+
+def mean_curve(row: Row, key: str) -> dict[str, Any] | None:
+    """{epoch, mean, std, n} over the seeds that have the curve, at the epochs that all of these logged."""
+    by_seed = [[curve(run.path, key) for run in runs] for runs in row.runs.values()]
+    found = [next((c for c in curves if c[0]), ([], [])) for curves in by_seed]
+    curves = [{"epoch": epochs, "value": values} for epochs, values in found if epochs]
+    return over_seeds(curves) if curves else None
+
+
+def draw_curves(rows: list[Row], keys: list[str], out: Path) -> None:
+    """A panel for each metric, a line for each row: the mean over seeds in a band of ± one standard deviation.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or no run has the metric.
+    """
+    figure, panels = new_figure(len(keys))
+    for panel, key in zip(panels, keys, strict=True):
+        panel.set(xlabel="epoch", ylabel=label(key))
+        for color, (letter, row) in zip(COLORS, zip(LETTERS, rows, strict=False), strict=False):
+            if points := mean_curve(row, key):
+                name = f"{letter}: {row.name}"
+                plot_mean(panel, points["epoch"], points["mean"], points["std"], color=color, name=name)
+        if not panel.lines:
+            raise ConfigError(f"no run has a curve of {key}: try --curves train/loss")
+    add_legend(figure, panels)
+    write_figure(figure, [out])

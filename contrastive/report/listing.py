@@ -1,67 +1,130 @@
-"""Print a table of finished runs, mean ± std over seeds, a row for each combination of the settings that differ.
-
-Figures of later evaluations stand beside those of the run; on another dataset they are called dataset:metric.
-"""
+"""Tables of finished runs, mean ± std over seeds, a section for each dataset; and the best of them by one metric."""
 
 import argparse
-import csv
-import io
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
-from contrastive.report.groups import Group, metric_names, plain, ranked, read_groups, setting_names
+import pandas as pd
+
+from contrastive.errors import ConfigError
+from contrastive.report.runs import Runs, read_runs
 from contrastive.tables.page import booktabs, escape
 from contrastive.text import format_grid, spread
 
-HEADING = "Test split, mean ± std over seeds (n); accuracies in percent"
+HEADING = "test split, mean ± std over seeds (n); accuracies in percent"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
     parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
     parser.add_argument("--sort", metavar="METRIC", help="best first by the mean of this figure, such as linear_top1")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    groups, repeated = read_groups(arguments.folders)
+def print_table(arguments: argparse.Namespace) -> int:
+    """Print a table of finished runs for each dataset, a row for runs that differ in nothing but the seed.
+
+    Rows are named by the settings that tell them apart. Figures of later evaluations stand beside those of the run; on
+    another dataset they are called dataset:metric. The CSV has the settings in columns, too.
+    """
+    runs = read_runs(arguments.folders)
+    sections = {name: own.sorted_by_name() for name, own in runs.sections.items()}
     if arguments.sort:
-        groups = ranked(groups, arguments.sort, "test")
+        runs.check_metric(arguments.sort)
+        sections = {name: own.sorted_by(arguments.sort) for name, own in sections.items()}
     if arguments.format == "csv":
-        print(as_csv(groups), end="")
+        print(as_csv(sections), end="")
     elif arguments.format == "latex":
-        print(as_latex(groups))
+        print("\n\n".join(as_latex(name, own) for name, own in sections.items()))
     else:
-        print("\n".join([f"\n{HEADING}:", format_grid(grid(groups)), *repeated]))
+        for name, own in sections.items():
+            print("\n".join([f"\n{name}: {HEADING}", format_grid(grid(own)), *own.mixed()]))
+        print_notes(runs)
     return 0
 
 
-def grid(groups: list[Group]) -> list[list[str]]:
-    """The table as cells of text, the head first."""
-    settings, metrics = setting_names(groups), metric_names(groups)
-    rows = [[*(settings or ["runs"]), *metrics]]
-    for group in groups:
-        cells = [group.settings.get(key, "") for key in settings] or [group.name]
-        rows.append([*cells, *(spread(group.values("test", metric)) for metric in metrics)])
-    return rows
+def print_notes(runs: Runs) -> None:
+    """What is not counted, below the tables."""
+    if runs.notes:
+        print("\n" + "\n".join(runs.notes))
 
 
-def as_csv(groups: list[Group]) -> str:
-    """A line for each group; of each metric the mean, the sample standard deviation and the number of runs."""
-    settings, metrics, text = setting_names(groups), metric_names(groups), io.StringIO()
-    columns = [f"{metric}{suffix}" for metric in metrics for suffix in ("", "_std", "_n")]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*settings, *columns])
-    for group in groups:
-        cells: list[str] = []
-        for metric in metrics:
-            values = group.values("test", metric)
-            std = stdev(values) if len(values) > 1 else None
-            cells += [plain(mean(values) if values else None), plain(std), str(len(values))]
-        writer.writerow([*(group.settings.get(key, "") for key in settings), *cells])
-    return text.getvalue()
+def add_best_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
+    parser.add_argument("--metric", default="linear_top1", help="such as knn_top1; default: linear_top1")
+    parser.add_argument("--top", type=int, default=5, metavar="N", help="configurations to show; default: 5")
 
 
-def as_latex(groups: list[Group]) -> str:
+def print_best(arguments: argparse.Namespace) -> int:
+    """Print the best configurations of finished runs on each dataset by the mean of one metric over seeds.
+
+    Figures on the validation images decide; where there are none, those on the test split do, and the first line says
+    so.
+    """
+    if arguments.top < 1:
+        raise ConfigError(f"--top counts configurations, got {arguments.top}: try --top 5")
+    runs = read_runs(arguments.folders)
+    split = "val" if arguments.metric in runs.metrics("val") else "test"
+    runs.check_metric(arguments.metric, split)
+    for name, section in runs.sections.items():
+        print(best(name, section, arguments.metric, arguments.top))
+    print_notes(runs)
+    return 0
+
+
+def grid(section: Runs) -> list[list[str]]:
+    """The figures on the test split as cells of text, the head first."""
+    figures = section.figures[section.figures.split == "test"]
+    cells = figures.groupby(["row", "metric"]).value.agg(lambda values: spread(list(values))).unstack()
+    cells = cells.reindex(index=[row.name for row in section.rows], columns=section.metrics()).fillna("-")
+    return [
+        ["runs", *cells.columns],
+        *([name, *values] for name, values in zip(cells.index, cells.values, strict=True)),
+    ]
+
+
+def as_csv(sections: dict[str, Runs]) -> str:
+    """A line for each row with the settings that differ; of each metric the mean, sample standard deviation and n."""
+    rows = [row for section in sections.values() for row in section.rows]
+    settings = pd.DataFrame([row.settings for row in rows], dtype=object).fillna("")
+    lines = settings[[key for key in settings if settings[key].astype(str).nunique() > 1]]
+    lines.index = pd.MultiIndex.from_tuples([(row.section, row.name) for row in rows], names=["dataset", "runs"])
+    figures = pd.concat(section.figures for section in sections.values())
+    for metric, own in figures[figures.split == "test"].groupby("metric", sort=False):
+        numbers = own.groupby(["section", "row"]).value.agg(["mean", "std", "count"]).reindex(lines.index)
+        numbers["count"] = numbers["count"].fillna(0).astype(int)
+        lines = lines.join(numbers.set_axis([metric, f"{metric}_std", f"{metric}_n"], axis=1))
+    return str(lines.to_csv(float_format="%.4f"))
+
+
+def as_latex(name: str, section: Runs) -> str:
     r"""A booktabs table; the document needs \usepackage{booktabs}."""
-    table, n_left = grid(groups), max(1, len(setting_names(groups)))
-    return f"% {escape(HEADING)}\n{booktabs(table, 'l' * n_left + 'r' * (len(table[0]) - n_left))}"
+    cells = grid(section)
+    return f"% {escape(f'{name}: {HEADING}')}\n{booktabs(cells, 'l' + 'r' * (len(cells[0]) - 1))}"
+
+
+def best(name: str, section: Runs, metric: str, top: int) -> str:
+    """A table of the best rows of a section, and the run directories of the first."""
+    split = "val" if metric in section.metrics("val") else "test"
+    if metric not in section.metrics(split):
+        return f"\n{name}: no run has {metric}"
+    order = section.sorted_by(metric, split).rows
+    columns = ["val", "test"] if split == "val" else ["test"]
+    cells = [["", *(f"{metric} ({column})" for column in columns), "runs"]]
+    for place, row in enumerate(order[:top], 1):
+        figures = [spread(list(section.values(row, metric, column).values())) for column in columns]
+        cells.append([str(place), *figures, row.name])
+    without = sum(not section.values(row, metric, split) for row in order)
+    selected = {
+        "val": f"best by {metric} on the validation images, mean ± std over seeds (n)",
+        "test": f"best by {metric} on the TEST split: no run has it on validation images, so the first figure is "
+        "optimistic; mean ± std over seeds (n)",
+    }
+    return "\n".join([
+        f"\n{name}: {selected[split]}",
+        format_grid(cells),
+        *([f"{without} of {len(order)} configurations have no such figure"] if without else []),
+        *section.mixed(),
+        "",
+        f"runs of the first, {mean(section.values(order[0], metric, split).values()):.2f}:",
+        *(f"  {path}" for path in order[0].paths),
+    ])  # fmt: skip

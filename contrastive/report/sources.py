@@ -1,11 +1,10 @@
-"""Read what a page shows: records of tables, and a record made of any finished runs."""
+"""Read what a page shows: records of tables, and for each dataset a record made of any finished runs."""
 
 from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.jobs import find_jobs
-from contrastive.report.sweep import metric_names
+from contrastive.report.runs import Runs, read_runs
 from contrastive.run.files import read_config
 from contrastive.tables.page import read_table_json
 from contrastive.tables.record import Shared, row_record, views_as_png
@@ -13,7 +12,7 @@ from contrastive.tables.spec import Row
 
 
 def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The tables among the paths in their order, then everything else as one table of runs.
+    """The tables among the paths in their order, then everything else as tables of runs.
 
     Args:
         paths: a table's JSON, the folder of its runs, or any folder with finished runs.
@@ -35,34 +34,40 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
             tables.append(record)
         else:
             left_out.append(f"{path} holds no table and is left out")
-    runs, repeated = runs_source(folders) if folders else (None, [])
-    records = [*tables, *([runs] if runs else [])]
-    if not records:
+    if folders:
+        runs = read_runs(folders)
+        tables += [section_record(name, section) for name, section in runs.sections.items()]
+        left_out += runs.notes
+    if not tables:
         raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
-    return records, [*left_out, *repeated]
+    return tables, left_out
 
 
-def runs_source(folders: list[Path]) -> tuple[dict[str, Any] | None, list[str]]:
-    """Finished runs as a table: a row for each combination of the settings that differ, seeds apart."""
-    jobs, repeated = find_jobs(folders)
-    if not jobs:
-        return None, repeated
-    rows: dict[tuple[str, ...], list[Path]] = {}
-    for job in jobs:
-        words = tuple(word for word in job.overrides if not word.startswith("seed="))
-        rows.setdefault(words, []).append(job.path)
-    names = {" ".join(words) or "all runs": paths for words, paths in rows.items()}
-    return runs_record(names, metric_names(jobs), dict(zip(names, rows, strict=True))), repeated
+def section_record(name: str, section: Runs) -> dict[str, Any]:
+    """The runs of a dataset as a table: its figures are those of all runs of a seed, and of later evaluations."""
+    section = section.sorted_by_name()
+    record = runs_record(
+        {row.name: [runs[0].path for runs in row.runs.values()] for row in section.rows}, section.metrics()
+    )
+    settings = {
+        key: {str(row.settings.get(key)) for row in section.rows} for row in section.rows for key in row.settings
+    }
+    for row, entry in zip(section.rows, record["rows"], strict=True):
+        entry["overrides"] = [f"{key}={value}" for key, value in row.settings.items() if len(settings[key]) > 1]
+        for split in ("test", "val"):
+            figures = {metric: section.values(row, metric, split) for metric in section.metrics(split)}
+            for run in entry["runs"]:
+                seed = run["seed"]
+                run[split] = {metric: round(own[seed], 4) for metric, own in figures.items() if seed in own}
+    return {**record, "title": f"Finished runs: {name}"}
 
 
-def runs_record(
-    rows: dict[str, list[Path]], metrics: list[str], words: dict[str, tuple[str, ...]] | None = None
-) -> dict[str, Any]:
-    """The record of finished runs: {row: its runs, which differ in their seeds}, and the words of each row."""
+def runs_record(rows: dict[str, list[Path]], metrics: list[str]) -> dict[str, Any]:
+    """The record of finished runs: {row: its runs, which differ in their seeds}."""
     shared, records = Shared(), []
     for name, paths in rows.items():
         seeds = {read_config(path)["seed"]: path for path in paths}
-        row = Row(name=name, words=(words or {}).get(name, ()), published={}, source="", minutes=None)
+        row = Row(name=name, words=(), published={}, source="", minutes=None)
         records.append(row_record(row, seeds, metrics, shared))
     return {
         "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],

@@ -18,11 +18,6 @@ class Job:
     failure: str | None = None
 
 
-def metric_names(jobs: list[Job]) -> list[str]:
-    """Every test metric that some job has, in the order in which results name them."""
-    return list(dict.fromkeys(key for job in jobs if job.result for key in job.result["test"]))
-
-
 def sweep_table(jobs: list[Job]) -> str:
     """Mean ± std over seeds of the test metrics, a row for each combination of the other swept keys.
 
@@ -34,15 +29,15 @@ def sweep_table(jobs: list[Job]) -> str:
     groups: dict[tuple[str, ...], list[Job]] = {}
     for job, values in zip(jobs, settings, strict=True):
         groups.setdefault(tuple(values.get(key, "") for key in swept), []).append(job)
-    metrics, failed = metric_names(jobs), any(job.failure for job in jobs)
+    metrics = list(dict.fromkeys(key for job in jobs if job.result for key in job.result["test"]))
+    failed = any(job.failure for job in jobs)
     rows = [[*swept, *metrics, *(["failed"] if failed else [])]]
     for group, members in groups.items():
         count = [str(sum(job.failure is not None for job in members) or "")] if failed else []
         rows.append([*group, *_cells(members, "test", metrics), *count])
     if swept and metrics:
-        rows.append(
-            ["untrained", *[""] * (len(swept) - 1), *_cells(_distinct(jobs), "untrained", metrics), *[""] * failed]
-        )
+        cells = _cells(_distinct(jobs), "untrained", metrics)
+        rows.append(["untrained", *[""] * (len(swept) - 1), *cells, *[""] * failed])
     failures = [f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure]
     return "\n".join(
         ["", "Test split, mean ± std over seeds (n); accuracies in percent:", format_grid(rows), *failures]

@@ -17,7 +17,6 @@ from contrastive.errors import ConfigError
 from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.identity import is_identity
 from contrastive.run.log import has_same_log
-from contrastive.run.tensorboard import OTHERS
 from contrastive.tables.spec import Curves, Row, Table, folder_name, row_folder
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
@@ -25,7 +24,6 @@ SETTINGS = ("epochs", "batch_size", "n_views")
 MAX_POINTS = 20  # of a curve
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
-PREFIX = f"{OTHERS['similarity']}/"  # histograms of cosine similarities by kind of pair
 N_BINS = 40  # of equal width, on [-1, 1]
 
 
@@ -221,9 +219,13 @@ def similarity_histograms(run: Path) -> dict[str, list[float]]:
         return {}
     from tensorboard.util.tensor_util import make_ndarray  # late: slow to import
 
-    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(PREFIX)]
+    from contrastive.run.tensorboard import OTHERS  # late: it imports torch
+
+    prefix = f"{OTHERS['similarity']}/"
+
+    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(prefix)]
     return {
-        tag.removeprefix(PREFIX): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
+        tag.removeprefix(prefix): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
         for tag in tags
     }
 

@@ -347,6 +347,8 @@ def folder_name(row: str) -> str:
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:
     """A dotted path into a result, or a name under its `test`; None when the run has no such figure."""
+    if metric in result.get("test", {}):  # a report's own name, as of `knn_top1 (temperature=0.1)`
+        return float(result["test"][metric])
     node: Any = result
     for key in (metric if "." in metric else f"test.{metric}").split("."):
         node = node.get(key) if isinstance(node, dict) else None

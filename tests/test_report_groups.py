@@ -1,0 +1,259 @@
+"""Which runs share a row: every printed n, mean and std is recomputed from generated ablations."""
+
+import copy
+import csv
+import io
+import json
+import re
+import tempfile
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrastive.errors import ConfigError
+from contrastive.report.__main__ import main
+from contrastive.report.listing import as_csv, grid
+from contrastive.report.names import option_name
+from contrastive.report.runs import read_runs
+from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, SOUND_ENVIRONMENT
+
+BASE: dict[str, Any] = SOUND_CONFIG | {
+    "dataset": {"_target_": "contrastive.dataset.digits.digits", "size": 16},
+    "augmentation": {
+        "_target_": "contrastive.augmentation.compose.Compose",
+        "ops": {
+            "crop": {"_target_": "contrastive.augmentation.crop.RandomResizedCrop", "scale": [0.3, 1.0]},
+            "jitter": {"_target_": "contrastive.augmentation.jitter.ColorJitter", "p": 0.8},
+            "blur": {"_target_": "contrastive.augmentation.blur.GaussianBlur", "p": 0.5},
+        },
+    },
+    "loss": {"_target_": "contrastive.loss.nt_xent.NTXent", "temperature": 0.5},
+    "regularizer": {},
+    "evaluator": {
+        "knn": {"_target_": "contrastive.evaluator.knn.KNN", "k": 20, "every": 5},
+        "linear": {"_target_": "contrastive.evaluator.linear.Linear", "max_iter": 100},
+    },
+    "temperature": 0.5,
+    "epochs": 50,
+}
+ABSENT = object()
+FAIRKL = {"_target_": "contrastive.regularizer.fairkl.FairKL", "weight": 1.0}
+CHANGES: list[tuple[str, Any]] = [
+    ("regularizer", FAIRKL),
+    ("regularizer", FAIRKL | {"weight": 0.1}),
+    ("regularizer", {"_target_": "contrastive.regularizer.end.EnD"}),
+    ("loss", {"_target_": "contrastive.loss.debiased_pos.DebiasedPos", "temperature": 0.5, "tau_plus": 0.1}),
+    ("loss.temperature", 0.2),
+    ("temperature", 0.2),
+    ("augmentation.ops", {}),
+    ("augmentation.ops.blur", ABSENT),
+    ("augmentation.ops.blur", None),
+    ("augmentation.ops.blur.p", 0.1),
+    ("augmentation.ops.solarize", {"_target_": "contrastive.augmentation.solarize.Solarize", "p": 0.2}),
+    ("augmentation.ops.crop", {"_target_": "contrastive.augmentation.crop.RandomCrop", "padding": 4}),
+    ("dataset", {"_target_": "contrastive.dataset.cifar.cifar10"}),
+    ("dataset.size", 8),
+    ("only_here", True),
+    ("only_here", "true"),
+    ("only_here", None),
+    ("epochs", 51),
+]
+EVALUATORS: list[tuple[str, Any]] = [("evaluator.knn.k", 5), ("evaluator.linear", ABSENT), ("evaluator.knn.every", 1)]
+
+
+def changed(config: dict[str, Any], changes: list[tuple[str, Any]]) -> dict[str, Any]:
+    config = copy.deepcopy(config)
+    for key, value in changes:
+        *path, last = key.split(".")
+        node = config
+        for part in path:
+            node = node.setdefault(part, {}) if isinstance(node, dict) else {}
+            node = {} if node is None else node
+        if value is ABSENT:
+            node.pop(last, None)
+        else:
+            node[last] = copy.deepcopy(value)
+    return config
+
+
+def save_run(path: Path, config: dict[str, Any], test: dict[str, float], **environment: Any) -> Path:
+    path.mkdir(parents=True)
+    (path / "config.yaml").write_text(json.dumps(config))  # which is YAML
+    (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | environment))
+    (path / "result.json").write_text(json.dumps(EMPTY_RESULT | {"test": test, "val": test}))
+    return path
+
+
+def without(config: dict[str, Any], *keys: str) -> str:
+    return json.dumps({key: value for key, value in config.items() if key not in keys}, sort_keys=True)
+
+
+ablations = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(CHANGES), max_size=3, unique_by=lambda change: change[0]),
+        st.lists(st.sampled_from(EVALUATORS), max_size=2, unique_by=lambda change: change[0]),
+        st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(ablations)
+def test_every_printed_figure_is_recomputed(drawn):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        expected: dict[
+            tuple[str, str, str], dict[int, float]
+        ] = {}  # {(configuration, metric, protocol): {seed: value}}
+        for i, (changes, evaluators, seeds) in enumerate(drawn):
+            for seed in seeds:
+                config = changed(BASE, [*changes, *evaluators]) | {"seed": seed}
+                same = without(config, "seed", "evaluator")
+                test = {}
+                for evaluator, node in config["evaluator"].items():
+                    kept = json.dumps({k: v for k, v in node.items() if k != "every"}, sort_keys=True)
+                    value = hash((same, evaluator, kept, seed)) % 10_000 / 100  # as a deterministic run would give
+                    test[f"{evaluator}_top1"] = value
+                    expected.setdefault((same, evaluator, kept), {})[seed] = value
+                save_run(folder / f"{i}/{seed}", config, test)
+
+        runs = read_runs([folder])
+        rows = {(row.section, row.name): row for row in runs.rows}
+        assert len(rows) == len(runs.rows) == len({key[0] for key in expected})  # names are unique in a section
+        for row in runs.rows:
+            configs = [json.loads((path / "config.yaml").read_text()) for path in row.paths]
+            assert len({without(config, "seed", "evaluator") for config in configs}) == 1
+            assert len(row.name.split()) < 12
+        printed = []
+        for section, own in runs.sections.items():
+            head, *lines = grid(own)
+            for name, *cells in lines:
+                for metric, cell in zip(head[1:], cells, strict=True):
+                    if cell != "-":
+                        printed.append((rows[section, name], metric, cell))
+        assert len(printed) == len(expected)
+        for row, metric, cell in printed:
+            config = json.loads((row.paths[0] / "config.yaml").read_text())
+            same, evaluator = without(config, "seed", "evaluator"), metric.partition("_")[0]
+            found = [v for key, v in expected.items() if key[:2] == (same, evaluator)]
+            if len(found) > 1:
+                k = re.search(r"\(k=(\d+)\)", metric)
+                found = [v for key, v in expected.items() if key[:2] == (same, evaluator) and f'"k": {k[1]}' in key[2]]
+            (values,) = (list(value.values()) for value in found)
+            std = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+            assert cell == f"{mean(values):.2f}{std} ({len(values)})"
+        lines = list(csv.DictReader(io.StringIO(as_csv(runs.sections))))
+        assert len(lines) == len(rows)
+        numbers = sorted(
+            (int(line[key]), float(line[key.removesuffix("_n")]))
+            for line in lines for key in line if key.endswith("_n") and line[key] != "0"
+        )  # fmt: skip
+        assert [n for n, _ in numbers] == sorted(len(values) for values in expected.values())
+        by_mean = sorted(mean(values.values()) for values in expected.values())
+        assert sorted(value for _, value in numbers) == pytest.approx(by_mean, abs=1e-4)
+
+
+def names_of(folder: Path, *changes: list[tuple[str, Any]], overrides: list[list[str]] | None = None) -> set[str]:
+    for i, own in enumerate(changes):
+        typed = overrides[i] if overrides else ["x"] * len(own)
+        save_run(folder / f"{i}", changed(BASE, own), {"knn_top1": 1.0}, overrides=typed)
+    return {row.name for row in read_runs([folder]).rows}
+
+
+def test_rows_are_named_as_a_person_would_type_them(tmp_path):
+    loss, *_ = (value for key, value in CHANGES if key == "loss")
+    solarize = next(change for change in CHANGES if change[0] == "augmentation.ops.solarize")
+    crop = next(change for change in CHANGES if change[0] == "augmentation.ops.crop")
+    assert names_of(
+        tmp_path, [], [("regularizer", FAIRKL)], [("augmentation.ops.blur", ABSENT)], [("temperature", 0.2),
+        ("loss.temperature", 0.2)], [solarize], [("augmentation.ops", {})], [crop], [("augmentation.ops.blur.p", 0.1)],
+    ) == {
+        "nt_xent", "fairkl", "no blur", "t=0.2", "+solarize", "augmentation=none", "crop=random_crop", "blur.p=0.1",
+    }  # fmt: skip
+    save_run(tmp_path / "loss", changed(BASE, [("loss", loss)]), {})
+    assert {"nt_xent", "debiased_pos", "nt_xent no blur"} < {row.name for row in read_runs([tmp_path]).rows}
+
+
+def test_of_two_runs_the_one_typed_with_less_is_the_usual(tmp_path):
+    assert names_of(tmp_path, [], [("augmentation.ops.blur", ABSENT)]) == {"nt_xent", "no blur"}
+
+
+def test_each_value_is_said_where_none_is_the_usual(tmp_path):
+    assert names_of(tmp_path, [], [("epochs", 51)]) == {"epochs=50", "epochs=51"}
+
+
+def test_a_bundle_of_settings_is_named_as_it_was_typed(tmp_path):
+    bundle = [("augmentation.ops.jitter.p", 0.1), ("augmentation.ops.blur.p", 0.1), ("augmentation.ops.crop", None)]
+    overrides = [[], ["augmentation=mine"], ["epochs=51"]]
+    assert "augmentation=mine" in names_of(tmp_path, [], bundle, [("epochs", 51)], overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("contrastive.loss.nt_xent.NTXent", "nt_xent"),
+        ("contrastive.loss.eps_supinfonce.EpsSupInfoNCE", "eps_supinfonce"),
+        ("contrastive.evaluator.few.FewShot", "few_shot"),
+        ("contrastive.dataset.cifar.cifar10", "cifar10"),
+        ("torch.optim.Adam", "adam"),
+        ("MyLoss", "my_loss"),
+    ],
+)
+def test_option_name(target, name):
+    assert option_name(target) == name
+
+
+def test_datasets_are_sections(tmp_path, capsys):
+    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0})
+    save_run(tmp_path / "b", changed(BASE, [("dataset", {"_target_": "contrastive.dataset.cifar.cifar10"})]), {})
+    assert main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "digits: test split" in said and "cifar10: test split" in said
+    assert {row.name for row in read_runs([tmp_path], by_dataset=False).rows} == {"digits nt_xent", "cifar10 nt_xent"}
+
+
+def test_a_run_with_fewer_evaluators_erases_nothing(tmp_path):
+    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 2.0})
+    save_run(tmp_path / "b", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
+    runs = read_runs([tmp_path])
+    (row,) = runs.rows
+    assert runs.values(row, "knn_top1") == {0: 1.0}
+    assert runs.values(row, "linear_top1") == {0: 2.0}
+    assert runs.notes == []
+
+
+def test_figures_of_other_evaluator_settings_are_another_column(tmp_path):
+    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0})
+    save_run(tmp_path / "b", changed(BASE, [("evaluator.knn.k", 5)]) | {"seed": 1}, {"knn_top1": 2.0})
+    (section,) = read_runs([tmp_path]).sections.values()
+    assert grid(section) == [["runs", "knn_top1 (k=20)", "knn_top1 (k=5)"], ["nt_xent", "1.00 (1)", "2.00 (1)"]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "knn", "message"),
+    [
+        ({"device": "a GPU"}, 1.0, "differ in processor, a CPU and a GPU"),
+        ({"commit": "2"}, 3.0, "differ in commit, 1 and 2, and so in knn_top1, 1.0000 and 3.0000"),
+        ({}, 3.0, "differ in knn_top1, 1.0000 and 3.0000"),
+    ],
+)
+def test_runs_of_one_seed_that_are_not_equal_are_an_error(tmp_path, environment, knn, message):
+    place = {"device": "a CPU", "commit": "1"}
+    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0}, **place)
+    save_run(tmp_path / "b", BASE, {"knn_top1": knn}, **place | environment)
+    with pytest.raises(ConfigError, match=message) as error:
+        read_runs([tmp_path])
+    assert f"{tmp_path}/a and {tmp_path}/b have one configuration and seed 0" in str(error.value)
+
+
+def test_averages_over_several_processors_are_said(tmp_path, capsys):
+    for seed, device in enumerate(("a CPU", "a GPU")):
+        save_run(tmp_path / device, BASE | {"seed": seed}, {"knn_top1": 1.0}, device=device)
+    assert main([str(tmp_path)]) == 0
+    assert "nt_xent: its runs are of several kinds of processor (a CPU, a GPU)" in capsys.readouterr().out
