@@ -26,7 +26,7 @@ def test_the_evaluator_equals_a_loop_over_pairs():
     pairs = [(i, j) for i in range(20) for j in range(i)]
     distances = {(i, j): float((x[i] - x[j]).square().sum()) for i, j in pairs}
     same = [distances[i, j] for i, j in pairs if test.label[i] == test.label[j]]
-    scores = AlignmentUniformity()(feature_sets(test, test, test))
+    scores = AlignmentUniformity()(feature_sets(test, test, test)).test
     assert scores["alignment"] == pytest.approx(sum(same) / len(same), rel=1e-4)
     mean = sum(math.exp(-2 * d) for d in distances.values()) / len(pairs)
     assert scores["uniformity"] == pytest.approx(math.log(mean), rel=1e-4)

@@ -11,16 +11,16 @@ from tests.helpers import blobs, feature_sets
 
 def test_few_labels_suffice_for_separate_classes_and_more_help():
     features = feature_sets(blobs(400, 0, 1.5), blobs(50, 1, 1.5), blobs(400, 2, 1.5))
-    few, many = FewShot(shots=2)(features)["top1"], FewShot(shots=50)(features)["top1"]
+    few, many = FewShot(shots=2)(features).test["top1"], FewShot(shots=50)(features).test["top1"]
     assert 50 < few < many
-    assert FewShot(shots=2)(features)["top1"] == few
+    assert FewShot(shots=2)(features).test["top1"] == few
 
 
 def test_only_the_chosen_images_are_fitted():
     train = blobs(400, 0)
     lies = Features(train.h, torch.where(torch.arange(400) < 8, train.label, 3 - train.label))
     honest, lied = (
-        FewShot(shots=100)(feature_sets(part, blobs(50, 1), blobs(400, 2)))["top1"] for part in (train, lies)
+        FewShot(shots=100)(feature_sets(part, blobs(50, 1), blobs(400, 2))).test["top1"] for part in (train, lies)
     )
     assert honest > 90 > 50 > lied
 

@@ -26,7 +26,7 @@ def prepared(**options):
     return lnl, z, bias
 
 
-def test_the_first_update_has_the_entropy_and_leaves_the_adversary_alone():
+def test_lnl_entropy_leaves_the_adversary_alone():
     lnl, z, bias = prepared(weight=0.3)
     value = lnl(z, torch.arange(12) % 4, bias)
     q = lnl.adversary(z.flatten(0, 1)).softmax(1)
@@ -36,7 +36,7 @@ def test_the_first_update_has_the_entropy_and_leaves_the_adversary_alone():
     assert all(p.grad is None for p in lnl.adversary.parameters())
 
 
-def test_the_second_update_trains_the_adversary_and_reverses_a_tenth_of_the_gradient_of_the_map():
+def test_lnl_gradient_reversal():
     lnl, z, bias = prepared()
     plain = F.cross_entropy(lnl.adversary(z.flatten(0, 1)), bias.repeat_interleave(2))
     of_map, *of_adversary = torch.autograd.grad(plain, [z, *lnl.adversary.parameters()])
@@ -54,7 +54,7 @@ def test_a_step_is_the_two_updates_of_the_released_code(composed):
     ours(batch, generator("cpu", 0))
 
     encoder, classifier = theirs.encoder.train(), theirs.objective.classifier
-    adversary = theirs.objective.regularizers[0].adversary
+    adversary = theirs.objective.regularizer.adversary
     body, predictor = (torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-4) for p in (
         [*encoder.parameters(), *classifier.parameters()], adversary.parameters()
     ))  # fmt: skip
@@ -86,7 +86,7 @@ def test_the_adversary_of_the_papers_network_has_its_layers():
     assert shapes == [(64, 32, 7, 7), (128, 64, 7, 7), (10, 128)]
 
 
-def test_what_lnl_refuses(composed):
+def test_lnl_rejects_bad_arguments(composed):
     with pytest.raises(ConfigError, match=r"try regularizer\.weight=0.01"):
         make("regularizer/lnl", weight=-1.0)
     with pytest.raises(ConfigError, match=r"try regularizer\.kernel_size=7"):

@@ -10,7 +10,7 @@ from tests.helpers import feature_sets
 
 def rank_of(h: torch.Tensor) -> float:
     test = Features(h, torch.arange(len(h)) % 4)
-    return RankMe()(feature_sets(test, test, test))[""]
+    return RankMe()(feature_sets(test, test, test)).test[""]
 
 
 def test_equal_singular_values_give_the_dimension():

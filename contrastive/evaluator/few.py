@@ -48,7 +48,7 @@ class FewShot(Evaluator):
             f"{draws} fixed draws; last epoch"
         )
 
-    def __call__(self, features: FeatureSets) -> dict[str, float]:
+    def __call__(self, features: FeatureSets) -> Scores:
         train, test, n = features.train, features.test, features.n_classes
         standardize = Standardizer(train.h)
         x, x_test = standardize(train.h), standardize(test.h)
@@ -59,7 +59,7 @@ class FewShot(Evaluator):
             chosen = torch.cat([order[label == c][: self.shots] for c in range(n)])
             weight = fit_logistic(x[chosen], train.label[chosen], n_classes=n, l2=self.l2, max_iter=self.max_iter)
             top1.append(topk_accuracy(logits(weight, x_test), test.label, 1))
-        return {"top1": sum(top1) / len(top1)}
+        return Scores(test={"top1": sum(top1) / len(top1)})
 
 
 class FewLabel(Evaluator):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.evaluator.base import Evaluator, FeatureSets
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.seeding import generator
 
 MAX_IMAGES = 2000  # two million pairs
@@ -41,7 +41,7 @@ class AlignmentUniformity(Evaluator):
     def __init__(self, *, every: int = 0) -> None:
         self.every = every
 
-    def __call__(self, features: FeatureSets) -> dict[str, float]:
+    def __call__(self, features: FeatureSets) -> Scores:
         n = len(features.test.h)
         chosen = torch.randperm(n, generator=generator("cpu", "alignment and uniformity"))[:MAX_IMAGES]
         test = features.test[chosen.to(features.test.h.device)]
@@ -52,7 +52,7 @@ class AlignmentUniformity(Evaluator):
         values = {"uniformity": squared.mul(-2).exp().mean().log().item()} if len(x) > 1 else {}
         if same.any():
             values["alignment"] = squared[same].mean().item()
-        return values
+        return Scores(test=values)
 
 
 EPSILON = 1e-7
@@ -75,7 +75,7 @@ class RankMe(Evaluator):
     def __init__(self, *, every: int = 0) -> None:
         self.every = every
 
-    def __call__(self, features: FeatureSets) -> dict[str, float]:
+    def __call__(self, features: FeatureSets) -> Scores:
         values = torch.linalg.svdvals(features.test.h)
         p = values / values.sum().clamp(min=EPSILON) + EPSILON
-        return {"": torch.special.entr(p).sum().exp().item()}
+        return Scores(test={"": torch.special.entr(p).sum().exp().item()})

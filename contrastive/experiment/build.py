@@ -103,7 +103,7 @@ def build_objective(components: Components, data: Data) -> Objective:
     encoder = components.encoder
     return Objective(
         components.loss,
-        components.regularizers,
+        components.regularizer,
         train=data.pretrain,
         n_classes=len(data.classes),
         feature_dim=encoder.dim,
@@ -123,7 +123,7 @@ def build_loader(
         sampler=settings.sampler,
         noise_frac=settings.noise_frac,
         blur_frac=settings.blur_frac,
-        uniform_batch_size=objective.uniform_batch_size(settings.batch_size),
+        second_batch_size=objective.second_batch_size(settings.batch_size),
         device=device,
         streaming=streaming,
         shard=shard(),
@@ -143,12 +143,13 @@ def build_step(
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
     encoder = convert_sync_batchnorm(components.encoder.to(device, memory_format=layout), device)
     head = convert_sync_batchnorm(components.head.to(device), device)
-    first = [*encoder.parameters(), *head.parameters(), *objective.first_parameters()]
+    of_terms, of_adversary = objective.parameter_groups()
+    groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
     return TrainStep(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, [first, objective.second_parameters()]),
+        optimizer=build_optimizer(settings.optimizer, groups),
         augmentation=components.augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),

@@ -31,12 +31,17 @@ class Components:
     """One built object for each component of the configuration, except dataset and optimizer."""
 
     loss: Loss
-    regularizers: list[Loss]
+    regularizer: Loss | None
     augmentation: Augmentation
     schedule: Callable[[float, int], float]
     evaluators: dict[str, Evaluator]
     encoder: Any  # an nn.Module with an int attribute `dim`
     head: Any  # likewise
+
+    @property
+    def terms(self) -> list[Loss]:
+        """The loss, and the regularizer if there is one."""
+        return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Components":
@@ -48,16 +53,17 @@ class Components:
         check_components(settings)
         torch.manual_seed(derive(settings.seed, "weights"))
         loss = build_one("loss", settings.loss, Loss)
-        regularizers = [build_one("regularizer", settings.regularizer, Loss)] if settings.regularizer else []
+        regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
         augmentation = build_one("augmentation", settings.augmentation, Augmentation)
         schedule = build_schedule(settings.schedule)
         evaluators = build_evaluators(settings.evaluator)
-        for term in (loss, *regularizers):
-            term.check_config(batch_size=settings.batch_size)
+        for term in (loss, regularizer):
+            if term is not None:
+                term.check_config(batch_size=settings.batch_size)
         encoder = build_encoder(settings.encoder, image_size(settings.dataset))
         return cls(
             loss=loss,
-            regularizers=regularizers,
+            regularizer=regularizer,
             augmentation=augmentation,
             schedule=schedule,
             evaluators=evaluators,
@@ -71,7 +77,7 @@ class Components:
         height, _ = self.augmentation.output_size(*data.pretrain.image.shape[-2:])
         for side in {size, height}:
             check_encoder_output(self.encoder, side)
-        for term in (self.loss, *self.regularizers):
+        for term in self.terms:
             term.check_batch(
                 batch_size=batch_size,
                 n_views=n_views,

@@ -23,7 +23,6 @@ from statistics import mean
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.experiment.malloc import tuned_environment
 from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.identity import differences
 from contrastive.tables.spec import Row, Table, row_folder
@@ -84,7 +83,7 @@ def run_jobs(jobs: Sequence[TableJob], *, program: Sequence[str], n_parallel: in
     """
     if not jobs:
         return []
-    start_server({**os.environ, **tuned_environment(), **({"OMP_NUM_THREADS": "1"} if one_thread else {})})
+    start_server({**os.environ, **({"OMP_NUM_THREADS": "1"} if one_thread else {})})
     failed: list[TableJob] = []
     lock, counter = threading.Lock(), iter(range(1, len(jobs) + 1))
 
