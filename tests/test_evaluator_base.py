@@ -82,4 +82,4 @@ def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
 
 
 def test_a_single_test_image_has_no_uniformity():
-    assert AlignmentUniformity()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(1, 2))) == {}
+    assert AlignmentUniformity()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(1, 2))).test == {}

@@ -26,23 +26,27 @@ def two_threads(monkeypatch):
 def test_busy_machine_warns(monkeypatch, load, cores, threads, warns):
     monkeypatch.setattr(machine, "n_cores", lambda: cores)
     monkeypatch.setattr(machine.os, "getloadavg", lambda: (load, 9.0, 9.0))
-    assert ("try threads=1 (or OMP_NUM_THREADS=1)" in busy_warning(threads)) == warns
+    torch.set_num_threads(threads)
+    assert ("try threads=1 (or OMP_NUM_THREADS=1)" in busy_warning()) == warns
 
 
 def test_threads_are_typed_or_torchs_own(tmp_path):
-    assert set_threads("auto", tmp_path, rerun=False) == torch.get_num_threads() == 2
-    assert set_threads(3, tmp_path, rerun=False) == torch.get_num_threads() == 3
+    assert set_threads("auto", tmp_path, rerun=False) == "2 threads"
+    assert torch.get_num_threads() == 2
+    assert set_threads(1, tmp_path, rerun=False) == "1 thread"
+    assert torch.get_num_threads() == 1
 
 
 def test_resume_keeps_the_number_of_threads(composed, tmp_path):
     words = ("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]", "threads=1")
     run_experiment(composed(*words), tmp_path)
     assert json.loads((tmp_path / "environment.json").read_text())["threads"] == 1
-    assert set_threads("auto", tmp_path, rerun=False) == 2  # a finished run is not resumed
+    assert set_threads("auto", tmp_path, rerun=False) == "2 threads"  # a finished run is not resumed
     (tmp_path / "result.json").write_text("null")  # damaged: it is computed again
-    assert set_threads("auto", tmp_path, rerun=False) == 1
-    assert set_threads(3, tmp_path, rerun=False) == 1
-    assert set_threads("auto", tmp_path, rerun=True) == 2
+    assert set_threads("auto", tmp_path, rerun=False) == "1 thread (as before the interruption)"
+    assert torch.get_num_threads() == 1
+    assert set_threads(3, tmp_path, rerun=False).startswith("3 threads (it last ran with 1: figures may differ")
+    assert set_threads("auto", tmp_path, rerun=True) == "2 threads"
 
 
 def test_threads_make_no_other_run(composed):

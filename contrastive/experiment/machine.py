@@ -29,19 +29,24 @@ def keep_freed_memory() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def set_threads(setting: int | str, path: Path, *, rerun: bool) -> int:
-    """Set the number of torch's threads, of each process, for the run in `path`, and return it.
+def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
+    """Set the number of torch's threads, of each process, for the run in `path`; returns it in words.
 
-    An interrupted run goes on with the number it had: another one rounds differently. Else it is the setting, else
-    OMP_NUM_THREADS, else torch's own.
+    A typed number wins. Else an interrupted run goes on with the number it had, because another one rounds differently.
+    Else it is torch's own, which OMP_NUM_THREADS decides.
 
     Args:
         setting: `auto` or a number. rerun: the run starts over, whatever it had.
     """
     recorded, own = None if rerun else recorded_threads(path), own_threads()
-    n = broadcast_from_main(lambda: recorded or (own if setting == "auto" else int(setting)))
+    n, recorded = broadcast_from_main(lambda: (int(setting) if setting != "auto" else recorded or own, recorded))
     torch.set_num_threads(n)
-    return n
+    words = f"{n} thread{'s' if n > 1 else ''}"
+    if recorded is None or (recorded == n and setting != "auto"):
+        return words
+    if recorded == n:
+        return f"{words} (as before the interruption)"
+    return f"{words} (it last ran with {recorded}: figures may differ in their last digits)"
 
 
 def recorded_threads(path: Path) -> int | None:
@@ -60,13 +65,13 @@ def own_threads() -> int:
     return torch.get_num_threads()
 
 
-def busy_warning(threads: int) -> str:
-    """A line about other busy processes, empty where there are none.
+def busy_warning() -> str:
+    """A line about other busy processes, empty where there are none or one thread does not mind.
 
     Threads wait for each other in every operation: two of them beside one busy neighbor on two cores were 5 to 8 times
     slower than one.
     """
-    busy, cores = os.getloadavg()[0], n_cores()
+    busy, cores, threads = os.getloadavg()[0], n_cores(), torch.get_num_threads()
     if threads == 1 or busy + threads <= cores + 0.5:
         return ""
     return (

@@ -68,7 +68,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
             return run.result
         with silenced(settings.quiet), explained_memory(settings):
             print(summary.heading(experiment, settings, run, threads=threads))
-            if warning := busy_warning(threads):
+            if warning := busy_warning():
                 print(warning)
             result = train_and_evaluate(experiment, settings, run)
         print(summary.finished(run, result))

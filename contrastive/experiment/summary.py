@@ -14,7 +14,7 @@ from contrastive.run.directory import RunDirectory
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
 
-def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: int) -> str:
+def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: str) -> str:
     """Three lines: what will be trained on what, what its features are, and where it is kept."""
     data, loader = experiment.data, experiment.loader
     encoder = experiment.step.encoder
@@ -25,7 +25,7 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, th
     return (
         f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "
         f"encoder of {millions:.2f} M parameters, {training}, "
-        f"{experiment.precision} on {experiment.device}, {threads} thread{'s' if threads > 1 else ''}\n"
+        f"{experiment.precision} on {experiment.device}, {threads}\n"
         f"features: {encoder.dim} values, {feature(encoder)}\n"
         f"run directory {as_typed(run.path)}{left_out}"
     )
