@@ -16,7 +16,6 @@ from omegaconf import DictConfig
 import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.cli.train import CommandLine, trusted_modules
 from contrastive.config.paths import CONFIGS
-from contrastive.experiment import malloc
 from contrastive.experiment.job import run_job
 
 command_line = CommandLine()
@@ -38,5 +37,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    malloc.reexec_with_tuned_malloc()
     sys.exit(main(sys.argv[1:]))

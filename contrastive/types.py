@@ -54,7 +54,7 @@ class Batch:
     label: Tensor  # (B,) int64
     bias: Tensor | None = None  # (B,) int64
     view1_source: Tensor | None = None  # (B, 3, H, W) uint8, images to draw view 1 from; None = the same images
-    uniform: "Batch | None" = None  # another batch, drawn uniformly, for terms of the uniform stream
+    second: "Batch | None" = None  # another batch, for a regularizer with a batch of its own
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to the device; copies to a GPU go through pinned memory and do not block."""
@@ -63,7 +63,7 @@ class Batch:
             label=_move(self.label, device),
             bias=None if self.bias is None else _move(self.bias, device),
             view1_source=None if self.view1_source is None else _move(self.view1_source, device),
-            uniform=None if self.uniform is None else self.uniform.to(device),
+            second=None if self.second is None else self.second.to(device),
         )
 
 
@@ -128,6 +128,11 @@ class Features:
     h: Tensor
     label: Tensor
     bias: Tensor | None = None
+
+    @classmethod
+    def empty(cls, dim: int, device: torch.device) -> "Features":
+        """Those of no image."""
+        return cls(torch.zeros(0, dim, device=device), torch.zeros(0, dtype=torch.long, device=device))
 
     def __getitem__(self, index: Tensor) -> "Features":
         return Features(self.h[index], self.label[index], None if self.bias is None else self.bias[index])

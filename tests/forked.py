@@ -11,19 +11,15 @@ from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = multiprocessing.get_context("forkserver")
 Fault = Callable[[], None]
 
 
 def start_server() -> None:
-    """Start the server, unless it runs. Its processes, those of a table too, do not start themselves once more."""
+    """Start the server, unless it runs."""
     SERVER.set_forkserver_preload(["tests.preload"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLIBC_TUNABLES", "")
-        forkserver.ensure_running()
+    forkserver.ensure_running()
 
 
 class Program:
@@ -80,7 +76,6 @@ def _main(argv: list[str], cwd: Path, env: dict[str, str], out: Path, err: Path,
         os.dup2(1 if path == out and stream == 2 else os.open(path, flags), stream)
     os.environ.clear()
     os.environ.update(env)
-    os.environ["GLIBC_TUNABLES"] = ""  # else train.py starts itself once more
     paths = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *paths])  # for the processes of devices=2
     torch.set_num_threads(int(env.get("OMP_NUM_THREADS", os.cpu_count() or 1)))

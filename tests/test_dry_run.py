@@ -5,7 +5,8 @@ import re
 import pytest
 
 from contrastive.experiment.build import build
-from contrastive.experiment.dry_run import clock, estimate
+from contrastive.experiment.dry_run import estimate
+from contrastive.text import clock
 from tests.helpers import TINY, program
 
 QUICK = [*TINY, "epochs=1", "batch_size=64"]

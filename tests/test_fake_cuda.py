@@ -77,7 +77,7 @@ def make_step(group: str = "loss", name: str = "nt_xent", *, forward: str = "fus
         head = make("head/mlp", in_dim=encoder.dim)
         terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
         objective = Objective(
-            *((in_tiles(terms[0]), [in_tiles(term) for term in terms[1:]]) if tiled else (terms[0], terms[1:])),
+            *map(in_tiles, terms) if tiled else terms,
             train=images(),
             n_classes=CLASSES,
             feature_dim=encoder.dim,

@@ -54,7 +54,7 @@ def test_a_step_is_the_two_updates_of_the_released_code(composed):
     ours(batch, generator("cpu", 0))
 
     encoder, classifier = theirs.encoder.train(), theirs.objective.classifier
-    adversary = theirs.objective.regularizers[0].adversary
+    adversary = theirs.objective.regularizer.adversary
     body, predictor = (torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-4) for p in (
         [*encoder.parameters(), *classifier.parameters()], adversary.parameters()
     ))  # fmt: skip

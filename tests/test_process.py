@@ -86,13 +86,13 @@ def gradients(group, name, norm):
     torch.manual_seed(0)
     data = batch()
     encoder, head = Tiny(norm).double(), nn.Linear(6, 5).double()
-    loss, others = make("loss/nt_xent"), []
+    loss, regularizer = make("loss/nt_xent"), None
     if group == "loss":
         loss = make(f"{group}/{name}")
     else:
-        others = [make(f"{group}/{name}")]
+        regularizer = make(f"{group}/{name}")
     dims = {"n_classes": 3, "feature_dim": 6, "projection_dim": 5, "map_dim": 6}
-    objective = Objective(loss, others, train=data, **dims).double()
+    objective = Objective(loss, regularizer, train=data, **dims).double()
     encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
     local = shard().of(N)
     views = torch.stack([data.image, data.image.flip(3)]).double() / 255
@@ -102,7 +102,7 @@ def gradients(group, name, norm):
     outputs = {"features": h, "projections": z, "map": h[..., None, None]}
     embedded = Embedded(outputs, data.label[local], data.bias[local])
     value = objective(embedded)
-    if objective.adversarial_reads:
+    if objective.adversary is not None:
         value = value + objective.adversarial(embedded)
     value.backward()
     parameters = [*encoder.parameters(), *head.parameters(), *objective.parameters()]

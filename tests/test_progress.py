@@ -11,8 +11,8 @@ import termios
 import pytest
 
 from contrastive.distributed import pool
-from contrastive.experiment import progress
-from contrastive.experiment.progress import LINES, Progress, line_every, silenced
+from contrastive.training import progress
+from contrastive.training.progress import LINES, Progress, line_every, silenced
 from tests.helpers import ONE_THREAD, ROOT, TINY, program
 
 LINE = re.compile(r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d  [\d,]+ views/s  (?:\d.* left|trained in \d.*)")

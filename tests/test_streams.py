@@ -1,4 +1,4 @@
-"""The uniform stream: what it draws, which terms read it, and that every promise of a run holds with it."""
+"""The second batch: what it draws, which terms read it, and that every promise of a run holds with it."""
 
 import functools
 import shutil
@@ -37,32 +37,32 @@ def ids(images: torch.Tensor) -> list[int]:
     return [int(i) for i in images[:, 0, 0, 0]]
 
 
-def test_the_uniform_batch_is_a_shuffle_whatever_the_sampler_and_an_epoch_is_one_pass_of_it():
-    loader = Loader(split(), batch_size=60, seed=0, sampler="bias_balanced", uniform_batch_size=20)
+def test_second_batches_shuffle_the_data_once_an_epoch():
+    loader = Loader(split(), batch_size=60, seed=0, sampler="bias_balanced", second_batch_size=20)
     epoch = list(loader.epoch(0))
     assert len(loader) == len(epoch) == 5
     assert loader.views_per_step(n_views=2) == 140
     assert all(len(batch.image) == 60 for batch in epoch)  # more than one order of 100 images
-    drawn = [ids(batch.uniform.image) for batch in epoch]
+    drawn = [ids(batch.second.image) for batch in epoch]
     assert sorted(i for batch in drawn for i in batch) == list(range(100))
-    assert drawn == [ids(batch.uniform.image) for batch in loader.epoch(0)]
-    assert drawn != [ids(batch.uniform.image) for batch in loader.epoch(1)]
-    assert epoch[0].uniform.label.tolist() == [i % 4 for i in drawn[0]]
+    assert drawn == [ids(batch.second.image) for batch in loader.epoch(0)]
+    assert drawn != [ids(batch.second.image) for batch in loader.epoch(1)]
+    assert epoch[0].second.label.tolist() == [i % 4 for i in drawn[0]]
 
 
-def test_the_main_batches_are_those_of_a_run_without_the_second_stream():
-    alone, both = (Loader(split(), batch_size=25, seed=0, uniform_batch_size=n) for n in (0, 10))
+def test_main_batches_are_those_without_a_second_batch():
+    alone, both = (Loader(split(), batch_size=25, seed=0, second_batch_size=n) for n in (0, 10))
     assert len(both) == 10
     main = [ids(batch.image) for batch in both.epoch(3)]
     assert main[:4] == [ids(batch.image) for batch in alone.epoch(3)]
     assert sorted(i for batch in main[4:8] for i in batch) == list(range(100))  # the second order
-    assert all(batch.uniform is None for batch in alone.epoch(3))
+    assert all(batch.second is None for batch in alone.epoch(3))
 
 
-def test_the_shards_of_the_uniform_batch_are_the_batch():
-    whole = next(Loader(split(), batch_size=20, seed=0, uniform_batch_size=30).epoch(0)).uniform.image
+def test_shards_of_the_second_batch_are_the_batch():
+    whole = next(Loader(split(), batch_size=20, seed=0, second_batch_size=30).epoch(0)).second.image
     parts = [
-        next(Loader(split(), batch_size=20, seed=0, uniform_batch_size=30, shard=Shard(rank, 2)).epoch(0)).uniform.image
+        next(Loader(split(), batch_size=20, seed=0, second_batch_size=30, shard=Shard(rank, 2)).epoch(0)).second.image
         for rank in (0, 1)
     ]
     assert torch.equal(torch.cat(parts), whole)
@@ -71,11 +71,11 @@ def test_the_shards_of_the_uniform_batch_are_the_batch():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"uniform_batch_size": 200}, "try regularizer.batch_size=100"),
-        ({"uniform_batch_size": 31, "shard": Shard(0, 2)}, "try regularizer.batch_size=30"),
+        ({"second_batch_size": 200}, "try regularizer.batch_size=100"),
+        ({"second_batch_size": 31, "shard": Shard(0, 2)}, "try regularizer.batch_size=30"),
     ],
 )
-def test_a_uniform_batch_of_the_wrong_size_is_refused(arguments, message):
+def test_second_batch_of_the_wrong_size_is_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
         Loader(split(), **{"batch_size": 20, "seed": 0, **arguments})
 
@@ -88,12 +88,12 @@ def test_a_uniform_batch_of_the_wrong_size_is_refused(arguments, message):
         ({"stream": "uniform", "batch_size": 1}, "try regularizer.batch_size=128"),
     ],
 )
-def test_a_wrong_stream_is_refused(overrides, message):
+def test_wrong_stream_is_refused(overrides, message):
     with pytest.raises(ConfigError, match=message):
         make("regularizer/cross_entropy", **overrides)
 
 
-def test_a_term_that_compares_views_cannot_read_the_uniform_stream():
+def test_a_term_that_compares_views_needs_the_main_batch():
     term = make("regularizer/cross_entropy", stream="uniform", term=make("loss/nt_xent"))
     with pytest.raises(ConfigError, match=r"try regularizer\.stream=main"):
         term.check_batch(batch_size=64, n_views=2, has_label=True, has_bias=True)
@@ -109,10 +109,10 @@ def two_streams(batch_size: int | None = None) -> Objective:
     torch.manual_seed(0)
     ce = make("regularizer/cross_entropy", weight=0.5, stream="uniform", batch_size=batch_size)
     dims = {"n_classes": 4, "feature_dim": 6, "projection_dim": 6}
-    return Objective(make("loss/bias_contrastive"), [ce], train=split(), **dims)
+    return Objective(make("loss/bias_contrastive"), ce, train=split(), **dims)
 
 
-def test_each_term_reads_its_stream():
+def test_each_term_reads_its_batch():
     objective, main, uniform = two_streams(), embedded(8, 2, seed=0), embedded(12, 1, seed=1)
     contrastive = make("loss/bias_contrastive")(main.outputs["projections"], main.label, main.bias)
     logits = objective.classifier(uniform.outputs["features"]).squeeze(1)
@@ -121,20 +121,18 @@ def test_each_term_reads_its_stream():
     metrics = objective.diagnostics(main, uniform)
     torch.testing.assert_close(metrics["terms/BiasContrastive"], contrastive)
     torch.testing.assert_close(metrics["terms/CrossEntropy"], expected.detach() - contrastive)
-    assert objective.reads("main") == ("projections",)
-    assert objective.reads("uniform") == ("features",)
+    assert objective.required_outputs("main") == ("projections",)
+    assert objective.required_outputs("second") == ("features",)
 
 
-def test_the_size_of_the_uniform_batch_is_that_of_the_run_unless_a_term_says_otherwise():
-    assert two_streams().uniform_batch_size(64) == 64
-    assert two_streams(128).uniform_batch_size(64) == 128
-    plain = Objective(
-        make("loss/nt_xent"), [], train=split(), n_classes=4, feature_dim=6, projection_dim=6
-    )  # fmt: skip
-    assert plain.uniform_batch_size(64) == 0
+def test_second_batch_size_defaults_to_batch_size():
+    assert two_streams().second_batch_size(64) == 64
+    assert two_streams(128).second_batch_size(64) == 128
+    plain = Objective(make("loss/nt_xent"), train=split(), n_classes=4, feature_dim=6, projection_dim=6)
+    assert plain.second_batch_size(64) == 0
 
 
-def test_the_uniform_batch_is_neither_augmented_nor_sent_through_the_head(composed, monkeypatch):
+def test_second_batch_is_not_augmented_nor_projected(composed, monkeypatch):
     built = build(composed(*TWO_STREAMS, "head=mlp"))
     batch, seen = next(built.loader.epoch(0)), []
     monkeypatch.setattr(
@@ -142,7 +140,7 @@ def test_the_uniform_batch_is_neither_augmented_nor_sent_through_the_head(compos
     )
     built.step(batch, generator("cpu", 0))
     (uniform, uniform_reads), (main, main_reads) = seen
-    torch.testing.assert_close(uniform, batch.uniform.image[None] / 255)
+    torch.testing.assert_close(uniform, batch.second.image[None] / 255)
     assert uniform_reads == ("features",)
     assert main_reads == ("features", "projections")
     assert main.shape[:2] == (2, 64)
@@ -162,7 +160,7 @@ def gradients(settings, *, norm: bool = True) -> list[torch.Tensor]:
     return [p.grad for p in step.parameters() if p.grad is not None]
 
 
-def test_gradient_caching_gives_the_gradient_of_both_streams(composed):
+def test_gradient_caching_with_two_batches(composed):
     plain = gradients(composed(*TWO_STREAMS), norm=False)
     cached = gradients(composed(*TWO_STREAMS, "grad_cache_chunk=30"), norm=False)
     torch.testing.assert_close(cached, plain, rtol=1e-7, atol=1e-10)
@@ -170,7 +168,7 @@ def test_gradient_caching_gives_the_gradient_of_both_streams(composed):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
-def test_a_compiled_step_has_the_gradient_of_both_streams(composed, monkeypatch):
+def test_compiled_step_with_two_batches(composed, monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     words = [*TWO_STREAMS, "augmentation.ops.jitter=null"]
     torch.testing.assert_close(
@@ -178,7 +176,7 @@ def test_a_compiled_step_has_the_gradient_of_both_streams(composed, monkeypatch)
     )
 
 
-def test_resume_is_bit_exact_with_two_streams(composed, tmp_path, monkeypatch):
+def test_resume_is_bit_exact_with_two_batches(composed, tmp_path, monkeypatch):
     settings, step, calls = composed(*TWO_STREAMS), TrainStep.__call__, []
     whole = run_experiment(settings, tmp_path / "whole")
 
@@ -198,11 +196,11 @@ def test_resume_is_bit_exact_with_two_streams(composed, tmp_path, monkeypatch):
     assert all(torch.equal(actual[key], expected[key]) for key in expected)
 
 
-def test_a_streamed_run_draws_the_same_uniform_batches(composed):
+def test_streamed_run_draws_the_same_second_batches(composed):
     resident, streamed = (build(composed(*TWO_STREAMS, f"resident={word}")).loader for word in ("true", "false"))
     for mine, theirs in zip(streamed.epoch(1), resident.epoch(1), strict=True):
-        assert torch.equal(mine.uniform.image, theirs.uniform.image)
-        assert torch.equal(mine.uniform.label, theirs.uniform.label)
+        assert torch.equal(mine.second.image, theirs.second.image)
+        assert torch.equal(mine.second.label, theirs.second.label)
 
 
 def test_a_dry_run_counts_the_steps_of_an_epoch(composed):

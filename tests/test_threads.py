@@ -1,84 +1,61 @@
-"""The number of threads: free cores, as recorded, as typed, as the environment says."""
+"""The number of threads: as before an interruption, as typed, else torch's own; and the warning of a busy machine."""
 
 import json
 
 import pytest
 import torch
 
-from contrastive.experiment import threads
+from contrastive.experiment import machine
+from contrastive.experiment.machine import busy_warning, keep_freed_memory, own_threads, set_threads
 from contrastive.experiment.run import run_experiment
-from contrastive.experiment.threads import busy_between, busy_cores, choose_threads, most_threads, set_threads
 from contrastive.run.identity import differences
 from tests.helpers import TINY
 
 
 @pytest.fixture(autouse=True)
-def machine(monkeypatch):
-    """machine(cores, busy): that many cores, of which others keep some busy."""
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-
-    def arrange(cores, busy):
-        monkeypatch.setattr(threads, "n_cores", lambda: cores)
-        monkeypatch.setattr(threads, "busy_cores", lambda: busy)
-
-    yield arrange
+def two_threads(monkeypatch):
+    """torch's own number is 2."""
+    monkeypatch.setattr(machine, "own_threads", lambda: 2)
+    yield
     torch.set_num_threads(1)
 
 
-@pytest.mark.parametrize(
-    ("cores", "busy", "limit", "n"),
-    [
-        (2, 0.0, 2, 2),
-        (2, 0.2, 2, 2),
-        (2, 1.0, 2, 1),
-        (2, 3.0, 2, 1),
-        (64, 10.0, 32, 32),
-        (64, 60.0, 32, 4),
-        (8, 3.4, 8, 5),
-    ],
-)
-def test_auto_leaves_busy_cores_to_others(machine, cores, busy, limit, n):
-    machine(cores, busy)
-    chosen, reason = choose_threads("auto", None, limit=limit)
-    assert chosen == n
-    assert (f"threads={limit}" in reason) == (n < limit)
+@pytest.mark.parametrize(("load", "cores", "threads", "warns"), [
+    (0.2, 2, 2, False), (1.0, 2, 2, True), (3.0, 2, 1, False), (3.0, 8, 2, False), (7.0, 8, 8, True),
+])  # fmt: skip
+def test_busy_machine_warns(monkeypatch, load, cores, threads, warns):
+    monkeypatch.setattr(machine, "n_cores", lambda: cores)
+    monkeypatch.setattr(machine.os, "getloadavg", lambda: (load, 9.0, 9.0))
+    torch.set_num_threads(threads)
+    assert ("try threads=1 (or OMP_NUM_THREADS=1)" in busy_warning()) == warns
 
 
-def test_what_is_typed_recorded_or_in_the_environment_comes_first(machine, monkeypatch):
-    machine(8, 0.0)
-    assert choose_threads("auto", 3, limit=8) == (3, "as before the interruption")
-    assert choose_threads(3, None, limit=8) == (3, "")
-    assert choose_threads("auto", None, limit=8) == (8, "")
-    assert "last ran with 3" in choose_threads(5, 3, limit=8)[1]
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert choose_threads("auto", None, limit=2) == (2, "OMP_NUM_THREADS")
-    assert choose_threads("auto", 1, limit=2) == (1, "as before the interruption")  # so that it goes on exactly
-    assert choose_threads(4, None, limit=2) == (4, "")
+def test_threads_are_typed_or_torchs_own(tmp_path):
+    assert set_threads("auto", tmp_path, rerun=False) == "2 threads"
+    assert torch.get_num_threads() == 2
+    assert set_threads(1, tmp_path, rerun=False) == "1 thread"
+    assert torch.get_num_threads() == 1
 
 
-def test_busy_cores_are_counted_between_two_readings():
-    before = {0: (100, 1000), 1: (50, 1000)}
-    after = {0: (130, 1030), 1: (50, 1030)}
-    assert busy_between(before, after) == 1.0
-    assert busy_between(before, before) == 0.0
-    assert 0 <= busy_cores() <= threads.n_cores() + 0.5
-
-
-def test_the_choice_is_recorded_and_kept_when_the_run_goes_on(composed, tmp_path, machine, monkeypatch, capsys):
-    machine(4, 4.0)
-    monkeypatch.setattr(threads, "most_threads", lambda: 2)
-    words = ("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]")
+def test_resume_keeps_the_number_of_threads(composed, tmp_path):
+    words = ("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]", "threads=1")
     run_experiment(composed(*words), tmp_path)
     assert json.loads((tmp_path / "environment.json").read_text())["threads"] == 1
-    assert "1 thread (4.0 of 4 cores are busy: threads=2 takes all)" in capsys.readouterr().out
+    assert set_threads("auto", tmp_path, rerun=False) == "2 threads"  # a finished run is not resumed
     (tmp_path / "result.json").write_text("null")  # damaged: it is computed again
-    machine(4, 0.0)
     assert set_threads("auto", tmp_path, rerun=False) == "1 thread (as before the interruption)"
+    assert torch.get_num_threads() == 1
+    assert set_threads(3, tmp_path, rerun=False).startswith("3 threads (it last ran with 1: figures may differ")
     assert set_threads("auto", tmp_path, rerun=True) == "2 threads"
-    assert torch.get_num_threads() == 2
 
 
 def test_threads_make_no_other_run(composed):
     one, two = composed(*TINY, "threads=1").to_dict(), composed(*TINY, "threads=2", "quiet=true").to_dict()
     assert differences(one, two) == []
-    assert most_threads() >= 1
+    assert own_threads() >= 1
+
+
+def test_keeping_freed_memory_is_harmless_twice():
+    keep_freed_memory()
+    keep_freed_memory()
+    assert torch.ones(2**22).sum() == 2**22

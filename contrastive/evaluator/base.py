@@ -86,9 +86,14 @@ class Scores:
     histograms: dict[str, Tensor] = field(default_factory=dict)
     protocol: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, answer: "Scores | Mapping[str, float]") -> "Scores":
+        """What an evaluator returned; a plain mapping holds its test figures."""
+        return answer if isinstance(answer, Scores) else cls(test=dict(answer))
+
 
 class Evaluator(ABC):
-    """`evaluator(features)` → {name: value}, or Scores when there is more to say than test figures.
+    """`evaluator(features)` → Scores; one that has test figures alone may return them as {name: value}.
 
     The names get the evaluator's own name in front: `knn` returns {"top1": 52.4} and result.json says knn_top1; the
     empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A figure
@@ -102,7 +107,7 @@ class Evaluator(ABC):
     reads_images: bool = False  # reads images, not only features: a dry run cannot time it
 
     @abstractmethod
-    def __call__(self, features: FeatureSets) -> dict[str, float] | Scores:
+    def __call__(self, features: FeatureSets) -> Scores:
         """Evaluate one set of features."""
 
     def check_names(self, before: list[str]) -> None:  # noqa: B027  most evaluators need no other
@@ -148,9 +153,7 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, stri
     """
     total = Scores()
     for name, evaluator in evaluators.items():
-        answer = evaluator(features)
-        scores = answer if isinstance(answer, Scores) else Scores(test=answer)
-        scores = _finite(name, scores, strict=strict)
+        scores = _finite(name, Scores.of(evaluator(features)), strict=strict)
         total.test.update({_join(name, key): value for key, value in scores.test.items()})
         total.val.update({_join(name, key): value for key, value in scores.val.items()})
         total.audit.update(scores.audit)

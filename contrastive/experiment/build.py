@@ -12,7 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from contrastive.augmentation.base import Augmentation
+from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint
 from contrastive.distributed.batch_norm import convert_sync_batchnorm
@@ -20,7 +23,19 @@ from contrastive.distributed.process import broadcast_from_main, main_process_fi
 from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
-from contrastive.experiment.components import Components, build_one, build_optimizer, check_optimizer
+from contrastive.experiment.components import (
+    build_encoder,
+    build_evaluators,
+    build_one,
+    build_optimizer,
+    build_schedule,
+    check_encoder_output,
+    check_optimizer,
+    image_size,
+    instantiate_node,
+)
+from contrastive.loss.base import Loss
+from contrastive.seeding import derive
 from contrastive.training import precision as precisions
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
@@ -46,7 +61,7 @@ class Experiment:
 
 
 def build(settings: Settings) -> Experiment:
-    """Build everything that a run needs.
+    """Build everything that a run needs. The order fixes the random weights that a seed stands for.
 
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.
@@ -55,31 +70,96 @@ def build(settings: Settings) -> Experiment:
     precision = precisions.choose(settings.precision, device)
     if settings.compile:
         check_compiler(device)
-    components = Components.from_settings(settings)
+    check_components(settings)
+    torch.manual_seed(derive(settings.seed, "weights"))
+    loss = build_one("loss", settings.loss, Loss)
+    regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
+    augmentation = build_one("augmentation", settings.augmentation, Augmentation)
+    schedule = build_schedule(settings.schedule)
+    evaluators = build_evaluators(settings.evaluator)
+    terms = [loss] if regularizer is None else [loss, regularizer]
+    for term in terms:
+        term.check_config(batch_size=settings.batch_size)
+    encoder = build_encoder(settings.encoder, image_size(settings.dataset))
+    head = instantiate_node(settings.head, in_dim=encoder.dim)
     check_optimizer(settings.optimizer)
 
     with main_process_first():  # it downloads and decodes; the other processes read its files
         data, data_hash = load_data(settings.dataset)
-    components.check_data(data, batch_size=settings.batch_size, n_views=settings.n_views)
-    objective = build_objective(components, data)
+    check_images(data, augmentation, encoder)
+    has_label, has_bias = is_complete(data.pretrain.label), is_complete(data.pretrain.bias)
+    for term in terms:
+        term.check_batch(
+            batch_size=settings.batch_size, n_views=settings.n_views, has_label=has_label, has_bias=has_bias
+        )
+    objective = Objective(
+        loss,
+        regularizer,
+        train=data.pretrain,
+        n_classes=len(data.classes),
+        feature_dim=encoder.dim,
+        projection_dim=head.dim,
+        map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
+    )
     streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
     if not streaming:
         data = data.to(device)
-    loader = build_loader(settings, data, objective, device=device, streaming=streaming)
-    step = build_step(settings, components, objective, data=data, device=device, precision=precision)
-    applicable = applicable_evaluators(components.evaluators, data)
+    loader = Loader(
+        data.pretrain,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        sampler=settings.sampler,
+        noise_frac=settings.noise_frac,
+        blur_frac=settings.blur_frac,
+        second_batch_size=objective.second_batch_size(settings.batch_size),
+        device=device,
+        streaming=streaming,
+        shard=shard(),
+    )
+    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+    encoder = convert_sync_batchnorm(encoder.to(device, memory_format=layout), device)
+    head = convert_sync_batchnorm(head.to(device), device)
+    of_terms, of_adversary = objective.parameter_groups()
+    groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
+    step = TrainStep(
+        encoder=encoder,
+        head=head,
+        objective=objective.to(device),
+        optimizer=build_optimizer(settings.optimizer, groups),
+        augmentation=augmentation,
+        normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
+        autocast=precisions.autocast(precision, device),
+        scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
+        n_views=settings.n_views,
+        views_forward=settings.views_forward,
+        chunk=settings.grad_cache_chunk,
+        compile=settings.compile,
+    )
+    applicable = applicable_evaluators(evaluators, data)
     return Experiment(
         step=step,
         loader=loader,
-        schedule=components.schedule,
+        schedule=schedule,
         evaluators=applicable,
-        left_out=[name for name in components.evaluators if name not in applicable],
+        left_out=[name for name in evaluators if name not in applicable],
         data=data,
         data_root=settings.data_root,
         data_hash=data_hash,
         device=device,
         precision=precision,
     )
+
+
+def is_complete(label: Tensor | None) -> bool:
+    """Whether every image has a label."""
+    return label is not None and bool((label >= 0).all())
+
+
+def check_images(data: Data, augmentation: Augmentation, encoder: torch.nn.Module) -> None:
+    """Raise ConfigError for images that augmentation or encoder cannot take."""
+    height, _ = augmentation.output_size(*data.pretrain.image.shape[-2:])
+    for side in {data.pretrain.image.shape[-1], height}:
+        check_encoder_output(encoder, side)
 
 
 def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[str, Evaluator]:
@@ -96,68 +176,6 @@ def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:
 def _load_data(dataset: str) -> tuple[Data, str]:
     data = build_one("dataset", json.loads(dataset), Data)
     return data, fingerprint(data)
-
-
-def build_objective(components: Components, data: Data) -> Objective:
-    """Build the objective; its classifier, if a loss reads logits, draws random weights."""
-    encoder = components.encoder
-    return Objective(
-        components.loss,
-        components.regularizers,
-        train=data.pretrain,
-        n_classes=len(data.classes),
-        feature_dim=encoder.dim,
-        projection_dim=components.head.dim,
-        map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
-    )
-
-
-def build_loader(
-    settings: Settings, data: Data, objective: Objective, *, device: torch.device, streaming: bool
-) -> Loader:
-    """Build the loader of this process's shard of every batch."""
-    return Loader(
-        data.pretrain,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        sampler=settings.sampler,
-        noise_frac=settings.noise_frac,
-        blur_frac=settings.blur_frac,
-        uniform_batch_size=objective.uniform_batch_size(settings.batch_size),
-        device=device,
-        streaming=streaming,
-        shard=shard(),
-    )
-
-
-def build_step(
-    settings: Settings,
-    components: Components,
-    objective: Objective,
-    *,
-    data: Data,
-    device: torch.device,
-    precision: str,
-) -> TrainStep:
-    """Move the networks to the device and build the step that trains them."""
-    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
-    encoder = convert_sync_batchnorm(components.encoder.to(device, memory_format=layout), device)
-    head = convert_sync_batchnorm(components.head.to(device), device)
-    first = [*encoder.parameters(), *head.parameters(), *objective.first_parameters()]
-    return TrainStep(
-        encoder=encoder,
-        head=head,
-        objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, [first, objective.second_parameters()]),
-        augmentation=components.augmentation,
-        normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
-        autocast=precisions.autocast(precision, device),
-        scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
-        n_views=settings.n_views,
-        views_forward=settings.views_forward,
-        chunk=settings.grad_cache_chunk,
-        compile=settings.compile,
-    )
 
 
 def choose_device(name: str) -> torch.device:

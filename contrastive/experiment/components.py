@@ -1,7 +1,6 @@
-"""Instantiate the components of a run from their configuration nodes; needs no data."""
+"""Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,75 +8,15 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from torch import Tensor, nn
 
-from contrastive.augmentation.base import Augmentation
-from contrastive.config.check_types import check_components
 from contrastive.config.messages import user_message
-from contrastive.config.settings import Settings
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
-from contrastive.loss.base import Loss
 from contrastive.run.files import encoder_node
 from contrastive.run.foreign import load_into, weights_path
 from contrastive.run.provenance import targets
 from contrastive.run.weights import check_own
-from contrastive.seeding import derive
-from contrastive.types import Data
-
-
-@dataclass(frozen=True, kw_only=True)
-class Components:
-    """One built object for each component of the configuration, except dataset and optimizer."""
-
-    loss: Loss
-    regularizers: list[Loss]
-    augmentation: Augmentation
-    schedule: Callable[[float, int], float]
-    evaluators: dict[str, Evaluator]
-    encoder: Any  # an nn.Module with an int attribute `dim`
-    head: Any  # likewise
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "Components":
-        """Build and check each component. The order fixes the random weights that a seed stands for.
-
-        Raises:
-            ConfigError: a component that cannot be built, or that no data set could be trained with.
-        """
-        check_components(settings)
-        torch.manual_seed(derive(settings.seed, "weights"))
-        loss = build_one("loss", settings.loss, Loss)
-        regularizers = [build_one("regularizer", settings.regularizer, Loss)] if settings.regularizer else []
-        augmentation = build_one("augmentation", settings.augmentation, Augmentation)
-        schedule = build_schedule(settings.schedule)
-        evaluators = build_evaluators(settings.evaluator)
-        for term in (loss, *regularizers):
-            term.check_config(batch_size=settings.batch_size)
-        encoder = build_encoder(settings.encoder, image_size(settings.dataset))
-        return cls(
-            loss=loss,
-            regularizers=regularizers,
-            augmentation=augmentation,
-            schedule=schedule,
-            evaluators=evaluators,
-            encoder=encoder,
-            head=instantiate_node(settings.head, in_dim=encoder.dim),
-        )
-
-    def check_data(self, data: Data, *, batch_size: int, n_views: int) -> None:
-        """Raise ConfigError for images that augmentation or encoder cannot take, or labels that a loss lacks."""
-        size = data.pretrain.image.shape[-1]
-        height, _ = self.augmentation.output_size(*data.pretrain.image.shape[-2:])
-        for side in {size, height}:
-            check_encoder_output(self.encoder, side)
-        for term in (self.loss, *self.regularizers):
-            term.check_batch(
-                batch_size=batch_size,
-                n_views=n_views,
-                has_label=bool((data.pretrain.label >= 0).all()),
-                has_bias=data.pretrain.bias is not None and bool((data.pretrain.bias >= 0).all()),
-            )
 
 
 def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:

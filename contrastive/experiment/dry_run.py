@@ -14,6 +14,7 @@ from contrastive.config.settings import Settings
 from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
+from contrastive.text import clock
 from contrastive.training.features import extract
 from contrastive.types import Features
 
@@ -134,11 +135,3 @@ def resident_peak() -> int:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
     except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def clock(seconds: float) -> str:
-    """`2 h 05 min`, `3 min 07 s`, `4.1 s`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

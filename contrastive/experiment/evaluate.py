@@ -17,6 +17,7 @@ from contrastive.experiment.build import applicable_evaluators, choose_device, i
 from contrastive.experiment.components import build_evaluators, instantiate_node
 from contrastive.experiment.encoder import saved_encoder, training_statistics
 from contrastive.experiment.features import feature_sets
+from contrastive.experiment.machine import keep_freed_memory
 from contrastive.experiment.summary import as_typed
 from contrastive.files import file_hash
 from contrastive.run.files import evaluation_name, read_evaluation, write_evaluation
@@ -33,6 +34,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     What is done already is read, unless `rerun` is set. All settings are checked before anything is evaluated.
     They may name modules of the current folder and of `folders`, those of --config-dir.
     """
+    keep_freed_memory()
     for request in requests:
         for config in (request.config, request.settings.to_dict()):
             check_targets(config, trust=request.settings.trust, folders=[Path.cwd(), *folders])

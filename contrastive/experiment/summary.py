@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.settings import Settings
-from contrastive.experiment import malloc
 from contrastive.experiment.build import Experiment
 from contrastive.experiment.components import feature
 from contrastive.run.directory import RunDirectory
@@ -26,7 +25,7 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, th
     return (
         f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "
         f"encoder of {millions:.2f} M parameters, {training}, "
-        f"{experiment.precision} on {experiment.device}, {threads}{', malloc tuned' if malloc.is_tuned() else ''}\n"
+        f"{experiment.precision} on {experiment.device}, {threads}\n"
         f"features: {encoder.dim} values, {feature(encoder)}\n"
         f"run directory {as_typed(run.path)}{left_out}"
     )

@@ -31,10 +31,6 @@ class Loss(nn.Module, ABC):
     """
 
     input = "projections"
-    # `main`, or `uniform`: a batch drawn uniformly and shown without augmentation in one view (training/objective.py).
-    stream = "main"
-    stream_batch_size: int | None = None  # of the uniform stream; None = that of the run
-    is_adversarial = False  # a second update on the same views, with `adversarial`, follows the one with the value
     unit_features = False  # input `logits`: the classifier reads features scaled to length 1
     needs_label = False
     needs_bias = False
@@ -67,10 +63,6 @@ class Loss(nn.Module, ABC):
         dim is the last dimension of z, of a map its channels C. Parameters created here are trained. A loss whose
         `compute` needs this step raises ConfigError until it has happened.
         """
-
-    def adversarial(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
-        """The scalar of the second update, for a loss with `is_adversarial`; z is embedded anew after the first one."""
-        raise NotImplementedError
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
         """{name of the curve: scalar}, computed only for logged steps; names carry a group, as in `pairs/clamped`."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from contrastive.errors import ConfigError, check_at_least, check_odd
-from contrastive.loss.base import SampleLoss
+from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split, widen
 
 REVERSAL = 0.1  # the authors' factor on the reversed gradient
@@ -32,7 +32,7 @@ def negative_entropy(logits: Tensor) -> Tensor:
     return (log_q.exp() * log_q).sum(1).mean()
 
 
-class LNL(SampleLoss):
+class LNL(Regularizer):
     """weight · mean Σ_c q_c log q_c, then a second update of adversary and encoder (Kim et al. 2019, eqs. 4-6).
 
     q is the adversary's prediction of the bias from a map in the middle of the encoder: the one behind the second of
@@ -82,10 +82,10 @@ class LNL(SampleLoss):
         n_biases = int(train.bias.max()) + 1
         self.adversary = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * dim, n_biases))
 
-    def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         adversary = self._prepared()
-        fixed = {name: value.detach().to(x.dtype) for name, value in adversary.named_parameters()}
-        return self.weight * negative_entropy(functional_call(adversary, fixed, (x,)))
+        fixed = {name: value.detach().to(z.dtype) for name, value in adversary.named_parameters()}
+        return self.weight * negative_entropy(functional_call(adversary, fixed, (z.flatten(0, 1),)))
 
     def adversarial(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
         assert bias is not None

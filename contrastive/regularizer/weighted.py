@@ -4,12 +4,13 @@ from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.loss.base import Loss
+from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split
 
 STREAMS = ("main", "uniform")
 
 
-class Weighted(Loss):
+class Weighted(Regularizer):
     """weight · term, on the batch of the loss or on a batch of its own.
 
     Args:
@@ -17,7 +18,7 @@ class Weighted(Loss):
         term: any loss; its input, needs and checks are those of this regularizer.
         stream: `main` is the batch that the loss reads; `uniform` another one, drawn uniformly whatever the sampler,
             shown without augmentation in one view (Hong & Yang 2021, released code: "+CE" and "+BB").
-        batch_size: images of the uniform batch, of all processes together; None = as many as the loss reads.
+        batch_size: `second_batch_size` of the uniform batch.
 
     Raises:
         ConfigError: an argument out of range, an adversarial term, or one on the uniform stream that compares views.
@@ -36,10 +37,10 @@ class Weighted(Loss):
             )
         if batch_size is not None:
             check_at_least("regularizer.batch_size", batch_size, 2, example=128)
-        if term.is_adversarial:
+        if isinstance(term, Regularizer) and term.is_adversarial:
             raise ConfigError(f"{term.name} weighs itself: try regularizer=lnl regularizer.weight={weight}")
         self.weight, self.term = weight, term
-        self.stream, self.stream_batch_size = stream, batch_size
+        self.second_batch, self.second_batch_size = (None if stream == "main" else stream), batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views
         self.needs_label, self.needs_bias = term.needs_label, term.needs_bias
         self.exempt_from = term.exempt_from
@@ -55,16 +56,17 @@ class Weighted(Loss):
         return self.term.diagnostics(z, label, bias)
 
     def check_config(self, *, batch_size: int) -> None:
-        self.term.check_config(batch_size=self.stream_batch_size or batch_size)
+        self.term.check_config(batch_size=self.second_batch_size or batch_size)
 
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
-        if self.stream == "uniform" and self.min_views > 1:
+        if self.second_batch and self.min_views > 1:
             raise ConfigError(
                 f"{self.name} compares {self.min_views} views of an image and the uniform stream has one: "
                 "try regularizer.stream=main"
             )
-        size, views = (self.stream_batch_size or batch_size, 1) if self.stream == "uniform" else (batch_size, n_views)
-        self.term.check_batch(batch_size=size, n_views=views, has_label=has_label, has_bias=has_bias)
+        if self.second_batch:
+            batch_size, n_views = self.second_batch_size or batch_size, 1
+        self.term.check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         return self.weight * self.term.compute(z, label, bias, anchors)

@@ -17,11 +17,11 @@ MAX_IMAGES = 1024  # images of a batch whose pairs are compared
 
 @torch.no_grad()
 def diagnose(objective: Objective, output: StepOutput) -> dict[str, float]:
-    """Diagnostics of the last step, over the first 1,024 images of each stream that all processes hold together."""
+    """Diagnostics of the last step, over the first 1,024 images of each batch that all processes hold together."""
     main = first_images(output.main)
-    uniform = None if output.uniform is None else first_images(output.uniform)
+    second = None if output.second is None else first_images(output.second)
     values = {f"pairs/{key}": value for key, value in geometry(main.outputs["projections"]).items()}
-    values |= objective.diagnostics(main, uniform)
+    values |= objective.diagnostics(main, second)
     if main.bias is not None:
         values["bias/conflicting_pairs"] = conflicting_pairs(main.label, main.bias)
     return {key: value.item() for key, value in values.items()}

@@ -78,7 +78,9 @@ def extract_feature_sets(
     """
     test = extract(encoder, data.test, normalize)
     labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
-    bank = extract(encoder, data.pretrain, normalize, labeled) if len(labeled) else test[labeled.to(test.h.device)]
+    bank = Features.empty(test.h.shape[1], test.h.device)
+    if len(labeled):
+        bank = extract(encoder, data.pretrain, normalize, labeled)
     position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
     position = position.to(bank.h.device)
     train = bank[position[data.probe_train.to(bank.h.device)]]

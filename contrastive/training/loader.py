@@ -25,9 +25,9 @@ class Loader:
         batch_size: B, of all processes together, at most len(split).
         seed: with the epoch's number it fixes every draw, so that any epoch can be drawn again.
         sampler, noise_frac, blur_frac: see `Sampler` and `ViewNoise`.
-        uniform_batch_size: images of a second batch, `Batch.uniform`, for terms of the uniform stream: drawn without
-            replacement, whatever the sampler, and without noise; 0 = none. With it an epoch is one pass of the uniform
-            batches over the data, and the main batches are drawn again when they run out before (Hong & Yang 2021).
+        second_batch_size: images of a second batch, `Batch.second`: drawn without replacement, whatever the sampler,
+            and without noise; 0 = none. With it an epoch is one pass of the second batches over the data, and the main
+            batches are drawn again when they run out before (Hong & Yang 2021).
         device: where batches go; None = where the split is.
         streaming: fetch the next batch, from wherever the split is, while the current one trains.
         shard: the part of every batch to give; all parts together are the batch of one process.
@@ -45,25 +45,25 @@ class Loader:
         sampler: str = "uniform",
         noise_frac: float = 0.0,
         blur_frac: float = 0.0,
-        uniform_batch_size: int = 0,
+        second_batch_size: int = 0,
         device: torch.device | None = None,
         streaming: bool = False,
         shard: Shard | None = None,
     ) -> None:
-        self.split, self.batch_size, self.uniform_batch_size, self.seed = split, batch_size, uniform_batch_size, seed
+        self.split, self.batch_size, self.second_batch_size, self.seed = split, batch_size, second_batch_size, seed
         self.device, self.streaming, self.shard = device or split.image.device, streaming, shard or Shard()
         self._check_size("batch_size", batch_size)
-        self._check_size("regularizer.batch_size", uniform_batch_size)
+        self._check_size("regularizer.batch_size", second_batch_size)
         self.sampler = Sampler(split, sampler)
         self.noise = ViewNoise(split, noise_frac=noise_frac, blur_frac=blur_frac)
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return len(self.split) // (self.uniform_batch_size or self.batch_size)
+        return len(self.split) // (self.second_batch_size or self.batch_size)
 
     def views_per_step(self, n_views: int) -> int:
         """Images that go through the network in a step, of all processes together; each main image has n_views."""
-        return self.batch_size * n_views + self.uniform_batch_size
+        return self.batch_size * n_views + self.second_batch_size
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
         """The batches of epoch `number` from batch `start` on (both from 0), on the device."""
@@ -78,14 +78,14 @@ class Loader:
         """The batches of an epoch, on the split's device."""
         rng = generator("cpu", self.seed, "noise", number)  # on the CPU: the same noise on every device
         rows = self.shard.of(self.batch_size)
-        pairs = zip(self._uniform_indices(number), self._main_indices(number), strict=False)
-        for i, (uniform, index) in enumerate(pairs):
+        pairs = zip(self._second_indices(number), self._main_indices(number), strict=False)
+        for i, (second, index) in enumerate(pairs):
             if i < start:
                 self.noise.skip(self.batch_size, rng)
                 continue
             batch = self.split[index[rows]]
             source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
-            yield Batch(batch.image, batch.label, bias=batch.bias, view1_source=source, uniform=self._plain(uniform))
+            yield Batch(batch.image, batch.label, bias=batch.bias, view1_source=source, second=self._plain(second))
 
     def _main_indices(self, number: int) -> Iterator[Tensor]:
         """Images of the main batches, without end: the sampler draws again when an order is used up."""
@@ -95,21 +95,21 @@ class Loader:
             for start in range(0, len(order) - self.batch_size + 1, self.batch_size):
                 yield order[start : start + self.batch_size]
 
-    def _uniform_indices(self, number: int) -> Iterator[Tensor | None]:
-        """Images of the uniform batches of an epoch, one entry for each step; None without that stream."""
-        if not self.uniform_batch_size:
+    def _second_indices(self, number: int) -> Iterator[Tensor | None]:
+        """Images of the second batches of an epoch, one entry for each step; None where there is no second batch."""
+        if not self.second_batch_size:
             yield from [None] * len(self)
             return
         order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))
         order = order.to(self.split.image.device, non_blocking=True)
-        for start in range(0, len(self) * self.uniform_batch_size, self.uniform_batch_size):
-            yield order[start : start + self.uniform_batch_size]
+        for start in range(0, len(self) * self.second_batch_size, self.second_batch_size):
+            yield order[start : start + self.second_batch_size]
 
     def _plain(self, index: Tensor | None) -> Batch | None:
-        """This process's part of a uniform batch."""
+        """This process's part of a second batch."""
         if index is None:
             return None
-        part = self.split[index[self.shard.of(self.uniform_batch_size)]]
+        part = self.split[index[self.shard.of(self.second_batch_size)]]
         return Batch(part.image, part.label, bias=part.bias)
 
     def _check_size(self, key: str, size: int) -> None:

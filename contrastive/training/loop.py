@@ -1,159 +1,178 @@
-"""One epoch of training, and what it logs."""
+"""The training loop on one page: epochs, steps, learning rate, logging, evaluating, saving, signals."""
 
-import math
+import signal
 import time
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
-from contrastive.distributed.process import all_reduce_sum, gather, rank, world_size
+from contrastive.distributed.process import any_process, from_all, gather, is_main, rank
+from contrastive.distributed.signals import Stop, StopSignals
 from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import derive, generator
 from contrastive.training.diagnostics import diagnose
-from contrastive.training.failure import stop_at_bad_step
 from contrastive.training.loader import Loader
-from contrastive.training.step import StepOutput, TrainStep
-
-AfterStep = Callable[[int, Callable[[], dict[str, Any]]], None]
-
-
-class Progress(Protocol):
-    """Where the loop tells how far it is."""
-
-    def update(self) -> None:
-        """A batch is done."""
-
-    def show(self, metrics: dict[str, float]) -> None:
-        """There are new metrics."""
+from contrastive.training.progress import Progress
+from contrastive.training.step import TrainStep
+from contrastive.training.window import Window, check_weights
 
 
-def train_epoch(
+class ResumePoint(NamedTuple):
+    """Where training starts: after whole epochs, and batches of the next one.
+
+    If batch == len(loader), the epoch is trained and not yet evaluated.
+    """
+
+    epoch: int
+    batch: int
+    untrained: dict[str, float]  # metrics of the encoder before training
+    seconds: float  # spent on the run before
+    process: dict[str, Any] | None = None  # `process_state`, inside an epoch
+
+
+def train(
     step: TrainStep,
     loader: Loader,
     run: RunDirectory,
     *,
-    epoch: int,
+    start: ResumePoint,
     epochs: int,
     schedule: Callable[[float, int], float],
     log_every: int,
+    save_every: int,
+    checkpointer: "Checkpointer",
+    observers: Mapping[str, StepObserver],
+    evaluate: Callable[[int], dict[str, float]],
     progress: Progress,
-    observers: Collection[StepObserver] = (),
-    start: int = 0,
-    state: dict[str, Any] | None = None,
-    after_step: AfterStep = lambda batch, state: None,
+    signals: StopSignals,
 ) -> None:
-    """Train for one pass over the data.
+    """Train from `start` to the last epoch.
 
     Every random draw depends on (seed, purpose, epoch) alone, so that an epoch is the same whether or not it follows
     an interruption. Inside an epoch, the generators' states are part of the checkpoint.
 
     Args:
         schedule: (epoch, epochs) → factor on every group's `initial_lr`.
-        log_every: batches between log lines; the last batch always logs.
-        observers: read-outs that learn from the features of each batch.
-        start, state: the batch to go on with, and what this process had then; see `after_step`.
-        after_step: called as (batches done, function that returns this process's state) after each batch but the
-            last, where it may save a checkpoint.
+        log_every: batches between log lines; the last batch of an epoch always logs.
+        save_every: epochs between checkpoints; the last epoch always saves.
+        observers: evaluators that learn from the features of each batch.
+        evaluate: epochs done → the metrics that are due then; called after each epoch but the last.
 
     Raises:
         ConfigError: loss or gradient are no longer finite. The last checkpoint stays.
+        Stop: a signal asked this process to end; a checkpoint was saved first.
     """
-    torch.manual_seed(derive(loader.seed, "layers", epoch, *([rank()] if rank() > 0 else [])))
-    rng = generator(loader.device, loader.seed, "augmentation", epoch)
-    step.encoder.train()
-    step.head.train()
-    window = Window(loader.views_per_step(step.n_views), loader.device)
-    if state is not None:
-        restore(state, rng, window, key=(loader.seed, "augmentation", epoch, start))
+    n_batches = len(loader)
+    for epoch in range(start.epoch, epochs):
+        first = start.batch if epoch == start.epoch else 0
+        with signals.held():
+            torch.manual_seed(derive(loader.seed, "layers", epoch, *([rank()] if rank() > 0 else [])))
+            rng = generator(loader.device, loader.seed, "augmentation", epoch)
+            window = Window(loader.views_per_step(step.n_views), loader.device)
+            if epoch == start.epoch and start.process is not None:
+                restore(start.process, rng, window, key=(loader.seed, "augmentation", epoch, first))
+            step.encoder.train()
+            step.head.train()
 
-    def check() -> None:
-        check_window(run, loader, window, epoch=epoch, done=i + 1, output=output, fp16=step.scaler.is_enabled())
+            for done, batch in enumerate(loader.epoch(epoch, start=first), first + 1):
+                factor = schedule(epoch + (done - 1) / n_batches, epochs)
+                for group in step.optimizer.param_groups:
+                    group["lr"] = group["initial_lr"] * factor
+                output = step(batch, rng)
+                window.add(output.loss, output.grad_norm)
+                for observer in observers.values():
+                    observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
+                progress.update()
 
-    def current() -> dict[str, Any]:
-        """The state of this process after the newest step, which is checked first."""
-        check()
-        return process_state(rng, window)
+                if done % log_every == 0 or done == n_batches:
+                    window.check(run, loader, epoch=epoch, done=done, output=output, fp16=step.scaler.is_enabled())
+                    lr = {"train/lr": step.optimizer.param_groups[0]["lr"]}
+                    metrics = window.close() | lr | diagnose(step.objective, output)
+                    run.log(epoch * n_batches + done, epoch + done / n_batches, metrics)
+                    progress.show(metrics)
 
-    for i, batch in enumerate(loader.epoch(epoch, start=start), start):
-        factor = schedule(epoch + i / len(loader), epochs)
-        for group in step.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * factor
-        output: StepOutput = step(batch, rng)
-        window.add(output.loss, output.grad_norm)
-        for observer in observers:
-            observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
-        progress.update()
-        if (i + 1) % log_every == 0 or i + 1 == len(loader):
-            check()
-            lr = {"train/lr": step.optimizer.param_groups[0]["lr"]}
-            metrics = window.close() | lr | diagnose(step.objective, output)
-            run.log(epoch * len(loader) + i + 1, epoch + (i + 1) / len(loader), metrics)
-            progress.show(metrics)
-        if i + 1 < len(loader):
-            after_step(i + 1, current)
+                if done < n_batches:
+                    is_due, stops = any_process(checkpointer.is_due(), signals.pending is not None)
+                    if is_due or stops:
+                        window.check(run, loader, epoch=epoch, done=done, output=output, fp16=step.scaler.is_enabled())
+                        checkpointer.save(epoch, done, process_state(rng, window))
+                    if stops:
+                        raise Stop(signals.pending or signal.SIGTERM)  # another process got the signal
+
+        done_epochs = epoch + 1
+        try:
+            signals.check()
+            scores = evaluate(done_epochs) if done_epochs < epochs else {}
+        except Stop:
+            checkpointer.save(epoch, n_batches)
+            raise
+        with signals.held():
+            if scores:
+                run.log(done_epochs * n_batches, done_epochs, scores)
+                progress.show(scores)
+            if done_epochs % save_every == 0 or done_epochs == epochs or signals.pending is not None:
+                checkpointer.save(done_epochs)
+        signals.check()
+        progress.end_epoch(done_epochs)
 
 
-class Window:
-    """Loss and gradient norm of each step since the last log line.
+class Checkpointer:
+    """Saves what `resume` restores.
 
     Args:
-        views_per_step: images that go through the network in a step, for the throughput.
+        minutes: the most that a kill may lose of a long epoch.
     """
 
-    def __init__(self, views_per_step: int, device: torch.device) -> None:
-        self.views_per_step, self.device = views_per_step, device
-        self._reset()
+    def __init__(
+        self,
+        step: TrainStep,
+        loader: Loader,
+        run: RunDirectory,
+        *,
+        start: ResumePoint,
+        observers: Mapping[str, StepObserver],
+        minutes: float,
+    ) -> None:
+        self.step, self.loader, self.run, self.start = step, loader, run, start
+        self.observers, self.minutes = observers, minutes
+        self.since = self.saved = time.perf_counter()
 
-    def _reset(self) -> None:
-        self.total, self.since = torch.zeros(2, device=self.device), time.perf_counter()
-        self.steps: list[Tensor] = []
+    @property
+    def seconds(self) -> float:
+        """Seconds spent on the run, in all sessions together."""
+        return self.start.seconds + time.perf_counter() - self.since
 
-    def add(self, loss: Tensor, grad_norm: Tensor) -> None:
-        self.steps.append(torch.stack([loss, grad_norm]))
-        self.total = self.total + self.steps[-1]
+    def is_due(self) -> bool:
+        """Whether the clock asks the main process for a checkpoint."""
+        return is_main() and time.perf_counter() - self.saved >= 60 * self.minutes
 
-    def values(self) -> list[list[float]]:
-        """[loss, gradient norm] of each step so far, the mean over processes; waits for the device."""
-        if not self.steps:
-            return []
-        means: list[list[float]] = (all_reduce_sum(torch.stack(self.steps)) / world_size()).tolist()
-        return means
+    def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None) -> None:
+        """Save a checkpoint after whole epochs and batches of the next one.
 
-    def close(self) -> dict[str, float]:
-        """The means over steps and processes; starts the next window."""
-        n = len(self.steps)
-        loss, grad_norm = (all_reduce_sum(self.total) / (n * world_size())).tolist()
-        views_per_s = n * self.views_per_step / (time.perf_counter() - self.since)
-        self._reset()
-        return {"train/loss": loss, "train/grad_norm": grad_norm, "time/views_per_s": views_per_s}
-
-    def state(self) -> dict[str, Any]:
-        """What `load` restores; the sum is stored because adding up in another order would round differently."""
-        return {"total": self.total.cpu(), "steps": [step.cpu() for step in self.steps]}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
-        self.total = state["total"].to(self.device)
-        self.steps = [step.to(self.device) for step in state["steps"]]
+        Args:
+            process: `process_state`, inside an epoch; then every process must call this.
+        """
+        step, n = self.step, epoch * len(self.loader) + batch
+        processes = None if process is None else from_all(process)
+        check_weights(self.run, {"encoder": step.encoder, "head": step.head, "loss": step.objective}, step=n)
+        self.run.save({
+            "step": n, "epoch": epoch, "batch": batch, "process": processes, "untrained": self.start.untrained,
+            "seconds": self.seconds, "observers": {name: item.state() for name, item in self.observers.items()},
+            **step.state(),
+        })  # fmt: skip
+        self.saved = time.perf_counter()
 
 
-def check_window(
-    run: RunDirectory, loader: Loader, window: Window, *, epoch: int, done: int, output: StepOutput, fp16: bool
-) -> None:
-    """Stop with a ConfigError at the first step of the window whose loss or gradient is not finite.
-
-    Args:
-        done: batches of the epoch so far. output: of the last one.
-        fp16: with a loss scaler, which skips steps of infinite gradient.
-    """
-    values = window.values()
-    bad = first_bad_step(values, allow_infinite_gradient=fp16)
-    if bad is not None:
-        batch = done - len(values) + bad
-        stop_at_bad_step(run, loader, epoch=epoch, batch=batch, values=values[: bad + 1], output=output)
+def resume(state: dict[str, Any], step: TrainStep, observers: Mapping[str, StepObserver]) -> ResumePoint:
+    """Restore a checkpoint."""
+    step.load(state)
+    for name, observer in observers.items():
+        observer.load(state["observers"][name])
+    processes = state["process"]
+    process = processes[rank() % len(processes)] if processes else None  # of another number of processes: not exact
+    return ResumePoint(state["epoch"], state["batch"], state["untrained"], state["seconds"], process)
 
 
 def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:
@@ -174,14 +193,3 @@ def restore(state: dict[str, Any], rng: torch.Generator, window: Window, *, key:
     rng.set_state(state["augmentation"])
     if "cuda_layers" in state:
         torch.cuda.set_rng_state(state["cuda_layers"], rng.device)
-
-
-def first_bad_step(values: list[list[float]], *, allow_infinite_gradient: bool) -> int | None:
-    """The first step whose loss or gradient is not finite; None if there is none.
-
-    Under fp16 an infinite gradient only means that the scaler skipped the step.
-    """
-    for i, (loss, grad_norm) in enumerate(values):
-        if not math.isfinite(loss) or not (allow_infinite_gradient or math.isfinite(grad_norm)):
-            return i
-    return None

@@ -1,6 +1,6 @@
-"""The objective: a loss plus regularizers, of one or two batches that several processes may share."""
+"""The objective: a loss and a regularizer, on one or two batches that several processes may share."""
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from contrastive.distributed.process import gather, shard, world_size
 from contrastive.errors import ConfigError
 from contrastive.loss.base import Loss
+from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split, widen
 
 
 class Embedded(NamedTuple):
-    """A batch after the network: what the terms of one stream read.
+    """A batch after the network.
 
     `outputs` has the tensors of the network by the names that terms declare in `input`: features (B, V, F),
     projections (B, V, D), map (B, V, C, H, W); label and bias are (B,).
@@ -36,18 +37,14 @@ class UnitLinear(nn.Linear):
 
 
 class Objective(nn.Module):
-    """loss + Σ regularizers, each on the tensor it declares in `input` and on the batch it declares in `stream`.
+    """loss + regularizer, each on the tensor it declares in `input`; `objective(main, second)` returns a scalar.
 
-    Called as `objective(main, uniform)`; returns a scalar. Each term weighs itself. If a term reads logits, one linear
-    `classifier` on the features is trained jointly for all that do.
+    Each term weighs itself. If a term reads logits, one linear `classifier` on the features is trained jointly.
 
-    Streams: `main` is the batch that the sampler draws, in all its views. Hong & Yang 2021 compute the cross-entropy
-    beside their contrastive loss on another batch, drawn uniformly and shown without augmentation in one view: a prior
-    p(y|b) counted on the training data holds for that batch and not for a resampled one. A term asks for it with
-    `stream = "uniform"`. Only then does the loader draw it, the step sends it through the network in a forward pass of
-    its own (in train mode, before the main batch), and an epoch is one pass of the uniform stream over the data, as in
-    the released code. Its draws depend on (seed, "uniform", epoch) alone; it is sharded, gathered, cut into chunks
-    and compiled as the main batch is.
+    `main` is the batch that the sampler draws. Hong & Yang 2021 compute the cross-entropy beside their contrastive loss
+    on a `second` one, drawn uniformly and not augmented: a prior p(y|b) counted on the training data holds for it and
+    not for a resampled batch. It has a forward pass of its own, in train mode before the main batch, and an epoch is
+    one pass of it over the data, as in their released code.
 
     With several processes each passes its shard of the batches and gets the loss of its own anchors among all
     candidates: the mean over processes is the loss of the whole batch, and so are the gradients (`average_gradients`).
@@ -58,13 +55,13 @@ class Objective(nn.Module):
         map_dim: channels of the encoder's map; None = it offers none.
 
     Raises:
-        ConfigError: a term reads a map and there is none, or terms disagree about the classifier or the uniform batch.
+        ConfigError: a term reads a map and there is none, or both read logits of different classifiers.
     """
 
     def __init__(
         self,
         loss: Loss,
-        regularizers: list[Loss],
+        regularizer: Loss | None = None,
         *,
         train: Split,
         n_classes: int,
@@ -73,7 +70,7 @@ class Objective(nn.Module):
         map_dim: int | None = None,
     ) -> None:
         super().__init__()
-        self.loss, self.regularizers = loss, nn.ModuleList(regularizers)
+        self.loss, self.regularizer = loss, regularizer
         self.classifier: nn.Linear | None = None
         wishes = {term.unit_features for term in self.terms if term.input == "logits"}
         if len(wishes) > 1:
@@ -92,84 +89,84 @@ class Objective(nn.Module):
 
     @property
     def terms(self) -> list[Loss]:
-        """The loss, then the regularizers."""
-        return [self.loss, *(cast(Loss, term) for term in self.regularizers)]
-
-    def reads(self, stream: str) -> tuple[str, ...]:
-        """Names of the network's outputs that terms of a stream need."""
-        return tuple(sorted({"features" if name == "logits" else name for name in self._inputs(stream)}))
-
-    def uniform_batch_size(self, batch_size: int) -> int:
-        """Images of the uniform batch, 0 if no term reads it; `batch_size` is that of the run."""
-        sizes = {term.stream_batch_size or batch_size for term in self.terms if term.stream == "uniform"}
-        if len(sizes) > 1:
-            raise ConfigError(
-                f"the uniform stream has one batch size, got {sorted(sizes)}: try regularizer.batch_size=128"
-            )
-        return sizes.pop() if sizes else 0
-
-    def forward(self, main: Embedded, uniform: Embedded | None = None) -> Tensor:
-        batches = {name: self._gathered(name, batch) for name, batch in self._streams(main, uniform).items()}
-        values = []
-        for term in self.terms:
-            inputs, label, bias = batches[term.stream]
-            values.append(term(inputs[term.input], label, bias, shard().of(len(label))))
-        return torch.stack(values).sum()
+        """The loss, then the regularizer."""
+        return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
 
     @property
-    def adversarial_reads(self) -> tuple[str, ...]:
-        """Names of the network's outputs that the second update needs; empty if no term asks for one."""
-        return tuple(sorted({term.input for term in self.terms if term.is_adversarial}))
+    def adversary(self) -> Regularizer | None:
+        """The regularizer, if it asks for a second update."""
+        term = self.regularizer
+        return term if isinstance(term, Regularizer) and term.is_adversarial else None
 
-    def adversarial(self, main: Embedded) -> Tensor:
-        """The scalar of the second update: Σ over adversarial terms, on the main batch embedded again."""
-        outputs = {name: gather(widen(main.outputs[name])) for name in self.adversarial_reads}
-        label, bias = gather(main.label), None if main.bias is None else gather(main.bias)
-        values = [term.adversarial(outputs[term.input], label, bias) for term in self.terms if term.is_adversarial]
+    @property
+    def has_second_batch(self) -> bool:
+        """Whether the regularizer reads a batch of its own."""
+        return isinstance(self.regularizer, Regularizer) and self.regularizer.second_batch is not None
+
+    def second_batch_size(self, batch_size: int) -> int:
+        """Images of the second batch, 0 without one; `batch_size` is that of the run."""
+        if isinstance(self.regularizer, Regularizer) and self.has_second_batch:
+            return self.regularizer.second_batch_size or batch_size
+        return 0
+
+    def required_outputs(self, batch: str) -> tuple[str, ...]:
+        """Names of the network's outputs that terms read of the `main` or of the `second` batch."""
+        if not self.has_second_batch:
+            terms = self.terms if batch == "main" else []
+        else:
+            terms = [self.terms[batch == "second"]]
+        return tuple(sorted({"features" if term.input == "logits" else term.input for term in terms}))
+
+    def forward(self, main: Embedded, second: Embedded | None = None) -> Tensor:
+        values = []
+        for batch, terms in self._readers(main, second):
+            outputs, label, bias = self._gathered(batch, terms)
+            values += [term(outputs[term.input], label, bias, shard().of(len(label))) for term in terms]
         return torch.stack(values).sum()
 
-    def first_parameters(self) -> list[nn.Parameter]:
-        """Parameters that the first update moves: the classifier, and those of terms that are not adversarial."""
-        second = set(map(id, self.second_parameters()))
-        return [p for p in self.parameters() if id(p) not in second]
+    def adversarial(self, main: Embedded) -> Tensor:
+        """The scalar of the second update, on the main batch embedded again."""
+        assert self.adversary is not None
+        z, label = gather(widen(main.outputs[self.adversary.input])), gather(main.label)
+        return self.adversary.adversarial(z, label, None if main.bias is None else gather(main.bias))
 
-    def second_parameters(self) -> list[nn.Parameter]:
-        """Parameters that only a second update moves: those of adversarial terms.
+    def parameter_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """The parameters that the first update moves, and those of an adversary, which only a second update moves.
 
-        They are a parameter group of their own: torch's fused SGD cannot start the momentum of a part of a group.
+        They are groups of their own: torch's fused SGD cannot start the momentum of a part of a group.
         """
-        return [p for term in self.terms if term.is_adversarial for p in term.parameters()]
+        second = [] if self.adversary is None else list(self.adversary.parameters())
+        chosen = set(map(id, second))
+        return [p for p in self.parameters() if id(p) not in chosen], second
 
     @torch.no_grad()
-    def diagnostics(self, main: Embedded, uniform: Embedded | None = None) -> dict[str, Tensor]:
-        """{name of the curve: scalar} of one step: each term's own and, for several terms, its value as terms/NAME."""
-        batches = {name: self._with_logits(name, batch) for name, batch in self._streams(main, uniform).items()}
+    def diagnostics(self, main: Embedded, second: Embedded | None = None) -> dict[str, Tensor]:
+        """{name of the curve: scalar} of one step: each term's own and, for two terms, its value as terms/NAME."""
         metrics: dict[str, Tensor] = {}
-        for term in self.terms:
-            inputs, label, bias = batches[term.stream]
-            metrics |= term.diagnostics(inputs[term.input], label, bias)
-            if len(self.terms) > 1:
-                metrics[f"terms/{term.name}"] = term(inputs[term.input], label, bias)
+        for batch, terms in self._readers(main, second):
+            outputs, label, bias = self._with_logits(batch, terms)
+            for term in terms:
+                metrics |= term.diagnostics(outputs[term.input], label, bias)
+                if self.regularizer is not None:
+                    metrics[f"terms/{term.name}"] = term(outputs[term.input], label, bias)
         return metrics
 
-    def _inputs(self, stream: str) -> list[str]:
-        """Names of the tensors that terms of a stream read, sorted: every process must gather in the same order."""
-        return sorted({term.input for term in self.terms if term.stream == stream})
+    def _readers(self, main: Embedded, second: Embedded | None) -> list[tuple[Embedded, list[Loss]]]:
+        """Each batch, and the terms that read it."""
+        return [(main, self.terms)] if second is None else [(main, self.terms[:1]), (second, self.terms[1:])]
 
-    def _streams(self, main: Embedded, uniform: Embedded | None) -> dict[str, Embedded]:
-        return {"main": main} if uniform is None else {"main": main, "uniform": uniform}
-
-    def _gathered(self, stream: str, batch: Embedded) -> Embedded:
-        """What the terms of a stream read, of all processes together."""
-        batch = self._with_logits(stream, batch)
+    def _gathered(self, batch: Embedded, terms: list[Loss]) -> Embedded:
+        """What the terms read, of all processes together."""
+        batch = self._with_logits(batch, terms)
         if world_size() == 1:
             return batch
-        outputs = {name: gather(widen(batch.outputs[name])) for name in self._inputs(stream)}
+        names = sorted({term.input for term in terms})  # every process must gather in the same order
+        outputs = {name: gather(widen(batch.outputs[name])) for name in names}
         return Embedded(outputs, gather(batch.label), None if batch.bias is None else gather(batch.bias))
 
-    def _with_logits(self, stream: str, batch: Embedded) -> Embedded:
-        """The batch with logits among its outputs if a term of the stream reads them."""
-        if self.classifier is None or "logits" not in self._inputs(stream):
+    def _with_logits(self, batch: Embedded, terms: list[Loss]) -> Embedded:
+        """The batch with logits among its outputs if one of the terms reads them."""
+        if self.classifier is None or all(term.input != "logits" for term in terms):
             return batch
         h = batch.outputs["features"]
         with torch.autocast(h.device.type, enabled=False):

@@ -17,22 +17,22 @@ from contrastive.encoder.base import MapEncoder
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Batch
 
-READS = ("features", "projections")  # outputs of the network that every step needs, for the curves
+LOGGED = ("features", "projections")  # outputs of the network that every step needs, for the curves
 STATEFUL = ("encoder", "head", "objective", "optimizer", "scaler")
 
 
 class StepOutput(NamedTuple):
     """Tensors of one step, on the device and without gradient."""
 
-    loss: Tensor  # scalar; of several processes each has its own, their mean is the loss of the batch
+    loss: Tensor  # scalar of this process; the mean over processes is the loss of the batch
     grad_norm: Tensor  # scalar, of all parameters together
     main: Embedded
-    uniform: Embedded | None  # if a term reads the uniform stream
+    second: Embedded | None  # if a regularizer has a batch of its own
 
 
 @dataclass(kw_only=True)
 class TrainStep:
-    """`step(batch, generator)` updates the weights once, or twice for a term with `is_adversarial`.
+    """`step(batch, generator)` updates the weights once, or twice for a regularizer with `is_adversarial`.
 
     Args:
         views_forward: `fused` sends all views through the network together; `per_view` one after the other, so that
@@ -65,15 +65,16 @@ class TrainStep:
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
         """Take one step. Nothing here waits for the device (SyncBatchNorm and the fp16 scaler do so by themselves)."""
-        uniform = None if batch.uniform is None else self._embed_uniform(batch.uniform)
-        reads, views = tuple(sorted({*READS, *self.objective.reads("main")})), self.views(batch, generator)
-        main = Embedded(self.forward(views, reads), batch.label, batch.bias)
-        loss = self.objective(main, uniform)
+        second = None if batch.second is None else self._embed_second(batch.second)
+        names = tuple(sorted({*LOGGED, *self.objective.required_outputs("main")}))
+        views = self.views(batch, generator)
+        main = Embedded(self.forward(views, names), batch.label, batch.bias)
+        loss = self.objective(main, second)
         grad_norm = self._update(loss)
-        if self.objective.adversarial_reads:
-            again = Embedded(self.forward(views, self.objective.adversarial_reads), batch.label, batch.bias)
+        if (adversary := self.objective.adversary) is not None:
+            again = Embedded(self.forward(views, (adversary.input,)), batch.label, batch.bias)
             self._update(self.objective.adversarial(again))
-        return StepOutput(loss.detach(), grad_norm, main.detach(), None if uniform is None else uniform.detach())
+        return StepOutput(loss.detach(), grad_norm, main.detach(), None if second is None else second.detach())
 
     def _update(self, loss: Tensor) -> Tensor:
         """Move the weights that the loss has a gradient for, and return the norm of the whole gradient."""
@@ -110,57 +111,57 @@ class TrainStep:
         """(V · n, ...) → this process's part of each view's n rows."""
         return value.view(self.n_views, n, *value.shape[1:])[:, shard().of(n)].flatten(0, 1)
 
-    def _embed_uniform(self, batch: Batch) -> Embedded:
-        """The uniform batch after the network, in one view without augmentation."""
+    def _embed_second(self, batch: Batch) -> Embedded:
+        """The second batch after the network, in one view without augmentation."""
         views = batch.image.to(torch.float32)[None] / 255
-        return Embedded(self.forward(views, self.objective.reads("uniform")), batch.label, batch.bias)
+        return Embedded(self.forward(views, self.objective.required_outputs("second")), batch.label, batch.bias)
 
-    def forward(self, views: Tensor, reads: tuple[str, ...] = READS) -> dict[str, Tensor]:
-        """(V, B, 3, h, w) → features (B, V, F) and, if among `reads`, projections (B, V, D) and map (B, V, C, H, W).
+    def forward(self, views: Tensor, names: tuple[str, ...] = LOGGED) -> dict[str, Tensor]:
+        """(V, B, 3, h, w) → features (B, V, F) and, if among `names`, projections (B, V, D) and map (B, V, C, H, W).
 
         In even chunks the activations are computed again, a chunk at a time, when the gradient comes back (gradient
         caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
         """
         if self.chunk == 0:
-            return self._encode(views, reads)
+            return self._encode(views, names)
         chunks = views.tensor_split(math.ceil(views.shape[1] / self.chunk), dim=1)
-        outputs = [self._checkpointed(chunk, reads) for chunk in chunks]
+        outputs = [self._checkpointed(chunk, names) for chunk in chunks]
         return {name: torch.cat([output[name] for output in outputs]) for name in outputs[0]}
 
-    def _checkpointed(self, views: Tensor, reads: tuple[str, ...]) -> dict[str, Tensor]:
+    def _checkpointed(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`encode` without keeping its activations; the second forward leaves BatchNorm's running statistics alone."""
         output: dict[str, Tensor] = checkpoint(
             self._encode,
             views,
-            reads,
+            names,
             use_reentrant=False,
             context_fn=lambda: (nullcontext(), freeze_running_stats(self.encoder, self.head)),
         )
         return output
 
-    def encode(self, views: Tensor, reads: tuple[str, ...]) -> dict[str, Tensor]:
+    def encode(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`forward` of the whole batch, or of one chunk."""
         x = self.normalize(views.flatten(0, 1))
         with self.autocast():
             parts = [x] if self.views_forward == "fused" else x.chunk(len(views))
-            outputs = [self._network(part, reads) for part in parts]
+            outputs = [self._network(part, names) for part in parts]
         return {
             name: torch.cat([output[name] for output in outputs]).unflatten(0, views.shape[:2]).transpose(0, 1)
             for name in outputs[0]
         }
 
-    def _network(self, x: Tensor, reads: tuple[str, ...]) -> dict[str, Tensor]:
-        """Images (N, 3, h, w) → what terms read, with N rows."""
+    def _network(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
+        """Images (N, 3, h, w) → the outputs of these names, with N rows."""
         outputs: dict[str, Tensor] = {}
-        if "map" in reads:
+        if "map" in names:
             assert isinstance(self.encoder, MapEncoder)
             outputs["map"] = self.encoder.map(x)
-            if reads == ("map",):
+            if names == ("map",):
                 return outputs
             outputs["features"] = self.encoder.features(outputs["map"])
         else:
             outputs["features"] = self.encoder(x)
-        if "projections" in reads:
+        if "projections" in names:
             outputs["projections"] = self.head(outputs["features"])
         return outputs
 

@@ -19,13 +19,13 @@ import torch
 from contests import ON_CPU, ON_GPU, Contest
 from table import HEADER, Sample, rows
 
-from contrastive.experiment import malloc
 from contrastive.files import write_text
 from contrastive.run.provenance import device_name
 from contrastive.text import format_grid
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
+TUNED = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647"  # as keep_freed_memory does
 USAGE = "usage: python scripts/benchmark [only=NAME[,NAME]] [rounds=3] [malloc=tuned|default]"
 
 
@@ -58,11 +58,11 @@ def parse(words: list[str], contests: dict[str, Contest]) -> Options:
 
 def run(words: str, setting: str) -> Sample:
     """Run one contestant in a process of its own and return what it measured."""
-    tunables = malloc.TUNED if setting == "tuned" else ""
+    tunables = TUNED if setting == "tuned" else ""
     script, *arguments = words.split()
     done = subprocess.run(
         [sys.executable, str(FOLDER / script), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), malloc.VARIABLE: tunables},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GLIBC_TUNABLES": tunables},
         capture_output=True,
         text=True,
     )

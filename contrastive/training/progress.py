@@ -14,7 +14,7 @@ from tqdm.notebook import tqdm as notebook_bar
 
 from contrastive.distributed.pool import is_in_pool
 from contrastive.distributed.process import is_main
-from contrastive.experiment.dry_run import clock
+from contrastive.text import clock
 
 with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebook without ipywidgets gets lines
     from tqdm.auto import tqdm
