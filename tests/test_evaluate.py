@@ -16,7 +16,7 @@ from contrastive.cli.evaluate import main, read_words
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
-from contrastive.experiment.encoder import saved_encoder, training_statistics
+from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.evaluate import evaluate_runs
 from contrastive.experiment.run import run_experiment
 from contrastive.export.onnx import export_onnx
@@ -90,7 +90,8 @@ def test_another_dataset_is_shown_with_the_statistics_of_training(run, tmp_path)
     (record,) = records(run)
     assert record["is_transfer"]
     assert record["settings"]["dataset"]["size"] == 8  # that of the run
-    assert (tuple(record["mean"]), tuple(record["std"])) == training_statistics(run)
+    transform = load_encoder(run)[1]
+    assert (tuple(record["mean"]), tuple(record["std"])) == (transform.mean, transform.std)
     assert record["mean"][0] == pytest.approx(0.305, abs=0.02)  # of the digits, not of the insects
 
 
@@ -123,12 +124,12 @@ def test_fine_tuning_a_finished_run_leaves_it_untouched(run):
 
 def test_the_encoder_is_rebuilt_from_the_run(run):
     config = yaml.safe_load((run / "config.yaml").read_text())
-    encoder = saved_encoder(run, config, torch.device("cpu"))
+    encoder, _ = load_run_encoder(run, config)
     state = torch.load(run / "checkpoints/last.pt", weights_only=True)["encoder"]
     assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
     assert not encoder.training
     with pytest.raises(ConfigError, match="do not fit"):
-        saved_encoder(run, {**config, "encoder": {**config["encoder"], "width": 3}}, torch.device("cpu"))
+        load_run_encoder(run, {**config, "encoder": {**config["encoder"], "width": 3}})
 
 
 MISTAKES = [
@@ -204,16 +205,18 @@ def test_a_damaged_record_is_made_again(run, content):
     assert evaluate_runs(read_words(words)) == table
 
 
-def test_folders_of_one_name_and_other_code_are_never_mistaken(run, tmp_path, monkeypatch):
+def test_folders_of_one_name_are_never_mistaken_and_other_code_is_said(run, tmp_path, monkeypatch, capsys):
     folders = [write_image_folder(tmp_path / place / "insects", seed=seed) for seed, place in enumerate("ab")]
     words = [str(run), "evaluator=[rankme]", "dataset=image_folder", f"dataset.cache={tmp_path}/cache"]
     tables = [evaluate_runs(read_words([*words, f"dataset.root={folder}"])) for folder in folders]
     assert tables[0] != tables[1]
     assert len(records(run)) == 2
-    before = [record["time"] for record in records(run)]
-    monkeypatch.setattr("contrastive.run.provenance.code_hash", lambda _: "other")
+    before = records(run)
+    other = {"commit": "other", "dirty": False, "diff": None}
+    monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: other)
     evaluate_runs(read_words([*words, f"dataset.root={folders[0]}"]))
-    assert sum(record["time"] != time for record, time in zip(records(run), before, strict=True)) == 1
+    assert "is done already, by other code than there is now; rerun=true" in capsys.readouterr().out
+    assert records(run) == before
 
 
 def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path, monkeypatch, capsys):

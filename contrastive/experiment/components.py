@@ -21,7 +21,7 @@ from contrastive.loss.base import Loss
 from contrastive.run.files import encoder_node
 from contrastive.run.foreign import load_into, weights_path
 from contrastive.run.provenance import targets
-from contrastive.run.weights import check_own
+from contrastive.run.weights import check_weights_hash
 from contrastive.seeding import derive
 from contrastive.types import Data
 
@@ -122,7 +122,7 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
     check_encoder_output(encoder, size)
     if weights is not None:
-        check_own(file := weights_path(weights))
+        check_weights_hash(file := weights_path(weights))
         loaded = load_into(encoder, file, prefix)
         if is_main():
             print(loaded)

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.run.files import ENCODER, encoder_node, own_component, read_config
-from contrastive.run.weights import check_own, read_whole
+from contrastive.run.files import ENCODER, encoder_node, read_config, resolve_builtin
+from contrastive.run.weights import read_weights
 
 MAX_IMAGES = 1000
 
@@ -26,10 +26,7 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
     data = build(config["dataset"])
     node = encoder_node(config["encoder"], data.test.image.shape[-1])
     encoder = build({**node, "pretrained": False} if "pretrained" in node else node)
-    check_own(run / ENCODER)
-    if (weights := read_whole(run / ENCODER)) is None:
-        raise ConfigError(f"{run / ENCODER} is missing or damaged: try the command of the run again")
-    encoder.load_state_dict(weights)
+    encoder.load_state_dict(read_weights(run / ENCODER).tensors)
     index = torch.randperm(len(data.test), generator=torch.Generator().manual_seed(0))[:MAX_IMAGES]
     features = extract(encoder, data.test, Normalize(data.mean, data.std), index)
     map_ = TSNE(random_state=0, init="pca").fit_transform(unit_length(features.h, dim=1).numpy())
@@ -44,6 +41,6 @@ def build(node: dict[str, Any]) -> Any:
     Raises:
         ConfigError: the target is anything else: nothing that a file names is imported for it.
     """
-    if (target := own_component(node["_target_"], ["dataset", "encoder"])) is None:
+    if (target := resolve_builtin(node["_target_"], ["dataset", "encoder"])) is None:
         raise ConfigError(f"{node['_target_']} is no dataset or encoder of contrastive: try without its map (--tsne)")
     return target(**{key: value for key, value in node.items() if not key.startswith("_")})
