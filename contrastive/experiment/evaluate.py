@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from contrastive.cli.evaluate import Request
 from contrastive.config.check_types import check_types
+from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
@@ -17,6 +17,7 @@ from contrastive.experiment.build import applicable_evaluators, choose_device, i
 from contrastive.experiment.components import build_evaluators, instantiate_node
 from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.features import feature_sets
+from contrastive.experiment.job import Request
 from contrastive.experiment.summary import as_typed
 from contrastive.files import file_hash
 from contrastive.run.files import evaluation_name, read_evaluation, write_evaluation
@@ -36,22 +37,20 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     for request in requests:
         for config in (request.config, request.settings.to_dict()):
             check_targets(config, folders=[Path.cwd(), *folders])
-    evaluators = [_evaluators(request) for request in requests]
+    evaluators = [_evaluators(request.settings) for request in requests]
+    for key in requests[0].unread:
+        print(f"warning: nothing reads {key} here, so {key} changes nothing")
     rows: list[tuple[Request, dict[str, float]]] = []
     for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):
-        nodes = {f"evaluator.{name}": node for name, node in request.settings.evaluator.items()}
         data, data_hash = load_data(request.settings.dataset)
-        name = evaluation_name(
-            request.dataset_name, {**nodes, "dataset": request.settings.dataset}, data_hash=data_hash
-        )
-        for warning in request.warnings if i == 1 else ():
-            print(f"warning: {warning}")
-        device = choose_device(request.settings.device)
-        environment = _environment(request, device, data=data, data_hash=data_hash)
-        record = None if request.settings.rerun else read_evaluation(request.run, name)
+        environment = _environment(request, data=data, data_hash=data_hash)
+        nodes = {f"evaluator.{name}": node for name, node in request.settings.evaluator.items()}
+        nodes["dataset"] = request.settings.dataset
+        name = evaluation_name(request.dataset_name, nodes, data_hash=data_hash)
         place = f"[{i}/{len(requests)}] {as_typed(request.run)}/evaluation/{name}.json"
+        record = None if request.settings.rerun else read_evaluation(request.run, name)
         if record is None:
-            record = _evaluate(request, chosen, device=device, data=data, environment=environment)
+            record = _evaluate(request, chosen, data) | {"environment": environment}
             write_evaluation(request.run, name, record)
             silent = ", ".join(key for key in chosen if key not in record["protocol"])
             print(f"{place}: nothing from {silent} on this data" if silent else place, flush=True)
@@ -62,11 +61,11 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     return _table(rows)
 
 
-def _evaluators(request: Request) -> dict[str, Evaluator]:
+def _evaluators(settings: Settings) -> dict[str, Evaluator]:
     """The evaluators of a request, built and checked."""
-    for group in ("dataset", "evaluator"):
-        check_types(getattr(request.settings, group), group)
-    evaluators = build_evaluators(request.settings.evaluator)
+    check_types(settings.dataset, "dataset")
+    check_types(settings.evaluator, "evaluator")
+    evaluators = build_evaluators(settings.evaluator)
     if not evaluators:
         raise ConfigError("no evaluator is chosen: try 'evaluator=[knn,linear]'")
     for name, evaluator in evaluators.items():
@@ -78,26 +77,20 @@ def _evaluators(request: Request) -> dict[str, Evaluator]:
     return evaluators
 
 
-def _environment(request: Request, device: torch.device, *, data: Data, data_hash: str) -> dict[str, Any]:
+def _environment(request: Request, *, data: Data, data_hash: str) -> dict[str, Any]:
     """What the figures come from: the code of encoder, augmentation, evaluators and dataset, and the data."""
     config = {key: request.config.get(key) for key in ("encoder", "augmentation", "compile")}
     config |= {"dataset": request.settings.dataset, "evaluator": request.settings.evaluator}
+    device = choose_device(request.settings.device)
     return environment_record(
         device, config=config, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
     )
 
 
-def _evaluate(
-    request: Request,
-    evaluators: dict[str, Evaluator],
-    *,
-    device: torch.device,
-    data: Data,
-    environment: dict[str, Any],
-) -> dict[str, Any]:
+def _evaluate(request: Request, evaluators: dict[str, Evaluator], data: Data) -> dict[str, Any]:
     """The record of one evaluation: images are standardized as in training, whatever they are."""
     since, config, settings = time.perf_counter(), request.config, request.settings
-    weights = file_hash(weights_path(request.run))
+    weights, device = file_hash(weights_path(request.run)), choose_device(settings.device)
     encoder, transform = load_run_encoder(request.run, config)
     layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
     encoder = encoder.to(device, memory_format=layout)  # type: ignore[call-overload]
@@ -125,7 +118,6 @@ def _evaluate(
         "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},
         "test": scores.test, "val": scores.val, "audit": scores.audit, "protocol": scores.protocol,
         "time": {"seconds": time.perf_counter() - since, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
-        "environment": environment,
     }  # fmt: skip
 
 
