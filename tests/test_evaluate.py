@@ -235,6 +235,10 @@ def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path,
     capsys.readouterr()
     evaluate_runs(parse_args(words))
     assert capsys.readouterr().out.count("is done already") == 2
+    with (tmp_path / "my_evaluated.py").open("a") as file:
+        file.write("# edited\n")
+    evaluate_runs(parse_args(words))
+    assert "is done already" not in capsys.readouterr().out
     del sys.modules["my_evaluated"]
 
 

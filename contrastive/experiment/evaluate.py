@@ -31,7 +31,8 @@ from contrastive.types import Data
 def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> str:
     """Evaluate each run, write RUN/evaluation/<name>.json, and return a table of runs and figures.
 
-    What is done already is read, unless `rerun` is set. All settings are checked before anything is evaluated.
+    What is done already is read, unless `rerun` is set or a module of the user's own was edited since. All settings are
+    checked before anything is evaluated.
     They may name modules of the current folder and of `folders`, those of --config-dir.
     """
     for request in requests:
@@ -49,7 +50,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
         name = evaluation_name(request.dataset_name, nodes, data_hash=data_hash)
         place = f"[{i}/{len(requests)}] {as_typed(request.run)}/evaluation/{name}.json"
         record = None if request.settings.rerun else read_evaluation(request.run, name)
-        if record is None:
+        if record is None or record["environment"].get("modules", {}) != environment["modules"]:
             record = _evaluate(request, chosen, data) | {"environment": environment}
             write_evaluation(request.run, name, record)
             silent = ", ".join(key for key in chosen if key not in record["protocol"])
