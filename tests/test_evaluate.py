@@ -141,7 +141,7 @@ MISTAKES = [
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     (["RUN", "evaluator.knn=5"], "evaluator.knn must be a YAML with a _target_, got 5"),
-    (["RUN", "rerun=5"], "rerun must be true or false"),
+    (["RUN", "rerun=maybe"], "rerun must be true or false"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run below"),
     (["RUN", "--config-dir"], "--config-dir needs a folder"),
@@ -231,7 +231,7 @@ def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path,
     shutil.copytree(run, tmp_path / "second")
     words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
     evaluate_runs(parse_args(words))
-    del sys.modules["my_evaluated"]  # as in a new process
+    sys.modules.pop("my_evaluated", None)  # as in a new process
     capsys.readouterr()
     evaluate_runs(parse_args(words))
     assert capsys.readouterr().out.count("is done already") == 2
@@ -239,7 +239,7 @@ def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path,
         file.write("# edited\n")
     evaluate_runs(parse_args(words))
     assert "is done already" not in capsys.readouterr().out
-    del sys.modules["my_evaluated"]
+    sys.modules.pop("my_evaluated", None)
 
 
 def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):

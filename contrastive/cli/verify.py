@@ -3,7 +3,6 @@
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from contrastive.run.files import (
 from contrastive.run.foreign import weights_hash
 from contrastive.run.log import has_same_log
 from contrastive.run.provenance import environment_record
-from contrastive.run.weights import read_weights, weights_hashes
+from contrastive.run.weights import content_hash, read_weights, weights_hashes
 from contrastive.tables.page import check_folder
 
 USAGE = (
@@ -70,10 +69,10 @@ def main(words: list[str]) -> int:
             raise
         print(f"error: {message}", file=sys.stderr)
         return 2
-    marks = {True: "ok", False: "FAILED", None: "-"}
     width = max(len(check.name) for check in checks)
     for check in checks:
-        print(f"{check.name.ljust(width)}  {marks[check.passed]:6}  {check.details}")
+        mark = {True: "ok", False: "FAILED", None: "-"}[check.passed]
+        print(f"{check.name:{width}}  {mark:6}  {check.details}")
     failed = sum(check.passed is False for check in checks)
     print(f"{len(checks)} checks, {failed} failed")
     return 1 if failed else 0
@@ -100,10 +99,11 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     Raises:
         ConfigError: the directory holds no finished run, or its configuration cannot be built.
     """
-    if (result := read_result(path)) is None:
-        raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
-    if (state := run_state(path)).kind == "damaged":
+    state, result = run_state(path), read_result(path)
+    if state.kind == "damaged":
         raise ConfigError(state.reason)
+    if result is None:
+        raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
     settings, recorded = read_settings(path, typed or {}), read_environment(path)
     config = settings.to_dict()
     check_targets(config, folders=[Path.cwd(), *folders])
@@ -136,8 +136,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
 
 def read_settings(path: Path, typed: dict[str, str]) -> Settings:
     """The settings in config.yaml, `typed` in place of its own."""
-    known = {field.name for field in fields(Settings)}
-    config = {key: value for key, value in read_config(path).items() if key in known}  # an older run may have more
+    config = read_config(path)
     if "data_root" in typed:
         config["dataset"] = dataset_below(config, typed["data_root"])
     try:
@@ -177,14 +176,11 @@ def check_files(
     for name in (ENCODER, HEAD):
         whole = name in files and files[name] == recorded.get(name, files[name])
         yield Check(name, whole, "checksum" if whole else "missing, damaged or another run's")
-        if whole and name == ENCODER:
-            weights = read_weights(path / ENCODER).tensors
-            if state is not None:
-                same = weights.keys() == state["encoder"].keys() and all(
-                    torch.equal(weights[key], state["encoder"][key]) for key in weights
-                )
-                yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
-            experiment.step.encoder.load_state_dict(weights)
+    if ENCODER in files and files[ENCODER] == recorded.get(ENCODER, files[ENCODER]):
+        if state is not None:
+            same = content_hash(state["encoder"]) == files[ENCODER]
+            yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
+        experiment.step.encoder.load_state_dict(read_weights(path / ENCODER).tensors)
     same_log = has_same_log(path, result) if result.get("log") else None
     said = {True: "checksum", False: "missing or changed", None: "not recorded"}[same_log]
     yield Check("metrics.jsonl", same_log, said)
