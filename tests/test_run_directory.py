@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from contrastive.errors import ConfigError
-from contrastive.run.directory import open_run
-from contrastive.run.files import read_config, run_state, write_config
+from contrastive.files import file_hash
+from contrastive.run.directory import finished_run, open_run
+from contrastive.run.files import read_config, read_result, run_state, write_config
+from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
 
@@ -124,7 +126,7 @@ def interrupt(path, **changed):
         run.save({"step": 1, "epoch": 1})
 
 
-def test_a_directory_is_empty_then_resumable_then_finished_and_can_be_damaged(tmp_path):
+def test_run_state_of_every_kind(tmp_path):
     run = tmp_path / "run"
     assert run_state(run) == ("empty", "")
     with opened(run):
@@ -170,3 +172,22 @@ def test_a_configuration_is_written_without_aliases(tmp_path):
     write_config(tmp_path, {**CONFIG, "a": shared, "b": shared})
     assert "*" not in Path(tmp_path / "config.yaml").read_text()
     assert read_config(tmp_path)["b"] == shared
+
+
+def test_finished_run_says_what_changed_since(tmp_path):
+    start, run = tmp_path / "start.pth", tmp_path / "run"
+    start.write_text("weights")
+    config = {**CONFIG, "encoder": {**CONFIG["encoder"], "weights": str(start)}}
+    environment = {**ENVIRONMENT, **code_record(config), "weights": file_hash(start)}
+    assert finished_run(run, config=config) is None
+    with opened(run, config=config, environment=environment) as open_:
+        open_.finish(RESULT, write_weights)
+    assert finished_run(run, config={**config, "temperature": 0.2}) is None
+    assert finished_run(run, config=config).result == read_result(run)
+    assert finished_run(run, config=config).changed_since == []
+    start.write_text("other weights")
+    assert finished_run(run, config=config).changed_since == ["weights"]
+    start.unlink()
+    assert finished_run(run, config=config).changed_since == []
+    (run / "head.safetensors").unlink()
+    assert finished_run(run, config=config) is None  # to be written again

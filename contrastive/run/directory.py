@@ -13,7 +13,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from contrastive.run.files import (
     write_config,
     write_result,
 )
+from contrastive.run.foreign import weights_hash
 from contrastive.run.identity import differences, identity
 from contrastive.run.log import Logs, event_files, has_same_log
 from contrastive.run.provenance import CODE_KEYS, code_record
@@ -129,6 +130,8 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
         return None
     _warn_of_changed_log(path, result)
     changed = [] if environment["code"] == code_record(config)["code"] else ["code"]
+    with suppress(ConfigError):  # the file that it started from may be gone
+        changed += [] if weights_hash(config["encoder"].get("weights")).items() <= environment.items() else ["weights"]
     return RunDirectory(path, result=result, changed_since=changed)
 
 
