@@ -18,6 +18,7 @@ from contrastive.tables.record import (
     thinned_curves,
     views_as_png,
 )
+from tests.helpers import SOUND_ENVIRONMENT
 
 
 def write_metrics(run: Path, lines: list[dict]) -> Path:
@@ -59,7 +60,7 @@ def test_bins_of_equal_width_hold_the_same_share():
 
 def test_views_and_histograms_are_read_from_the_events(tmp_path):
     (tmp_path / "config.yaml").write_text("{}")
-    (tmp_path / "environment.json").write_text("{}")
+    (tmp_path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT))
     writer = TensorBoard(tmp_path, step=None)
     writer.add_image("views", torch.rand(3, 4, 8), 0)
     for step, value in ((0, -0.9), (1, 0.9)):

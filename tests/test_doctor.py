@@ -26,17 +26,19 @@ def test_a_fault_is_a_sentence_and_exit_code_1(capsys):
     assert "2 of 2 checks found a fault" in said
 
 
-def test_a_busy_machine_is_a_fault_unless_one_thread_is_used(monkeypatch):
+def test_busy_machine_warns_unless_one_thread(monkeypatch, capsys):
     monkeypatch.setattr(os, "getloadavg", lambda: (2.0, 0.0, 0.0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert doctor.load().fault.endswith("try OMP_NUM_THREADS=1")
-    for value, fault in (("1", False), ("1,2", False), ("4,2", True), ("", True)):
+    assert doctor.load().warning.endswith("try OMP_NUM_THREADS=1")
+    assert doctor.examine({"load": doctor.load}) == 0
+    assert "warn   load" in capsys.readouterr().out
+    for value, warns in (("1", False), ("1,2", False), ("4,2", True), ("", True)):
         monkeypatch.setenv("OMP_NUM_THREADS", value)
-        assert (doctor.load().fault is not None) == fault
+        assert (doctor.load().warning is not None) == warns
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.0, 0.0))
-    assert doctor.load().fault is None
+    assert doctor.load() == Finding(doctor.load().facts)
 
 
 def test_a_full_disk_is_a_fault(monkeypatch):

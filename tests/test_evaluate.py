@@ -12,11 +12,11 @@ from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 
 from contrastive import load_encoder
-from contrastive.cli.evaluate import main, read_words
+from contrastive.cli.evaluate import main, parse_args
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
-from contrastive.experiment.encoder import saved_encoder, training_statistics
+from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.evaluate import evaluate_runs
 from contrastive.experiment.run import run_experiment
 from contrastive.export.onnx import export_onnx
@@ -60,7 +60,7 @@ def records(run: Path) -> list[dict]:
 
 def test_the_same_evaluators_give_the_figures_of_the_run(run):
     before = (run / "result.json").read_bytes()
-    evaluate_runs(read_words([str(run), "evaluator=[knn,linear,few_shot]"]))
+    evaluate_runs(parse_args([str(run), "evaluator=[knn,linear,few_shot]"]))
     (record,) = records(run)
     result = json.loads(before)
     assert record["test"] == result["test"]
@@ -71,12 +71,12 @@ def test_the_same_evaluators_give_the_figures_of_the_run(run):
 
 def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_changed(run, monkeypatch, capsys):
     words = [str(run), "evaluator=[rankme]"]
-    table = evaluate_runs(read_words(words))
+    table = evaluate_runs(parse_args(words))
     with monkeypatch.context() as patch:
         patch.setattr("contrastive.experiment.evaluate._evaluate", None)  # a call would fail
-        assert evaluate_runs(read_words(words)) == table
+        assert evaluate_runs(parse_args(words)) == table
         assert "is done already; rerun=true" in capsys.readouterr().out
-    evaluate_runs(read_words([str(run), "evaluator=[knn]", "evaluator.knn.k=3"]))
+    evaluate_runs(parse_args([str(run), "evaluator=[knn]", "evaluator.knn.k=3"]))
     assert len(records(run)) == 2
     (run / "encoder.safetensors").write_bytes((run / "encoder.safetensors").read_bytes() + b"\0")
     assert read_evaluations(run) == {}  # of other weights: never shown
@@ -85,36 +85,37 @@ def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_c
 def test_another_dataset_is_shown_with_the_statistics_of_training(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache"]
-    table = evaluate_runs(read_words([str(run), "evaluator=[knn,linear]", *words]))
+    table = evaluate_runs(parse_args([str(run), "evaluator=[knn,linear]", *words]))
     assert "image_folder-insects" in table
     (record,) = records(run)
     assert record["is_transfer"]
     assert record["settings"]["dataset"]["size"] == 8  # that of the run
-    assert (tuple(record["mean"]), tuple(record["std"])) == training_statistics(run)
+    transform = load_encoder(run)[1]
+    assert (tuple(record["mean"]), tuple(record["std"])) == (transform.mean, transform.std)
     assert record["mean"][0] == pytest.approx(0.305, abs=0.02)  # of the digits, not of the insects
 
 
 def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["evaluator=[transfer,knn,linear]", f"data_root={tmp_path}"]
-    evaluate_runs(read_words([str(run), *words, f"evaluator.transfer.datasets=[digits,{folder}]"]))
+    evaluate_runs(parse_args([str(run), *words, f"evaluator.transfer.datasets=[digits,{folder}]"]))
     (record,) = records(run)
     for metric in ("linear_top1", "linear_top5"):  # the images of the run's own side
         assert record["test"][f"transfer_digits_{metric}"] == pytest.approx(record["test"][metric], abs=3)
     assert 0 <= record["test"]["transfer_insects_knn_top1"] <= 100
     assert "transfer_insects_linear_top1" in record["val"]
     with pytest.raises(ConfigError, match=r"no dataset and no image folder nowhere.*try evaluator.transfer"):
-        evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[nowhere]"]))
+        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[nowhere]"]))
     with pytest.raises(ConfigError, match=r"images of mnist have a size of their own: try evaluator.transfer"):
-        evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[mnist]"]))
+        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[mnist]"]))
     with pytest.raises(ConfigError, match=r"names one twice: try each once, and folders whose last names differ"):
-        evaluate_runs(read_words([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[a/x,b/x]"]))
+        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", "evaluator.transfer.datasets=[a/x,b/x]"]))
 
 
 def test_fine_tuning_a_finished_run_leaves_it_untouched(run):
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
     words = ["evaluator=[fine_tune,adam_probe]", "evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=4"]
-    evaluate_runs(read_words([str(run), *words, "evaluator.adam_probe.epochs=2"]))
+    evaluate_runs(parse_args([str(run), *words, "evaluator.adam_probe.epochs=2"]))
     (record,) = records(run)
     assert set(record["val"]) == {"fine_tune_1pct_top1", "fine_tune_10pct_top1"}
     assert "adam_probe_top1" in record["test"]
@@ -123,12 +124,12 @@ def test_fine_tuning_a_finished_run_leaves_it_untouched(run):
 
 def test_the_encoder_is_rebuilt_from_the_run(run):
     config = yaml.safe_load((run / "config.yaml").read_text())
-    encoder = saved_encoder(run, config, torch.device("cpu"))
+    encoder, _ = load_run_encoder(run, config)
     state = torch.load(run / "checkpoints/last.pt", weights_only=True)["encoder"]
     assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
     assert not encoder.training
     with pytest.raises(ConfigError, match="do not fit"):
-        saved_encoder(run, {**config, "encoder": {**config["encoder"], "width": 3}}, torch.device("cpu"))
+        load_run_encoder(run, {**config, "encoder": {**config["encoder"], "width": 3}})
 
 
 MISTAKES = [
@@ -140,7 +141,7 @@ MISTAKES = [
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     (["RUN", "evaluator.knn=5"], "evaluator.knn must be a YAML with a _target_, got 5"),
-    (["RUN", "rerun=5"], "rerun must be true or false"),
+    (["RUN", "rerun=maybe"], "rerun must be true or false"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
     (["EMPTY"], "no finished run below"),
     (["RUN", "--config-dir"], "--config-dir needs a folder"),
@@ -164,14 +165,14 @@ def test_yamls_of_a_folder_with_an_odd_name_are_found(run, tmp_path):
     (folder / "evaluator").mkdir(parents=True)
     text = "# @package evaluator.few\n_target_: contrastive.evaluator.knn.KNN\nk: 3\n"
     (folder / "evaluator/few.yaml").write_text(text)
-    (request,) = read_words([str(run), "evaluator=few"], folders=[folder])
+    (request,) = parse_args([str(run), "evaluator=few"], folders=[folder])
     assert request.settings.evaluator["few"]["k"] == 3
 
 
 def test_a_run_that_is_not_finished_is_refused(run):
     (run / "result.json").unlink()
     with pytest.raises(ConfigError, match="is not finished: try the command"):
-        read_words([str(run)])
+        parse_args([str(run)])
 
 
 def test_names_tell_evaluators_dataset_and_settings_apart():
@@ -197,23 +198,25 @@ def test_a_record_that_is_no_json_leaves_nothing_behind(run):
 @pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"weights": 1'])
 def test_a_damaged_record_is_made_again(run, content):
     words = [str(run), "evaluator=[rankme]"]
-    table = evaluate_runs(read_words(words))
+    table = evaluate_runs(parse_args(words))
     (path,) = (run / "evaluation").glob("*.json")
     path.write_text(content)
     assert read_evaluations(run) == {}
-    assert evaluate_runs(read_words(words)) == table
+    assert evaluate_runs(parse_args(words)) == table
 
 
-def test_folders_of_one_name_and_other_code_are_never_mistaken(run, tmp_path, monkeypatch):
+def test_folders_of_one_name_are_never_mistaken_and_other_code_is_said(run, tmp_path, monkeypatch, capsys):
     folders = [write_image_folder(tmp_path / place / "insects", seed=seed) for seed, place in enumerate("ab")]
     words = [str(run), "evaluator=[rankme]", "dataset=image_folder", f"dataset.cache={tmp_path}/cache"]
-    tables = [evaluate_runs(read_words([*words, f"dataset.root={folder}"])) for folder in folders]
+    tables = [evaluate_runs(parse_args([*words, f"dataset.root={folder}"])) for folder in folders]
     assert tables[0] != tables[1]
     assert len(records(run)) == 2
-    before = [record["time"] for record in records(run)]
-    monkeypatch.setattr("contrastive.run.provenance.code_hash", lambda _: "other")
-    evaluate_runs(read_words([*words, f"dataset.root={folders[0]}"]))
-    assert sum(record["time"] != time for record, time in zip(records(run), before, strict=True)) == 1
+    before = records(run)
+    other = {"commit": "other", "dirty": False, "diff": None}
+    monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: other)
+    evaluate_runs(parse_args([*words, f"dataset.root={folders[0]}"]))
+    assert "is done already, by other code than there is now; rerun=true" in capsys.readouterr().out
+    assert records(run) == before
 
 
 def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path, monkeypatch, capsys):
@@ -227,12 +230,16 @@ def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path,
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     shutil.copytree(run, tmp_path / "second")
     words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
-    evaluate_runs(read_words(words))
-    del sys.modules["my_evaluated"]  # as in a new process
+    evaluate_runs(parse_args(words))
+    sys.modules.pop("my_evaluated", None)  # as in a new process
     capsys.readouterr()
-    evaluate_runs(read_words(words))
+    evaluate_runs(parse_args(words))
     assert capsys.readouterr().out.count("is done already") == 2
-    del sys.modules["my_evaluated"]
+    with (tmp_path / "my_evaluated.py").open("a") as file:
+        file.write("# edited\n")
+    evaluate_runs(parse_args(words))
+    assert "is done already" not in capsys.readouterr().out
+    sys.modules.pop("my_evaluated", None)
 
 
 def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
@@ -242,7 +249,7 @@ def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
 
     monkeypatch.setattr("contrastive.experiment.evaluate.evaluate", beside_a_rerun)
     with pytest.raises(ConfigError, match="changed while they were evaluated: try the same command again"):
-        evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+        evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
     assert not (run / "evaluation").exists()
 
 
@@ -250,22 +257,22 @@ def test_the_encoder_of_another_run_is_never_evaluated_as_this_ones(run, tmp_pat
     run_experiment(settings(*WORDS, "seed=1"), tmp_path / "other")
     shutil.copy(tmp_path / "other" / ENCODER, run / ENCODER)
     with pytest.raises(ConfigError, match="is damaged or another run's: try the command of its run again"):
-        evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+        evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
     for use in (load_encoder, export_onnx, tsne_map, lambda path: start_from(path, tmp_path / "third")):
         with pytest.raises(ConfigError, match="is damaged or another run's"):
             use(run)
     run_experiment(settings(*WORDS), run)
     assert "another run's: written again from the checkpoint" in capsys.readouterr().out
-    evaluate_runs(read_words([str(run), "evaluator=[rankme]"]))
+    evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
     shutil.copy(tmp_path / "other/result.json", run / "result.json")
     with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):
         run_experiment(settings(*WORDS), run)
 
 
 def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
-    (request,) = read_words([str(run), "evaluator.knn={k: 50}"])
+    (request,) = parse_args([str(run), "evaluator.knn={k: 50}"])
     assert request.settings.evaluator["knn"]["k"] == 50
-    (request,) = read_words([str(run)])
+    (request,) = parse_args([str(run)])
     assert request.settings.evaluator["knn"]["k"] == 7
 
 
@@ -273,14 +280,14 @@ def test_a_dataset_of_ones_own_is_the_recorded_one(run, tmp_path):
     config = yaml.safe_load((run / "config.yaml").read_text())
     config |= {"dataset": {"_target_": "stripes.stripes", "root": "/old", "n": 100}, "data_root": "/old"}
     (run / "config.yaml").write_text(yaml.safe_dump(config))
-    (request,) = read_words([str(run)])
+    (request,) = parse_args([str(run)])
     assert request.settings.dataset == config["dataset"]
-    (request,) = read_words([str(run), "data_root=/new"])
+    (request,) = parse_args([str(run), "data_root=/new"])
     assert request.settings.dataset == {**config["dataset"], "root": "/new"}
     folder = tmp_path / "mine"
     (folder / "dataset").mkdir(parents=True)
     (folder / "dataset/stripes.yaml").write_text("_target_: stripes.stripes\nroot: null\nn: 5\n")
-    (request,) = read_words([str(run), "dataset.n=7"], folders=[folder])
+    (request,) = parse_args([str(run), "dataset.n=7"], folders=[folder])
     assert request.settings.dataset == {**config["dataset"], "n": 7}
 
 
@@ -323,8 +330,8 @@ def test_a_run_without_labels_trains_and_is_judged_on_labeled_images(tmp_path, c
     assert "18 training images of 8 px without labels" in said
     assert said.count("are left out") == 1
     assert f"-m contrastive.evaluate {path} dataset=digits" in said
-    assert "linear_top1" in evaluate_runs(read_words([str(path), "dataset=digits", "evaluator=[linear]"]))
+    assert "linear_top1" in evaluate_runs(parse_args([str(path), "dataset=digits", "evaluator=[linear]"]))
     with pytest.raises(ConfigError, match="have no labels, which linear need: try dataset=digits"):
-        evaluate_runs(read_words([str(path), "evaluator=[linear]"]))
+        evaluate_runs(parse_args([str(path), "evaluator=[linear]"]))
     with pytest.raises(ConfigError, match="SupCon needs a label for every training image"):
         run_experiment(settings(*words, "loss=supcon"), tmp_path / "supervised")

@@ -12,7 +12,7 @@ from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
 from contrastive.run.tensorboard import tensorboard_tag
 from contrastive.training.step import TrainStep
-from tests.helpers import TINY, logged_lines, saved_weights, without_time
+from tests.helpers import TINY, logged_lines, saved_weights, without_time, write_image_folder
 
 BARE = [word for word in TINY if not word.startswith(("evaluator", "epochs"))] + ["epochs=1"]
 
@@ -113,18 +113,35 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(composed, tm
         run_experiment(composed(*TINY, "epochs=2", "temperature=0.2"), tmp_path)
 
 
-def test_a_run_of_other_code_is_shown_but_not_resumed(composed, tmp_path, stop_after, monkeypatch, capsys):
+def test_a_run_of_other_code_is_shown_and_resumed(composed, tmp_path, stop_after, monkeypatch, capsys):
     settings = composed(*TINY, "epochs=2")
     run_experiment(settings, tmp_path / "done")
     stop_after(1438 // 256 + 1)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(settings, tmp_path / "stopped")
     stop_after(None)
-    monkeypatch.setattr("contrastive.run.provenance.code_hash", lambda _: "other")
+    commit = {"commit": "other", "dirty": False, "diff": None}
+    monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: commit)
     run_experiment(settings, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="rerun=true"):
-        run_experiment(settings, tmp_path / "stopped")
+    result = run_experiment(settings, tmp_path / "stopped")
+    assert "warning: the code changed since the run was interrupted" in capsys.readouterr().out
+    assert result["resumed_with"] == [{**commit, "modules": {}}]
+    whole = json.loads((tmp_path / "done/result.json").read_text())
+    assert all(result[key] == whole[key] for key in ("test", "val", "untrained", "audit", "weights"))
+
+
+def test_a_finished_run_is_shown_without_its_data(composed, tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "insects")
+    words = [word for word in TINY if not word.startswith("batch_size")] + ["epochs=1", "batch_size=8"]
+    words += ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", f"dataset.cache={tmp_path}/cache"]
+    settings = composed(*words)
+    result = run_experiment(settings, tmp_path / "run")
+    shutil.rmtree(folder)
+    shutil.rmtree(tmp_path / "cache")
+    capsys.readouterr()
+    assert run_experiment(settings, tmp_path / "run") == result
+    assert "done already" in capsys.readouterr().out
 
 
 def test_a_directory_in_use_is_refused(composed, tmp_path, monkeypatch):

@@ -20,10 +20,11 @@ from contrastive.experiment.encoder import Transform, load_head
 from contrastive.experiment.make import make
 from contrastive.head.mlp import MLP
 from contrastive.run.foreign import read_tensors
-from contrastive.run.weights import read_metadata, save_run_weights, save_weights
+from contrastive.run.weights import read_weights, save_run_weights, save_weights
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.types import Data
+from tests.helpers import SOUND_CONFIG
 
 NODE = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
 HEAD_NODE = {"_target_": "contrastive.head.mlp.MLP", "hidden_dim": None, "out_dim": 8}
@@ -48,9 +49,9 @@ def run(tmp_path, data) -> tuple[Path, nn.Module, nn.Module]:
     encoder, head = ResNet(width=2), MLP(in_dim=16, out_dim=8)
     encoder(torch.randn(8, 3, 8, 8))  # moves the running statistics
     node = {**NODE, "weights": "/somewhere/start.pth"}
-    config = {"encoder": node, "head": HEAD_NODE, "dataset": {"_target_": "d"}, "loss": {"_target_": "l"}, "epochs": 3}
+    config = {**SOUND_CONFIG, "encoder": node, "head": HEAD_NODE, "epochs": 3}
     (tmp_path / "config.yaml").write_text(json.dumps(config))
-    environment = {"command": "train.py loss=nt_xent", "commit": None, "code": "abc", "data": "def"}
+    environment = {"command": "train.py loss=nt_xent", "commit": None, "code": "abc", "data": "def", "threads": 1}
     (tmp_path / "environment.json").write_text(json.dumps(environment))
     save_run_weights(tmp_path, result=RESULT, data=data, encoder=encoder, head=head)
     return tmp_path, encoder, head
@@ -85,7 +86,7 @@ def test_the_head_is_loaded_likewise(run):
 
 
 def test_the_metadata_say_where_the_weights_come_from(run, data):
-    metadata = read_metadata(run[0] / "encoder.safetensors")
+    metadata = read_weights(run[0] / "encoder.safetensors").metadata
     assert metadata["node"] == NODE  # without the file that training started from
     assert metadata["mean"] == pytest.approx(data.mean)
     assert metadata["image_size"] == [8, 8]
@@ -161,7 +162,7 @@ def test_damaged_metadata_are_never_used(run, old, new):
     content = file.read_bytes()
     assert old in content
     file.write_bytes(content.replace(old, new, 1))
-    for use in (load_encoder, read_metadata, read_tensors):
+    for use in (load_encoder, read_weights, read_tensors):
         with pytest.raises(ConfigError, match=r"is damaged: try the command|has other content than was written"):
             use(file)
 

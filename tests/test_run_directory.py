@@ -1,27 +1,35 @@
 """The run directory as an object: what is written, by whom."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from contrastive.errors import ConfigError
-from contrastive.run.directory import open_run
+from contrastive.files import file_hash
+from contrastive.run.directory import finished_run, open_run
+from contrastive.run.files import read_config, read_result, run_state, write_config
+from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
+from tests.helpers import SOUND_CONFIG
 
 ENVIRONMENT = {
     "command": "c", "device": "d", "precision": "p", "torch": "t", "commit": "x", "code": "1", "data": "2",
-    "threads": 1, "processes": 1, "compile": False,
+    "threads": 1, "processes": 1, "compile": False, "dirty": False, "diff": None, "modules": {},
 }  # fmt: skip
+CONFIG = {**SOUND_CONFIG, "epochs": 1, "temperature": 0.5}
+RESULT = {"test": {"knn_top1": 1.0}, "untrained": {}, "val": {}, "audit": {}, "protocol": {}, "time": {}}
 
 
 def write_weights(path):
-    save_weights(path / "encoder.safetensors", nn.Linear(1, 1), node={}, run={})
+    for name in ("encoder.safetensors", "head.safetensors"):
+        save_weights(path / name, nn.Linear(1, 1), node={}, run={})
 
 
 def opened(path, **changed):
-    arguments = {"config": {"a": 1}, "environment": ENVIRONMENT, "rerun": False, **changed}
+    arguments = {"config": CONFIG, "environment": ENVIRONMENT, "rerun": False, **changed}
     return open_run(path, **arguments)
 
 
@@ -31,8 +39,8 @@ def test_a_read_only_directory_writes_nothing(tmp_path):
         run.log_image(1, "x", torch.zeros(3, 4, 4))
         run.log_histogram(1, "x", torch.zeros(3))
         run.save({"step": 1})
-        run.finish({"test": {"knn_top1": 1.0}}, write_weights)
-        assert run.result == {"test": {"knn_top1": 1.0}}
+        run.finish(RESULT, write_weights)
+        assert run.result == RESULT
     assert list(tmp_path.iterdir()) == []
 
 
@@ -52,7 +60,7 @@ def test_lines_after_the_checkpoint_are_cut(tmp_path):
 
 def test_weights_are_as_readable_as_every_other_file(tmp_path):
     with opened(tmp_path) as run:
-        run.finish({"test": {"knn_top1": 1.0}}, write_weights)
+        run.finish(RESULT, write_weights)
     modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
     assert len(modes) == 1
 
@@ -61,17 +69,17 @@ def test_rerun_removes_what_was_measured(tmp_path):
     with opened(tmp_path) as run:
         run.log(1, 1.0, {"x": 1.0})
         run.save({"step": 1})
-        run.finish({"test": {"knn_top1": 1.0}}, write_weights)
-    with opened(tmp_path, config={"a": 2}, rerun=True) as run:
+        run.finish(RESULT, write_weights)
+    with opened(tmp_path, config={**CONFIG, "temperature": 0.2}, rerun=True) as run:
         assert (run.result, run.state) == (None, None)
         assert (tmp_path / "metrics.jsonl").read_text() == ""
-    with pytest.raises(ConfigError, match="a: 2 -> 1"), opened(tmp_path):
+    with pytest.raises(ConfigError, match=r"temperature: 0\.2 -> 0\.5"), opened(tmp_path):
         pass
 
 
 def test_rerun_removes_exports_of_the_weights_that_it_replaces(tmp_path):
     with opened(tmp_path) as run:
-        run.finish({"test": {"knn_top1": 1.0}}, write_weights)
+        run.finish(RESULT, write_weights)
     (tmp_path / "encoder.onnx").write_text("of the old weights")
     with opened(tmp_path, rerun=True):
         assert not (tmp_path / "encoder.onnx").exists()
@@ -110,3 +118,76 @@ def test_only_leftovers_of_this_run_are_removed(tmp_path):
         pass
     assert not any(path.exists() for path in own)
     assert all(path.exists() for path in others)
+
+
+def interrupt(path, **changed):
+    with opened(path, **changed) as run:
+        run.log(1, 1.0, {"x": 1.0})
+        run.save({"step": 1, "epoch": 1})
+
+
+def test_run_state_of_every_kind(tmp_path):
+    run = tmp_path / "run"
+    assert run_state(run) == ("empty", "")
+    with opened(run):
+        assert run_state(run).kind == "empty"  # nothing to go on from
+    interrupt(run)
+    assert run_state(run) == ("resumable", "")
+    with opened(run) as open_:
+        open_.finish(RESULT, write_weights)
+    assert run_state(run) == ("finished", "")
+    (run / "result.json").write_text("{")
+    assert run_state(run).kind == "resumable"
+    (run / "checkpoints/last.pt").unlink()
+    assert run_state(run).kind == "damaged"
+    assert "result.json is damaged: try rerun=true" in run_state(run).reason
+    (run / "config.yaml").write_text("a: [")
+    assert "config.yaml is missing or damaged: try rerun=true" in run_state(run).reason
+
+
+@pytest.mark.parametrize("key", ["data", "weights"])
+def test_other_data_and_weights_refuse_a_resume(tmp_path, key):
+    interrupt(tmp_path)
+    with pytest.raises(ConfigError, match=f"interrupted under other {key} and"):
+        interrupt(tmp_path, environment={**ENVIRONMENT, key: "other", "code": "other"})
+
+
+def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
+    sessions = [{**ENVIRONMENT, "code": code, "commit": f"commit of {code}"} for code in "1223"]
+    for environment in sessions:
+        interrupt(tmp_path, environment=environment)
+    assert capsys.readouterr().out.count("warning: the code changed since the run was interrupted: it goes on") == 2
+    with opened(tmp_path, environment=sessions[-1]) as run:
+        run.finish(RESULT, write_weights)
+    changes = [{"commit": f"commit of {code}", "dirty": False, "diff": None, "modules": {}} for code in "23"]
+    for name in ("result.json", "environment.json"):
+        assert json.loads((tmp_path / name).read_text())["resumed_with"] == changes
+    with opened(tmp_path, rerun=True) as run:
+        run.finish(RESULT, write_weights)
+    assert "resumed_with" not in json.loads((tmp_path / "result.json").read_text())
+
+
+def test_a_configuration_is_written_without_aliases(tmp_path):
+    shared = [1, 2]
+    write_config(tmp_path, {**CONFIG, "a": shared, "b": shared})
+    assert "*" not in Path(tmp_path / "config.yaml").read_text()
+    assert read_config(tmp_path)["b"] == shared
+
+
+def test_finished_run_says_what_changed_since(tmp_path):
+    start, run = tmp_path / "start.pth", tmp_path / "run"
+    start.write_text("weights")
+    config = {**CONFIG, "encoder": {**CONFIG["encoder"], "weights": str(start)}}
+    environment = {**ENVIRONMENT, **code_record(config), "weights": file_hash(start)}
+    assert finished_run(run, config=config) is None
+    with opened(run, config=config, environment=environment) as open_:
+        open_.finish(RESULT, write_weights)
+    assert finished_run(run, config={**config, "temperature": 0.2}) is None
+    assert finished_run(run, config=config).result == read_result(run)
+    assert finished_run(run, config=config).changed_since == []
+    start.write_text("other weights")
+    assert finished_run(run, config=config).changed_since == ["weights"]
+    start.unlink()
+    assert finished_run(run, config=config).changed_since == []
+    (run / "head.safetensors").unlink()
+    assert finished_run(run, config=config) is None  # to be written again

@@ -13,7 +13,7 @@ from contrastive.experiment.build import build
 from contrastive.experiment.components import build_encoder
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.run import run_experiment
-from contrastive.run.weights import read_metadata
+from contrastive.run.weights import read_weights
 from contrastive.training.features import extract
 from contrastive.training.step import TrainStep
 from tests.helpers import TINY, logged_lines, program, without_time
@@ -51,7 +51,7 @@ def test_no_epoch_evaluates_the_encoder_as_it_stands(composed, tmp_path, file, m
     encoder, _ = load_encoder(tmp_path / "run")
     assert all(torch.equal(value, network.state_dict()[key]) for key, value in encoder.state_dict().items())
     assert len(logged_lines(tmp_path / "run")) == 1
-    assert read_metadata(tmp_path / "run" / "encoder.safetensors")["node"] == NODE
+    assert read_weights(tmp_path / "run" / "encoder.safetensors").metadata["node"] == NODE
     assert without_time(run_experiment(settings, tmp_path / "run")) == without_time(result)  # shown again
 
 

@@ -13,8 +13,8 @@ from tensorboard.util import tensor_util
 
 from contrastive.experiment.run import run_experiment
 from contrastive.run.tensorboard import (
-    AT_A_GLANCE,
     BY_PREFIX,
+    CUSTOM_SCALARS_LAYOUT,
     DESCRIPTIONS,
     component_name,
     description,
@@ -142,7 +142,7 @@ def test_the_layout_names_curves_that_exist(events):
     import re
 
     scalars = events.Tags()["tensors"]
-    for tags in (chart[1] for chart in AT_A_GLANCE["At a glance"].values()):
+    for tags in (chart[1] for chart in CUSTOM_SCALARS_LAYOUT["At a glance"].values()):
         for pattern in tags:
             assert any(re.search(pattern, tag) for tag in scalars), pattern
 

@@ -12,7 +12,7 @@ import yaml
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
-from contrastive.cli.evaluate import read_words
+from contrastive.cli.evaluate import parse_args
 from contrastive.config.compose import limited_environment
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
@@ -206,7 +206,7 @@ def test_a_dataset_cannot_vouch_for_itself_in_an_evaluation(tmp_path, monkeypatc
     monkeypatch.setattr("contrastive.cli.evaluate.read_config", lambda _: config)
     monkeypatch.setattr("contrastive.cli.evaluate.finished_runs", lambda path: [path])
     with pytest.raises(ConfigError, match=r"trust=\[logging\] stands in a YAML"):
-        read_words([str(tmp_path), "dataset=evil"], folders=[tmp_path / "mine"])
+        parse_args([str(tmp_path), "dataset=evil"], folders=[tmp_path / "mine"])
 
 
 def test_a_table_cannot_vouch_for_a_module(tmp_path):

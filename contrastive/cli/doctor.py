@@ -25,25 +25,27 @@ STEPS = 10
 
 
 class Finding(NamedTuple):
-    """What a check saw: `fault` is None, or one sentence that ends in what to type."""
+    """What a check saw. A fault stands in the way of a run, a warning does not; each is one sentence."""
 
     facts: str
     fault: str | None = None
+    warning: str | None = None
 
 
 def examine(checks: dict[str, Callable[[], Finding]]) -> int:
-    """Print a line for each check and its fault, if any; returns the exit code."""
+    """Print a line for each check, and what to do about it, if anything; returns 1 if there is a fault."""
     faults = 0
     for name, check in checks.items():
         try:
             finding = check()
         except Exception as error:  # a machine can be broken in any way
             finding = Finding("failed", f"{type(error).__name__}: {' '.join(str(error).split())}: try make setup")
-        print(f"{'ok   ' if finding.fault is None else 'FAULT'}  {name:<12} {finding.facts}", flush=True)
-        if finding.fault is not None:
-            faults += 1
-            print(f"       {'':<12} {finding.fault}", flush=True)
-    print("\nready: try make demo" if not faults else f"\n{faults} of {len(checks)} checks found a fault")
+        mark = "FAULT" if finding.fault else "warn" if finding.warning else "ok"
+        print(f"{mark:<5}  {name:<12} {finding.facts}", flush=True)
+        if finding.fault or finding.warning:
+            print(f"{'':<19} {finding.fault or finding.warning}", flush=True)
+        faults += finding.fault is not None
+    print(f"\n{faults} of {len(checks)} checks found a fault" if faults else "\nready: try make demo")
     return 1 if faults else 0
 
 
@@ -53,13 +55,10 @@ def load() -> Finding:
     typed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # a list is one number for each nested level
     threads = int(typed) if typed.isdigit() else cores
     facts = f"{busy:.1f} busy processes in the last minute, {cores} cores, {threads} threads for torch"
-    if threads > 1 and busy + threads > cores + 0.5:
-        return Finding(
-            facts,
-            "other processes are busy, and threads that wait for a core are many times slower than one thread: "
-            "try OMP_NUM_THREADS=1",
-        )
-    return Finding(facts)
+    advice = (
+        "others keep cores busy, for which threads wait many times longer than one would take: try OMP_NUM_THREADS=1"
+    )
+    return Finding(facts, warning=advice if threads > 1 and busy + threads > cores + 0.5 else None)
 
 
 def environment() -> Finding:
@@ -78,14 +77,13 @@ def environment() -> Finding:
 
 def disk() -> Finding:
     """Room for runs, where they are written."""
-    outputs = next(path for path in (Path("outputs"), Path()) if path.exists())
+    outputs = (Path("outputs") if Path("outputs").exists() else Path()).resolve()
     free = shutil.disk_usage(outputs).free
-    facts = f"{free / 2**30:.1f} GiB free for {outputs.resolve()}"
+    facts = f"{free / 2**30:.1f} GiB free for {outputs}"
     if not os.access(outputs, os.W_OK):
-        return Finding(facts, f"{outputs.resolve()} cannot be written: try hydra.run.dir=PATH")
-    if free < NEEDED:
-        return Finding(facts, "a run with its checkpoints may need 2 GiB: try another hydra.run.dir=PATH")
-    return Finding(facts)
+        return Finding(facts, f"{outputs} cannot be written: try hydra.run.dir=PATH")
+    advice = "a run with its checkpoints may need 2 GiB: try another hydra.run.dir=PATH"
+    return Finding(facts, advice if free < NEEDED else None)
 
 
 def device() -> Finding:
@@ -114,28 +112,23 @@ def data() -> Finding:
 
     from contrastive.dataset import mnist
 
-    root = Path(os.environ.get("DATA_ROOT", "data"))
-    sound: list[str] = ["digits (bundled)"]
-    damaged: list[Path] = []
+    root, sound, fault = Path(os.environ.get("DATA_ROOT", "data")), ["digits (bundled)"], None
     for kind in (datasets.CIFAR10, datasets.CIFAR100, datasets.STL10):
-        listed = [*kind.train_list, *kind.test_list]
+        folder, files = root / kind.base_folder, [*kind.train_list, *kind.test_list]
         if issubclass(kind, datasets.CIFAR10):  # the names of the classes
-            listed.append([kind.meta["filename"], kind.meta["md5"]])
-        files = [(root / kind.base_folder / name, md5) for name, md5 in listed]
-        if files[0][0].parent.is_dir():
-            wrong = [path for path, md5 in files if not check_integrity(str(path), md5)]
-            damaged += wrong
+            files.append([kind.meta["filename"], kind.meta["md5"]])
+        if (folder / files[0][0]).parent.is_dir():
+            wrong = [folder / name for name, md5 in files if not check_integrity(str(folder / name), md5)]
             sound += [] if wrong else [kind.__name__]
+            if wrong:
+                fault = f"{wrong[0]} is missing or damaged, its checksum is wrong: remove {wrong[0].parent}"
     if (root / mnist.FOLDER).is_dir():
         try:
             mnist.check_files(root)
             sound.append("MNIST")
         except ConfigError as error:
-            return Finding(f"{root.resolve()}: {', '.join(sound)}", str(error))
-    facts = f"{root.resolve()}: {', '.join(sound)}"
-    if damaged:
-        return Finding(facts, f"{damaged[0]} is missing or damaged, its checksum is wrong: remove {damaged[0].parent}")
-    return Finding(facts)
+            fault = str(error)
+    return Finding(f"{root.resolve()}: {', '.join(sound)}", fault)
 
 
 def training() -> Finding:

@@ -1,25 +1,23 @@
-"""The program behind `python -m contrastive.evaluate`."""
+"""The command `evaluate`: from what was typed to a request for each run."""
 
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import checked_composition, search_path, take_config_dirs
+from contrastive.config.compose import search_path, take_config_dirs
 from contrastive.config.messages import user_message
 from contrastive.config.naming import dataset_name
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import Settings, check_booleans, unused_overrides
-from contrastive.config.targets import check_trust, typed_trust
+from contrastive.config.settings import Settings, unused_overrides
 from contrastive.errors import ConfigError
-from contrastive.experiment.job import importable
-from contrastive.run.files import check_yaml, dataset_below, read_config
+from contrastive.experiment.job import Request, importable
+from contrastive.run.files import dataset_below, read_config, result_file
 from contrastive.run.identity import flatten
 
 HELP = """Evaluate finished runs again, without training.
@@ -37,6 +35,9 @@ of the run is changed. The figures are written to RUN/evaluation/<name>.json and
     device=cuda  data_root=PATH   as of train.py
     --config-dir mine             YAMLs and modules of your own, as of train.py
 """
+USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
+SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
+NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
 def main(words: list[str]) -> int:
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
         return 0
     try:
         folders, words = take_config_dirs(words)
-        requests = read_words(words, folders=folders)
+        requests = parse_args(words, folders=folders)
         from contrastive.experiment.evaluate import evaluate_runs  # late: importing torch takes seconds
 
         with importable(folders):
@@ -64,31 +65,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
-SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "trust")
-NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One run to evaluate.
-
-    Attributes:
-        run: the run directory. config: its config.yaml. is_transfer: whether `dataset` was typed.
-        settings: the composed settings; of use are dataset, evaluator, device, data_root, resident and rerun.
-        dataset_name: in names and tables. warnings: sentences to print.
-    """
-
-    run: Path
-    config: dict[str, Any]
-    is_transfer: bool
-    settings: Settings
-    dataset_name: str
-    warnings: tuple[str, ...]
-
-
-def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Request]:
-    """A request for each run.
+def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Request]:
+    """A request for each run: folders name runs, everything else is an override.
 
     Args:
         folders: of YAMLs besides the package's own, those of --config-dir.
@@ -96,26 +74,25 @@ def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
     Raises:
         ConfigError: a word that is neither a folder with finished runs nor a setting of an evaluation.
     """
-    places = [word for word in words if Path(word).is_dir()]
+    places = [Path(word) for word in words if Path(word).is_dir()]
     overrides = [word for word in words if not Path(word).is_dir()]
-    for word in overrides:
-        key, is_setting, _ = word.lstrip("+~").partition("=")
+    for override in overrides:
+        key, is_setting, _ = override.lstrip("+~").partition("=")
         if not is_setting or "/" in key:
-            raise ConfigError(f"{word} is neither a folder nor KEY=VALUE: {USAGE}")
+            raise ConfigError(f"{override} is neither a folder nor KEY=VALUE: {USAGE}")
         if key.split(".")[0] not in SETTABLE:
             raise ConfigError(
                 f"{key} is no setting of an evaluation, which are {', '.join(SETTABLE)}: "
-                f"try python train.py {word} for a new run"
+                f"try python train.py {override} for a new run"
             )
     if not places:
         raise ConfigError(f"no run is named: {USAGE}")
-    check_booleans(overrides)
-    return [_request(run, overrides, folders) for place in places for run in finished_runs(Path(place))]
+    return [_request(run, overrides, folders) for place in places for run in finished_runs(place)]
 
 
 def finished_runs(folder: Path) -> list[Path]:
     """The run directory itself, or every finished run below the folder."""
-    if (folder / "config.yaml").exists() and not (folder / "result.json").exists():
+    if (folder / "config.yaml").exists() and not result_file(folder).exists():
         raise ConfigError(f"the run in {folder} is not finished: try the command that began it once more")
     runs = sorted(path.parent for path in folder.rglob("result.json"))
     if not runs:
@@ -123,19 +100,18 @@ def finished_runs(folder: Path) -> list[Path]:
     return runs
 
 
-@checked_composition()
 def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:
-    config = read_config(run)
-    typed = _typed_keys(overrides)
-    own = _option(config["dataset"]["_target_"], folders) or NEUTRAL
-    words = [f"seed={config['seed']}", *([] if "dataset" in typed else [f"dataset={own}"])]
-    words += [*overrides, *search_path(folders)]
+    """Compose what was typed, and take everything else from the run."""
+    config, typed = read_config(run), _typed_keys(overrides)
+    is_transfer = "dataset" in typed
+    option = _option(config["dataset"]["_target_"], folders) or NEUTRAL
+    words = [f"seed={config['seed']}", *([] if is_transfer else [f"dataset={option}"]), *overrides]
     with initialize_config_dir(str(CONFIGS.resolve()), version_base="1.3"):
-        cfg = compose("train", words, return_hydra_config=True)
+        cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
     choice = str(cfg.hydra.runtime.choices.dataset)
     OmegaConf.set_struct(cfg, False)
     del cfg["hydra"]  # it names a run directory, and there is none
-    if "dataset" not in typed:
+    if not is_transfer:
         node = dataset_below(config, cfg.data_root) if "data_root" in typed else config["dataset"]
         cfg.dataset = {**node, **_typed_values(cfg, typed, "dataset")}
         for name, recorded in config["evaluator"].items():
@@ -143,16 +119,14 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
                 cfg.evaluator[name] = {**recorded, **_typed_values(cfg, typed, f"evaluator.{name}")}
     elif "size" in cfg.dataset and "dataset.size" not in typed and "size" in config["dataset"]:
         cfg.dataset.size = config["dataset"]["size"]
-    warnings = [f"nothing reads {key} here, so {key} changes nothing" for key in unused_overrides(cfg, overrides)]
     settings = Settings.from_config(cfg)
-    check_trust(settings.trust, typed_trust(overrides))
     return Request(
         run=run,
         config=config,
-        is_transfer="dataset" in typed,
+        is_transfer=is_transfer,
         settings=settings,
         dataset_name=dataset_name(choice, settings.dataset),
-        warnings=tuple(warnings),
+        unread=tuple(unused_overrides(cfg, overrides)),
     )
 
 
@@ -169,25 +143,12 @@ def _typed_keys(overrides: list[str]) -> set[str]:
 def _typed_values(cfg: Any, typed: set[str], prefix: str) -> dict[str, Any]:
     """{name: composed value} of what was typed below `prefix`."""
     names = {key.removeprefix(f"{prefix}.").partition(".")[0] for key in typed if key.startswith(f"{prefix}.")}
-    node = OmegaConf.select(cfg, prefix)
-    return {name: OmegaConf.to_container(node, resolve=True)[name] for name in names if name in node}  # type: ignore[call-overload, index]
+    node: Any = OmegaConf.to_container(OmegaConf.select(cfg, prefix), resolve=True)
+    return {name: node[name] for name in names if name in node}
 
 
 def _option(target: str, folders: Sequence[Path]) -> str | None:
-    """The option of dataset that builds `target`, of the package or of the folders."""
-    for folder in (CONFIGS, *folders):
-        for path in sorted((folder / "dataset").glob("*.yaml")):
-            content = yaml.safe_load(path.read_text()) if folder == CONFIGS or _is_sound(path) else None
-            node = content.get("dataset", content) if isinstance(content, dict) else {}
-            if isinstance(node, dict) and node.get("_target_") == target:
-                return path.stem
-    return None
-
-
-def _is_sound(path: Path) -> bool:
-    """Whether a user's YAML can be read; one that is chosen is read again, and then named."""
-    try:
-        check_yaml(path)
-    except ConfigError:
-        return False
-    return True
+    """The option of dataset whose YAML names `target`, of the package or of the folders."""
+    line = re.compile(rf"^\s*_target_:\s*{re.escape(target)}\s*(#.*)?$", re.MULTILINE)
+    files = [path for folder in (CONFIGS, *folders) for path in sorted((folder / "dataset").glob("*.yaml"))]
+    return next((path.stem for path in files if line.search(path.read_text(errors="replace"))), None)

@@ -1,7 +1,6 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
 from contrastive.config.targets import check_targets, typed_trust
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import saved_encoder
+from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.job import run_job
 from contrastive.run.files import read_config, read_result
 
@@ -65,15 +64,14 @@ class Result:
             raise ConfigError(f'there is no curve {name}, known are {", ".join(known)}: try curve("{known[0]}")')
         return [epoch for epoch, _ in points], [value for _, value in points]
 
-    def encoder(self, *, trust: Sequence[str] = ()) -> torch.nn.Module:
+    def encoder(self) -> torch.nn.Module:
         """The trained encoder in eval mode, on the CPU; it takes normalized images.
 
-        Args:
-            trust: modules that the configuration of the run may name, besides those of the current folder.
+        The configuration of the run may name modules of the current folder.
         """
         config = read_config(self.path)
-        check_targets(config, trust=trust, folders=[Path.cwd()])
-        return saved_encoder(self.path, config, torch.device("cpu"))
+        check_targets(config, folders=[Path.cwd()])
+        return load_run_encoder(self.path, config)[0]
 
 
 def pretrain(*overrides: str) -> Result:

@@ -11,12 +11,11 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
 
 from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
-from contrastive.dataset.splits import ChannelStats
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import HEAD, encoder_node, own_component
+from contrastive.run.files import HEAD, encoder_node, resolve_builtin
 from contrastive.run.foreign import weights_path
-from contrastive.run.weights import check_own, read_metadata, read_whole
+from contrastive.run.weights import read_weights
 from contrastive.training.precision import Normalize
 
 
@@ -94,31 +93,40 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
         ConfigError: no such file, a damaged one or one of another run, without metadata, or of another package.
     """
     file = weights_path(path)
-    check_own(file)
-    metadata = read_metadata(file)
+    tensors, metadata = read_weights(file)
     height, width = metadata["image_size"]
     if encoder is None:
-        node = encoder_node(metadata["node"], width)
-        encoder = build_trusted({**node, "pretrained": False} if "pretrained" in node else node, "encoder")
-    load_state(encoder, file)
+        encoder = build_trusted(_without_download(encoder_node(metadata["node"], width)), "encoder")
+    _load(encoder, tensors, file)
     return encoder.eval(), Transform(size=(height, width), mean=tuple(metadata["mean"]), std=tuple(metadata["std"]))
+
+
+def load_run_encoder(run: Path, config: dict[str, Any]) -> tuple[nn.Module, Transform]:
+    """`load_encoder`, its network built as config.yaml says, which may name one of your own.
+
+    Args:
+        config: of the run, its targets checked.
+    """
+    node = encoder_node(config["encoder"], image_size(config["dataset"]))
+    return load_encoder(run, instantiate_node(_without_download(node)))
 
 
 def load_head(path: str | Path) -> nn.Module:
     """The projection head of a run directory, in eval mode; raises ConfigError as `load_encoder` does."""
     file = weights_path(Path(path) / HEAD)
-    check_own(file)
-    metadata = read_metadata(file)
+    tensors, metadata = read_weights(file)
     head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
-    load_state(head, file)
+    _load(head, tensors, file)
     return head.eval()
 
 
-def load_state(module: nn.Module, file: Path) -> None:
-    """Load a file by `save_weights`; raises ConfigError unless it is whole and all names and shapes agree."""
-    tensors = read_whole(file)
-    if tensors is None:
-        raise ConfigError(f"{file} is damaged: try the command of its run again, which writes it from the checkpoint")
+def _without_download(node: dict[str, Any]) -> dict[str, Any]:
+    """The node of an encoder whose weights are replaced anyway."""
+    return {**node, "pretrained": False} if "pretrained" in node else node
+
+
+def _load(module: nn.Module, tensors: dict[str, Tensor], file: Path) -> None:
+    """Raises ConfigError unless all names and shapes agree."""
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
@@ -136,7 +144,7 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
     """
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
-    target = own_component(node.get("_target_"), [group])
+    target = resolve_builtin(node.get("_target_"), [group])
     if target is None or not plain:
         raise ConfigError(
             f"the file's {group} {node.get('_target_')} is no part of contrastive and is not built from a file: if you "
@@ -149,24 +157,3 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
             f"the file's {group} cannot be built ({error}): try load_encoder(PATH, encoder=module)"
         ) from error
     return network
-
-
-def saved_encoder(run: Path, config: dict[str, Any], device: torch.device) -> nn.Module:
-    """The encoder that config.yaml describes, also one of your own, with the weights of the run, in eval mode.
-
-    Raises:
-        ConfigError: the weights are missing, damaged, or belong to another network or run.
-    """
-    file = weights_path(run)
-    check_own(file)
-    node = encoder_node(config["encoder"], image_size(config["dataset"]))
-    encoder: nn.Module = instantiate_node({**node, "pretrained": False} if "pretrained" in node else node)
-    load_state(encoder, file)
-    layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
-    return encoder.to(device, memory_format=layout).eval()  # type: ignore[call-overload, no-any-return]
-
-
-def training_statistics(run: Path) -> ChannelStats:
-    """Mean and standard deviation of the images that the encoder was trained on."""
-    metadata = read_metadata(weights_path(run))
-    return tuple(metadata["mean"]), tuple(metadata["std"])

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,21 @@ def importable(folders: Sequence[Path]) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One run to evaluate again.
+
+    Attributes:
+        run: the run directory. config: its config.yaml. is_transfer: whether `dataset` was typed.
+        settings: the composed settings; of use are dataset, evaluator, device, data_root, resident and rerun.
+        dataset_name: in names and tables. unread: keys that were typed and that nothing reads.
+    """
+
+    run: Path
+    config: dict[str, Any]
+    is_transfer: bool
+    settings: Settings
+    dataset_name: str
+    unread: tuple[str, ...]

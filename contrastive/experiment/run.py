@@ -22,7 +22,7 @@ from contrastive.experiment.features import feature_sets
 from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_threads
 from contrastive.experiment.points import grouped, log_features, log_first_views, log_scores
 from contrastive.experiment.summary import as_typed
-from contrastive.run.directory import RunDirectory, open_run
+from contrastive.run.directory import RunDirectory, finished_run, open_run
 from contrastive.run.files import read_result
 from contrastive.run.foreign import weights_hash
 from contrastive.run.provenance import environment_record
@@ -41,10 +41,14 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
         The content of result.json; {} for a dry run.
     """
     keep_freed_memory()
+    init(settings.device)
+    starts_over = settings.rerun or settings.dry_run
+    if not starts_over and (run := finished_run(path, config=settings.to_dict())) is not None:
+        print(summary.already_done(run))
+        return run.result or {}
     if settings.devices > 1 and not is_launched():
         launch(settings.devices, run_experiment, settings, path, overrides, explain=user_message)
         return read_result(path) or {}
-    init(settings.device)
     threads = set_threads(settings.threads, path, rerun=settings.rerun)
     experiment = build(settings)
     if settings.dry_run:

@@ -55,9 +55,9 @@ def already_done(run: RunDirectory) -> str:
     """The result of a run that was finished before."""
     assert run.result is not None
     lines = [f"{as_typed(run.path)} is done already: this is its result. rerun=true starts it over."]
-    if run.stale:
+    if run.changed_since:
         lines.append(
-            f"warning: it was made by other {' and '.join(run.stale)} than there is now: rerun=true replaces it"
+            f"warning: it was made by other {' and '.join(run.changed_since)} than there is now: rerun=true replaces it"
         )
     return "\n".join([*lines, finished(run, run.result)])
 

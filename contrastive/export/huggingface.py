@@ -8,7 +8,7 @@ from typing import Any
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, write_text
 from contrastive.run.foreign import weights_path
-from contrastive.run.weights import check_own, read_metadata
+from contrastive.run.weights import read_weights
 
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 CARD = """\
@@ -66,8 +66,7 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
         ConfigError: the folder holds other files already, or the encoder's file has no metadata.
     """
     file = weights_path(path)
-    check_own(file)
-    metadata = read_metadata(file)
+    metadata = read_weights(file).metadata
     others = {item.name for item in folder.glob("*")} - {"model.safetensors", "config.json", "README.md"}
     if others:
         raise ConfigError(f"{folder} holds other files ({min(others)}): try another DIR")

@@ -10,7 +10,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_encoder
 from contrastive.files import atomic
 from contrastive.run.foreign import weights_path
-from contrastive.run.weights import read_metadata
+from contrastive.run.weights import read_weights
 
 OURS, TORCHVISIONS = "contrastive.encoder.resnet.ResNet", "contrastive.encoder.torchvision.torchvision_encoder"
 
@@ -31,7 +31,7 @@ def export_torchvision(path: str | Path) -> str:
     """
     file = weights_path(path)
     encoder, _ = load_encoder(file)
-    name, changes = torchvision_name(read_metadata(file)["node"])
+    name, changes = torchvision_name(read_weights(file).metadata["node"])
     network = models.get_model(name, weights=None)
     for place, module in changes.items():
         setattr(network, place, module)

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be mistaken: each carries a hash of its content and of what made it.
+"""Save and load checkpoints with a hash of their content.
 
     checkpoints/last.pt  checkpoints/previous.pt
 
@@ -12,37 +12,23 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
+from contrastive.run.files import has_checkpoint as has_checkpoint
+from contrastive.run.files import last_checkpoint, previous_checkpoint
 from contrastive.run.log import missing_lines
 from contrastive.run.weights import content_hash
 
-FOLDER = "checkpoints"
-MADE_BY = ("config", "code", "data")  # hashes that must agree before a checkpoint is continued
+MADE_BY = ("config", "data")  # hashes that must agree before a checkpoint is continued; that of the code need not
 
 
-class Unusable(Exception):
+class CheckpointError(Exception):
     """Why a checkpoint cannot be used."""
-
-
-def last_checkpoint(run: Path) -> Path:
-    """The path of the newest checkpoint of a run."""
-    return run / FOLDER / "last.pt"
-
-
-def previous_checkpoint(run: Path) -> Path:
-    """The path of the checkpoint before the newest."""
-    return run / FOLDER / "previous.pt"
-
-
-def has_checkpoint(run: Path) -> bool:
-    """Whether the run was interrupted after its first checkpoint, or is finished."""
-    return last_checkpoint(run).exists() or previous_checkpoint(run).exists()
 
 
 def save_checkpoint(run: Path, state: dict[str, Any], *, made_by: dict[str, str]) -> None:
     """Replace last.pt; what it was becomes previous.pt.
 
     Args:
-        state: plain containers and tensors. made_by: the hashes of `MADE_BY`.
+        state: plain containers and tensors. made_by: as `provenance_hashes` returns them.
     """
     content = {**state, "made_by": made_by}
     with atomic(last_checkpoint(run), keep=previous_checkpoint(run)) as part, part.open("wb") as file:
@@ -60,8 +46,8 @@ def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
         try:
             state = read_checkpoint(path, made_by=made_by)
             if missing := missing_lines(run, state["logs"]):
-                raise Unusable(missing)
-        except Unusable as error:
+                raise CheckpointError(missing)
+        except CheckpointError as error:
             reasons.append(f"{path.name} {error}")
             continue
         if reasons:
@@ -77,18 +63,18 @@ def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
     """The content of one checkpoint.
 
     Raises:
-        Unusable: it is missing, damaged, or was made by another configuration, code or data.
+        CheckpointError: it is missing, damaged, or of another configuration or other data.
     """
     if not path.exists():
-        raise Unusable("is missing")
+        raise CheckpointError("is missing")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         expected, recorded = state.pop("sha256"), state["made_by"]
         whole = content_hash(state) == expected
     except Exception as error:  # torch raises whatever a damaged archive or pickle leads to
-        raise Unusable("is damaged or of another version") from error
+        raise CheckpointError("is damaged or of another version") from error
     if not whole:
-        raise Unusable("is damaged: its checksum does not agree")
+        raise CheckpointError("is damaged: its checksum does not agree")
     if differing := [key for key in MADE_BY if recorded.get(key) != made_by[key]]:
-        raise Unusable(f"is of another run: other {' and '.join(differing)}")
+        raise CheckpointError(f"is of another run: other {' and '.join(differing)}")
     return state

@@ -13,29 +13,34 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from torch import Tensor
 
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.checkpoint import FOLDER as CHECKPOINTS
-from contrastive.run.checkpoint import (
-    Unusable,
+from contrastive.run.checkpoint import CheckpointError, load_checkpoint, read_checkpoint, save_checkpoint
+from contrastive.run.files import (
+    ENCODER,
+    HEAD,
     has_checkpoint,
     last_checkpoint,
-    load_checkpoint,
     previous_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
+    read_config,
+    read_environment,
+    read_result,
+    result_file,
+    run_state,
+    write_config,
+    write_result,
 )
-from contrastive.run.files import ENCODER, HEAD, check_yaml, is_config, read_result, result_file, write_result
+from contrastive.run.foreign import weights_hash
 from contrastive.run.identity import differences, identity
 from contrastive.run.log import Logs, event_files, has_same_log
+from contrastive.run.provenance import CODE_KEYS, code_record
 from contrastive.run.tensorboard import CONFIG as PROJECTOR_CONFIG
 from contrastive.run.tensorboard import FOLDER as PROJECTOR
 from contrastive.run.weights import has_own_weights, weights_hashes
@@ -48,8 +53,8 @@ class RunDirectory:
         result: the content of result.json when the run is done, else None.
         state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing,
             damaged or another run's, its tensors on the CPU; else None.
-        stale: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other weights
-            than there are now.
+        changed_since: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other
+            weights than there are now.
     """
 
     def __init__(
@@ -57,14 +62,14 @@ class RunDirectory:
         path: Path,
         *,
         result: dict[str, Any] | None,
-        state: dict[str, Any] | None,
-        stale: list[str],
-        made_by: dict[str, str],
-        logs: Logs | None,
-        writable: bool,
+        changed_since: list[str],
+        state: dict[str, Any] | None = None,
+        origin: dict[str, Any] | None = None,
+        logs: Logs | None = None,
+        writable: bool = False,
     ) -> None:
-        self.path, self.result, self.state, self.stale = path, result, state, stale
-        self._made_by, self._logs, self._writable = made_by, logs, writable
+        self.path, self.result, self.state, self.changed_since = path, result, state, changed_since
+        self._origin, self._logs, self._writable = origin or {}, logs, writable
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         """One line of metrics.jsonl and one point on every curve."""
@@ -89,7 +94,7 @@ class RunDirectory:
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
         if self._logs is not None:
-            save_checkpoint(self.path, {**state, "logs": self._logs.flush()}, made_by=self._made_by)
+            save_checkpoint(self.path, {**state, "logs": self._logs.flush()}, made_by=self._origin["made_by"])
 
     def fail(self, report: dict[str, Any]) -> None:
         """Write failure.json, which says where and how training broke down."""
@@ -102,8 +107,8 @@ class RunDirectory:
         if self._logs is not None:
             write_weights(self.path)
             self._logs.tensorboard.add_hparams()
-            origin = {"made_by": self._made_by, "weights": weights_hashes(self.path), "log": self._logs.finish()}
-            self.result = {**result, **origin}
+            hashes = {"weights": weights_hashes(self.path), "log": self._logs.finish()}
+            self.result = {**result, **self._origin, **hashes}
             write_result(self.path, self.result)
 
     def rewrite(self, write_weights: Callable[[Path], None]) -> None:
@@ -111,6 +116,23 @@ class RunDirectory:
         if self._writable:
             write_weights(self.path)
             print("warning: files of weights were missing, damaged or another run's: written again from the checkpoint")
+
+
+def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
+    """The run in `path`, if it is finished with this configuration and its weights are whole; it is only read.
+
+    Neither data nor networks are needed to show it. Whatever else the directory holds is for `open_run`.
+    """
+    if run_state(path).kind != "finished" or differences(read_config(path), config):
+        return None
+    result, environment = read_result(path), read_environment(path)
+    if result is None or not _is_own(result, config) or not has_own_weights(path, result):
+        return None
+    _warn_of_changed_log(path, result)
+    changed = [] if environment["code"] == code_record(config)["code"] else ["code"]
+    with suppress(ConfigError):  # the file that it started from may be gone
+        changed += [] if weights_hash(config["encoder"].get("weights")).items() <= environment.items() else ["weights"]
+    return RunDirectory(path, result=result, changed_since=changed)
 
 
 @contextmanager
@@ -121,83 +143,85 @@ def open_run(
 
     Args:
         config: the resolved configuration, plain containers.
-        environment: record of what produces the run; its `code` and `data` hashes must agree for a resume.
+        environment: record of what produces the run; its hashes of data and weights must agree for a resume.
         rerun: delete the results of an earlier run in this directory and start over.
         writable: whether this process writes; of several processes only the main one does.
 
     Raises:
         ConfigError: in every process, when another process has the directory open, another configuration ran here, or
-            an interrupted run was made by other code or on other data, or its files are damaged.
+            an interrupted run was made on other data or from other weights, or its files are damaged.
     """
     with ExitStack() as stack:
-        hashes, stale = made_by(config, environment), []
+        origin: dict[str, Any] = {"made_by": provenance_hashes(config, environment)}
+        changed, state = [], None
         with main_process_first():
             if writable:
                 stack.enter_context(lock(path))
-                stale = _prepare(path, config=config, environment=environment, rerun=rerun)
+                if rerun:
+                    clear(path)
+                changed = check_resumable(path, config=config, environment=environment)
+                remove_leftovers(path)
             result = read_result(path)
-            if result is not None and result.get("made_by", hashes)["config"] != hashes["config"]:
+            if result is not None and not _is_own(result, config):
                 raise ConfigError(f"{result_file(path)} is another run's: try rerun=true to start this one over")
-            state = None
             if result is None and has_checkpoint(path):
-                state = load_checkpoint(path, made_by=hashes)
+                state = load_checkpoint(path, made_by=origin["made_by"])
             elif result is not None and not has_own_weights(path, result):
-                state = _state_for_weights(path, hashes, epochs=config["epochs"])
-            if writable and result is not None and not has_same_log(path, result):
-                print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
-            if writable and result is None:
-                record(path, config=config, environment=environment)
+                state = _state_for_weights(path, origin["made_by"], epochs=config["epochs"])
+            if writable and result is not None:
+                _warn_of_changed_log(path, result)
+            if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
+                origin["resumed_with"] = resumed_with
         logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
-        yield RunDirectory(path, result=result, state=state, stale=stale, made_by=hashes, logs=logs, writable=writable)
+        yield RunDirectory(
+            path, result=result, state=state, changed_since=changed, origin=origin, logs=logs, writable=writable
+        )
 
 
-def _prepare(path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool) -> list[str]:
-    """Refuse a directory that cannot be used; remove leftovers and mend what can be. Returns `stale`."""
-    if rerun:
-        clear(path)
-    stale = check_claim(path, config=config, environment=environment)
-    remove_leftovers(path)
-    if result_file(path).exists() and read_result(path) is None:
-        _drop_damaged_result(path, stale)
+def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[str]:
+    """Check whether a run can be created in the directory, resumed, or must be refused.
+
+    Returns:
+        what differs from the run that is there: `code`, `data`, `weights`.
+
+    Raises:
+        ConfigError: the directory holds another run, one on other data or from other weights, or damaged files.
+    """
+    _check_is_run(path)
+    state = run_state(path)
+    if state.kind == "damaged":
+        raise ConfigError(state.reason)
+    if not (path / "config.yaml").exists():
+        return []
+    if settings := differences(read_config(path), config):
+        raise ConfigError(
+            f"{path} holds a run with another configuration ({'; '.join(settings)}): "
+            "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
+        )
+    recorded = read_environment(path)
+    changed = [key for key in ("code", "data", "weights") if recorded.get(key) != environment.get(key)]
+    refused = [key for key in changed if key != "code"]
+    if state.kind == "resumable" and refused:
+        raise ConfigError(
+            f"{path} was interrupted under other {' and '.join(refused)} and cannot be continued exactly: "
+            "try rerun=true to start it over"
+        )
+    if state.kind == "resumable" and result_file(path).exists():
+        print("warning: result.json is damaged: it is computed again from the checkpoint")
+        result_file(path).unlink()
     (path / "failure.json").unlink(missing_ok=True)
-    return stale
+    return changed
 
 
-def _drop_damaged_result(path: Path, stale: list[str]) -> None:
-    """Remove a result.json that is damaged where the checkpoint can give the result again."""
-    if stale or not has_checkpoint(path):
-        raise ConfigError(f"{result_file(path)} is damaged: try rerun=true to start the run over")
-    print("warning: result.json is damaged: it is computed again from the checkpoint")
-    result_file(path).unlink()
-
-
-def _state_for_weights(path: Path, hashes: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
-    """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
-    try:
-        state = read_checkpoint(last_checkpoint(path), made_by=hashes)
-        if state["epoch"] != epochs:
-            raise Unusable("is of an earlier epoch")
-    except Unusable as error:
-        print(f"warning: files of weights are damaged or another run's and last.pt {error}: rerun=true starts it over")
-        return None
-    return state
-
-
-# of a run directory, besides result.json, checkpoints/, projector/ and TensorBoard's; the exports belong to the encoder
-FILES = (
-    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", "environment.json", "config.yaml",
-)  # fmt: skip
-# recorded of every interrupted session
-EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
-# another value of them changes the bits of what follows
-EXACT_KEYS = ("device", "precision", "torch", "processes", "compile")
-
-
-def made_by(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
+def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
     """Hashes of what determines a run: configuration, code, data."""
+    return {"config": config_hash(config), "code": environment["code"], "data": environment["data"]}
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    """sha256 of the settings that make the run what it is."""
     written = json.dumps(_as_floats(identity(config)), sort_keys=True, default=str)
-    config_hash = hashlib.sha256(written.encode()).hexdigest()
-    return {"config": config_hash, "code": environment["code"], "data": environment["data"]}
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def _as_floats(value: Any) -> Any:
@@ -209,75 +233,64 @@ def _as_floats(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def check_claim(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[str]:
-    """Refuse a directory that holds another run, or one that cannot be continued.
+def _is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:
+    """Whether a result is of this configuration; True where an older one does not say."""
+    return "made_by" not in result or result["made_by"]["config"] == config_hash(config)
+
+
+def _state_for_weights(path: Path, made_by: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
+    """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
+    try:
+        state = read_checkpoint(last_checkpoint(path), made_by=made_by)
+        if state["epoch"] != epochs:
+            raise CheckpointError("is of an earlier epoch")
+    except CheckpointError as error:
+        print(f"warning: files of weights are damaged or another run's and last.pt {error}: rerun=true starts it over")
+        return None
+    return state
+
+
+def _warn_of_changed_log(path: Path, result: dict[str, Any]) -> None:
+    if not has_same_log(path, result):
+        print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
+
+
+# recorded of every interrupted session
+EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
+# another value of them changes the bits of what follows
+EXACT_KEYS = ("device", "precision", "torch", "processes", "compile")
+
+
+def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """Write environment.json, with the sessions of a continued run that came before, and config.yaml.
 
     Returns:
-        what differs from a finished run: `code`, `data`, `weights`.
-
-    Raises:
-        ConfigError: the directory cannot be used as it is.
+        `resumed_with`: the state of the code in every later session that changed it.
     """
-    recorded = _recorded(path, config)
-    stale = [key for key in ("code", "data", "weights") if recorded and recorded.get(key) != environment.get(key)]
-    if result_file(path).exists():
-        return stale
-    if stale and has_checkpoint(path):
-        raise ConfigError(
-            f"{path} was interrupted under other {' and '.join(stale)} and cannot be continued exactly: "
-            "try rerun=true to start it over"
-        )
-    return []
-
-
-def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:
-    """Write environment.json, with the sessions of a continued run that came before, and config.yaml."""
-    recorded, earlier = _recorded(path, config), []
+    recorded = read_environment(path) if (path / "config.yaml").exists() else {}
+    earlier, resumed_with = [], []
     if recorded:
         earlier = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
     if has_checkpoint(path):
-        changed = [key for key in EXACT_KEYS if recorded.get(key) != environment[key]]
-        for key in changed:
-            print(f"warning: {key} {recorded.get(key)} before and {environment[key]} now: not exact to the last bit")
+        for key in EXACT_KEYS:
+            if recorded.get(key) != environment[key]:
+                before, now = recorded.get(key), environment[key]
+                print(f"warning: {key} {before} before and {now} now: not exact to the last bit")
+        resumed_with = list(recorded.get("resumed_with", []))
+        if recorded["code"] != environment["code"]:
+            print("warning: the code changed since the run was interrupted: it goes on, and its result says so")
+            resumed_with.append({key: environment.get(key) for key in CODE_KEYS})
+    sessions = {"earlier": earlier, **({"resumed_with": resumed_with} if resumed_with else {})}
     # config.yaml last: where it exists, environment.json does too
-    write_text(path / "environment.json", json.dumps({**environment, "earlier": earlier}, indent=1))
-    write_text(path / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+    write_text(path / "environment.json", json.dumps({**environment, **sessions}, indent=1))
+    write_config(path, config)
+    return resumed_with
 
 
-def _recorded(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """environment.json of the run that the directory holds, which must have this configuration; empty if none."""
-    _check_is_run(path)
-    if not (path / "config.yaml").exists():
-        if result_file(path).exists() or has_checkpoint(path):
-            raise ConfigError(
-                f"{path} holds a run without its config.yaml: try rerun=true to replace it, or hydra.run.dir=PATH"
-            )
-        return {}
-    changed = differences(_read(path / "config.yaml", yaml.safe_load), config)
-    if changed:
-        raise ConfigError(
-            f"{path} holds a run with another configuration ({'; '.join(changed)}): "
-            "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
-        )
-    return _read(path / "environment.json", json.loads)
-
-
-def _read(file: Path, parse: Any) -> dict[str, Any]:
-    """A YAML or JSON mapping."""
-    content = _parsed(file, parse)
-    if not isinstance(content, dict) or not content:
-        raise ConfigError(f"{file} is missing or damaged: try rerun=true to start the run over")
-    return content
-
-
-def _parsed(file: Path, parse: Any) -> Any:
-    """What a file holds; None if it is missing or damaged."""
-    try:
-        if file.suffix == ".yaml":
-            check_yaml(file)
-        return parse(file.read_text())
-    except (ConfigError, OSError, ValueError, yaml.YAMLError, RecursionError):
-        return None
+# of a run directory, besides result.json, checkpoints/, projector/ and TensorBoard's; the exports belong to the encoder
+FILES = (
+    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", "environment.json", "config.yaml",
+)  # fmt: skip
 
 
 def clear(path: Path) -> None:
@@ -287,14 +300,13 @@ def clear(path: Path) -> None:
         ConfigError: files of these names are no run's.
     """
     _check_is_run(path)
-    files = [result_file(path), last_checkpoint(path), previous_checkpoint(path)]
-    for file in (*files, *event_files(path), *(path / name for name in FILES)):
+    for file in _files(path):
         file.unlink(missing_ok=True)
 
 
 def remove_leftovers(path: Path) -> None:
     """Remove what a killed process of this run left half-written; the lock of the directory is held."""
-    for folder in (path, path / CHECKPOINTS, path / PROJECTOR):
+    for folder in (path, last_checkpoint(path).parent, path / PROJECTOR):
         for part in folder.glob(".*.part"):
             name = re.fullmatch(r"\.(.+)\.\d+\.part", part.name)
             if name and (folder != path or name[1] in (*FILES, result_file(path).name, PROJECTOR_CONFIG)):
@@ -303,12 +315,21 @@ def remove_leftovers(path: Path) -> None:
 
 def _check_is_run(path: Path) -> None:
     """Refuse a directory with files that look like a run's where nothing says that they are one's."""
-    places = [path / name for name in FILES] + [result_file(path), last_checkpoint(path), previous_checkpoint(path)]
-    there = [place for place in (*places, *event_files(path)) if place.exists()]
-    environment, config = _parsed(path / "environment.json", json.loads), _parsed(path / "config.yaml", yaml.safe_load)
-    is_environment = isinstance(environment, dict) and environment.keys() >= {"command", "code", "data"}
-    if there and not is_environment and not is_config(config):
-        raise ConfigError(f"{path} holds a {there[0].name} that no run wrote: try hydra.run.dir=PATH, another folder")
+    if (file := next(filter(Path.exists, _files(path)), None)) is None:
+        return
+    for read in (read_config, read_environment):
+        try:
+            read(path)
+            return
+        except ConfigError:
+            continue
+    raise ConfigError(f"{path} holds a {file.name} that no run wrote: try hydra.run.dir=PATH, another folder")
+
+
+def _files(path: Path) -> list[Path]:
+    """The places of a run's files, the result first and the configuration last."""
+    checkpoints = [last_checkpoint(path), previous_checkpoint(path)]
+    return [result_file(path), *checkpoints, *event_files(path), *(path / name for name in FILES)]
 
 
 @contextmanager

@@ -1,13 +1,13 @@
-"""config.yaml of a run directory, which anybody may have written: read as data. Imports no torch."""
+"""What a run directory holds, and its configuration, environment, result and evaluations, read as data: anybody may
+have written them. Imports no torch."""
 
 import hashlib
 import importlib.util
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
@@ -18,6 +18,67 @@ from contrastive.run.identity import flatten, is_identity
 ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
 NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 COMPONENTS = ("dataset", "augmentation", "encoder", "head", "loss")  # of every run, each with a `_target_`
+ADVICE = "try rerun=true with the command of the run to start it over"
+
+
+class RunState(NamedTuple):
+    """What a run directory holds: nothing to go on from, a result, a checkpoint, or files that cannot be used.
+
+    `reason` is one sentence about a damaged one.
+    """
+
+    kind: Literal["empty", "finished", "resumable", "damaged"]
+    reason: str = ""
+
+
+def run_state(run: Path) -> RunState:
+    """Whether a run is finished, can be resumed, or neither. Of a checkpoint only its existence is looked at."""
+    if not result_file(run).exists() and not has_checkpoint(run):
+        return RunState("empty")
+    try:
+        read_config(run)
+        read_environment(run)
+    except ConfigError as error:
+        return RunState("damaged", str(error))
+    if read_result(run) is not None:
+        return RunState("finished")
+    if has_checkpoint(run):
+        return RunState("resumable")
+    return RunState("damaged", f"{result_file(run)} is damaged: {ADVICE}")
+
+
+def result_file(run: Path) -> Path:
+    """The path of result.json, whose existence means that the run is done."""
+    return run / "result.json"
+
+
+def last_checkpoint(run: Path) -> Path:
+    """The path of the newest checkpoint of a run."""
+    return run / "checkpoints/last.pt"
+
+
+def previous_checkpoint(run: Path) -> Path:
+    """The path of the checkpoint before the newest."""
+    return run / "checkpoints/previous.pt"
+
+
+def has_checkpoint(run: Path) -> bool:
+    """Whether the run was interrupted after its first checkpoint, or is finished."""
+    return last_checkpoint(run).exists() or previous_checkpoint(run).exists()
+
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML comes with libyaml
+MAX_DEPTH = 100
+
+
+def write_config(run: Path, config: dict[str, Any]) -> None:
+    """Write config.yaml, without aliases."""
+    write_text(run / "config.yaml", yaml.dump(config, Dumper=_Dumper, sort_keys=False))
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def read_config(run: Path) -> dict[str, Any]:
@@ -28,15 +89,24 @@ def read_config(run: Path) -> dict[str, Any]:
     """
     file = run / "config.yaml"
     try:
-        check_yaml(file)
-        config = yaml.safe_load(file.read_text())
-    except (ConfigError, OSError, ValueError, yaml.YAMLError):
+        config = _read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
         config = None
     if not is_config(config):
-        raise ConfigError(f"{file} is missing or damaged: try rerun=true with the command of the run to start it over")
+        raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
     if interpolation := next(_interpolations(config), None):
         raise ConfigError(f"{file} holds {interpolation}, which no run writes there: try another run")
     return config  # type: ignore[no-any-return]
+
+
+def _read_yaml(text: str) -> Any:
+    """The content of a YAML; ValueError for aliases, which can stand for more than fits into memory, and for depth."""
+    depth = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
+            raise ValueError("no run writes aliases, nor so many levels")
+    return yaml.load(text, Loader=LOADER)
 
 
 def is_config(content: Any) -> bool:
@@ -51,7 +121,7 @@ def is_config(content: Any) -> bool:
     )
 
 
-def own_component(target: Any, groups: Sequence[str]) -> Any:
+def resolve_builtin(target: Any, groups: Sequence[str]) -> Any:
     """The class or function of this package that a file names; None for anything else, which is not imported.
 
     Args:
@@ -99,11 +169,6 @@ def _interpolations(node: Any) -> Iterator[str]:
 GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
 
 
-def result_file(run: Path) -> Path:
-    """The path of result.json, whose existence means that the run is done."""
-    return run / "result.json"
-
-
 def write_result(run: Path, result: dict[str, Any]) -> None:
     """Write result.json.
 
@@ -115,39 +180,23 @@ def write_result(run: Path, result: dict[str, Any]) -> None:
 
 
 def checksum(result: dict[str, Any]) -> str:
-    """sha256 of a result's content."""
-    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()
+    """sha256 of a result's content; ValueError where a number is not finite."""
+    return hashlib.sha256(json.dumps(result, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def read_result(run: Path) -> dict[str, Any] | None:
     """The content of result.json, without its checksum; None if it is missing, damaged, or a figure is not finite."""
     try:
         result = json.loads(result_file(run).read_bytes())
+        is_whole = isinstance(result, dict) and result.pop("checksum", None) in (None, checksum(result))
     except (OSError, ValueError, RecursionError):
         return None
-    if isinstance(result, dict) and result.pop("checksum", None) not in (None, checksum(result)):
+    if not is_whole or not all(isinstance(result.get(group), dict) for group in GROUPS):
         return None
-    is_whole = isinstance(result, dict) and all(isinstance(result.get(group), dict) for group in GROUPS)
-    is_whole = is_whole and all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights"))
-    is_whole = is_whole and "config" in result.get("made_by", {"config": ""})
-    is_whole = is_whole and all(map(_is_number, result["test"].values()))
-    return result if is_whole and is_finite(result) else None
-
-
-def is_finite(node: Any) -> bool:
-    """Whether every number of nested containers is finite."""
-    pending = [node]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict | list):
-            pending += value.values() if isinstance(value, dict) else value
-        elif isinstance(value, float) and not math.isfinite(value):
-            return False
-    return True
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+    if not all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights")):
+        return None
+    has_numbers = all(isinstance(value, int | float) for value in result["test"].values())
+    return result if has_numbers and "config" in result.get("made_by", {"config": ""}) else None
 
 
 ENVIRONMENT_KEYS = {"command": str, "code": str, "data": str, "threads": int}  # of every run
@@ -167,22 +216,14 @@ def read_environment(run: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(
         isinstance(content.get(key), kind) for key, kind in ENVIRONMENT_KEYS.items()
     ):
-        raise ConfigError(f"{file} is missing or damaged: try rerun=true with the command of the run to start it over")
+        raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
     return content
 
 
 EVALUATIONS = "evaluation"
 MAX_LENGTH = 100  # characters of a name before its hash
-EVALUATION_KEYS = {
-    "weights",
-    "dataset",
-    "settings",
-    "test",
-    "val",
-    "protocol",
-    "time",
-    "environment",
-}  # of every record
+# of every record
+EVALUATION_KEYS = {"weights", "dataset", "settings", "test", "val", "protocol", "time", "environment"}
 
 
 def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash: str) -> str:
@@ -200,19 +241,28 @@ def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash
 
 def read_evaluation(run: Path, name: str) -> dict[str, Any] | None:
     """The record of that name, if it is whole and its weights are those that the run has now."""
-    try:
-        record = json.loads((run / EVALUATIONS / f"{name}.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_whole = isinstance(record, dict) and record.keys() >= EVALUATION_KEYS
-    return record if is_whole and record["weights"] == file_hash(run / ENCODER) else None
+    return _evaluation(run, name, weights=_encoder_hash(run))
 
 
 def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
     """{name: record} of every evaluation of the weights that the run has now, by name."""
     names = sorted(path.stem for path in (run / EVALUATIONS).glob("*.json"))
-    records = {name: read_evaluation(run, name) for name in names}
+    weights = _encoder_hash(run) if names else None
+    records = {name: _evaluation(run, name, weights=weights) for name in names}
     return {name: record for name, record in records.items() if record is not None}
+
+
+def _evaluation(run: Path, name: str, *, weights: str | None) -> dict[str, Any] | None:
+    try:
+        record = json.loads((run / EVALUATIONS / f"{name}.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_whole = isinstance(record, dict) and record.keys() >= EVALUATION_KEYS
+    return record if is_whole and weights is not None and record["weights"] == weights else None
+
+
+def _encoder_hash(run: Path) -> str | None:
+    return file_hash(run / ENCODER) if (run / ENCODER).exists() else None
 
 
 def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
@@ -222,7 +272,7 @@ def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
         ConfigError: the run no longer has the weights that were evaluated.
     """
     path = run / EVALUATIONS / f"{name}.json"
-    if not (run / ENCODER).exists() or record["weights"] != file_hash(run / ENCODER):
+    if record["weights"] != _encoder_hash(run):
         raise ConfigError(f"the weights of {run} changed while they were evaluated: try the same command again")
     write_text(path, json.dumps(record, indent=1, allow_nan=False))
     return path

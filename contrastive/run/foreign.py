@@ -1,4 +1,4 @@
-"""Read the tensors of a weights file without running anything that the file holds."""
+"""Load the weights of an encoder from a file of any project: read as data, its layout recognized, its fit checked."""
 
 import os
 import re
@@ -18,15 +18,23 @@ from contrastive.files import file_hash
 from contrastive.run.files import ENCODER
 from contrastive.run.weights import FORMAT, checksum
 
-
-class _Inert(dict[Any, Any]):
-    """Stands for every object in a checkpoint that is neither a tensor nor a plain container; does nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        super().__init__()
-
-    def __setstate__(self, _: Any) -> None:
-        """Ignore the object's state."""
+CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
+# blocks of each stage, and whether they are bottlenecks → depth of the ResNet
+BLOCKS: dict[tuple[tuple[int, ...], bool], int] = {
+    ((2, 2, 2, 2), False): 18, ((3, 4, 6, 3), False): 34, ((3, 4, 6, 3), True): 50, ((3, 4, 23, 3), True): 101,
+    ((3, 8, 36, 3), True): 152,
+}  # fmt: skip
+OURS = (18, 34, 50)  # depths that have a YAML of their own
+WRAPPERS = {"module", "_orig_mod", "_forward_module"}  # of DataParallel, torch.compile and Lightning's Fabric
+OUTER = {"state_dict", "model"}  # where checkpoints keep the network
+LAYOUTS = {  # prefix of the encoder's tensors, wrappers and outer keys removed → whose layout it is
+    "": "torchvision or contrastive",
+    "encoder_q.": "MoCo",
+    "backbone.": "solo-learn or lightly",
+    "encoder.": "SupContrast",
+    "f.": "DCL or HCL",
+}
+STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
 
 
 def weights_path(path: str | Path) -> Path:
@@ -50,81 +58,6 @@ def weights_hash(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
     return {"weights": file_hash(weights_path(path))}
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a .safetensors file or of a file by torch.save, by its dotted place: {"state_dict.fc.bias": ...}.
-
-    Files by torch.save are read with `weights_only=True`. Objects in them that are no tensors, such as the
-    hyperparameters in a checkpoint of Lightning, are replaced by empty ones: their classes are neither imported nor
-    called.
-
-    Raises:
-        ConfigError: the file cannot be read in this way.
-    """
-    content = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
-    tensors = dict(_flatten(content))
-    if not tensors:
-        raise ConfigError(f"{path} holds no tensors: try a file with a state_dict")
-    return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        tensors = load_file(path)
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} is no whole .safetensors file ({error}): try to copy it again") from error
-    is_ours = metadata.get("contrastive_format") == FORMAT
-    if is_ours and metadata.get("sha256") != checksum(tensors, metadata):
-        raise ConfigError(f"{path} has other content than was written: try to copy it again")
-    return tensors
-
-
-def _read_pickle(path: Path) -> Any:
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            names = _foreign_classes(path)
-            with torch.serialization.safe_globals([(_Inert, name) for name in names]):
-                return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever torch's unpickler raises at bytes that are no pickle
-        detail = re.search(r"Trying to [^\n]+|Unsupported [^\n]+", str(error))
-        reason = detail[0] if detail else " ".join(str(error).split())[:120]
-        raise ConfigError(
-            f"{path} cannot be read without running code that it may hold ({reason}): if you trust the file, save its "
-            "tensors alone, try python -c \"import torch; file = torch.load('FILE', weights_only=False); "
-            "torch.save(file.get('state_dict', file), 'weights.pth')\" and encoder.weights=weights.pth"
-        ) from error
-
-
-def _foreign_classes(path: Path) -> list[str]:
-    """The classes and functions that the file names and that torch does not load by itself."""
-    try:
-        return torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except (ValueError, RuntimeError):  # a file in the format before torch 1.6, or no such file at all
-        return []
-
-
-def _flatten(content: Any, prefix: str = "") -> list[tuple[str, Tensor]]:
-    if isinstance(content, Tensor):
-        return [(prefix[:-1], content)]
-    if isinstance(content, dict) and not isinstance(content, _Inert):
-        return [item for key, value in content.items() for item in _flatten(value, f"{prefix}{key}.")]
-    return []
-
-
-CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
-BLOCKS: dict[
-    tuple[tuple[int, ...], bool], int
-] = {  # blocks of each stage, and whether they are bottlenecks → depth of the ResNet
-    ((2, 2, 2, 2), False): 18,
-    ((3, 4, 6, 3), False): 34,
-    ((3, 4, 6, 3), True): 50,
-    ((3, 4, 23, 3), True): 101,
-    ((3, 8, 36, 3), True): 152,
-}
-OURS = (18, 34, 50)  # depths that have a YAML of their own
 
 
 def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
@@ -170,6 +103,67 @@ class Layout(NamedTuple):
     tensors: dict[str, Tensor]
     outside: list[str]
     relu: bool = True
+
+
+def recognize(tensors: dict[str, Tensor], names: Collection[str], prefix: str | None = None) -> Layout:
+    """The layout that shares most names with the encoder.
+
+    Args:
+        tensors: as `read_tensors` returns them.
+        names: of the encoder's parameters and buffers.
+        prefix: of the encoder's tensors in the file, for layouts that are not known; None = recognize.
+
+    Raises:
+        ConfigError: no tensor of the file belongs to the encoder.
+    """
+    bare = {_without_wrappers(key): value for key, value in tensors.items()}
+    if prefix is None:
+        layouts = [_layout(forms, start, name) for forms in (tensors, bare) for start, name in LAYOUTS.items()]
+    else:
+        start = prefix.rstrip(".") + "."
+        layouts = [
+            _layout(tensors, start, f"prefix {start}"),
+            _layout(bare, _without_wrappers(start), f"prefix {start}"),
+        ]
+    best = max(layouts, key=lambda layout: len(layout.tensors.keys() & set(names)))
+    if not best.tensors.keys() & set(names):
+        raise ConfigError(
+            f"no tensor of the weights file belongs to this encoder, its names begin with {', '.join(_tops(bare))}: "
+            "try encoder.prefix=PREFIX, or another encoder"
+        )
+    return best
+
+
+def _layout(tensors: dict[str, Tensor], prefix: str, name: str) -> Layout:
+    local = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+    outside = [key for key in tensors if not key.startswith(prefix)]
+    indices = sorted({int(key.split(".")[0]) for key in local if re.match(r"\d+\.", key)})
+    relu = True
+    if len(indices) == len(STAGES):  # a ResNet's children in nn.Sequential; ReLU and max-pool have no tensors
+        stage = dict(zip(map(str, indices), STAGES, strict=True))
+        local = {_rename_first(key, stage): value for key, value in local.items()}
+        relu = indices[2] > indices[1] + 1
+    return Layout(name, {_torchvision_block(key): value for key, value in local.items()}, outside, relu)
+
+
+def _rename_first(key: str, names: dict[str, str]) -> str:
+    first, dot, rest = key.partition(".")
+    return names.get(first, first) + dot + rest
+
+
+def _torchvision_block(key: str) -> str:
+    """`layer2.0.shortcut.0.weight`, as SupContrast and lightly call it → `layer2.0.downsample.0.weight`."""
+    return re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", key)
+
+
+def _without_wrappers(key: str) -> str:
+    """The dotted name without wrappers anywhere and without the checkpoint's outer keys."""
+    return ".".join(dropwhile(OUTER.__contains__, (part for part in key.split(".") if part not in WRAPPERS)))
+
+
+def _tops(keys: Collection[str]) -> list[str]:
+    """The first two parts of the names, in order, at most eight of them."""
+    return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys))[:8]
 
 
 def check_fit(own: dict[str, Tensor], layout: Layout, path: Path) -> None:
@@ -241,74 +235,73 @@ def _summary(names: Collection[str]) -> str:
     return ", ".join(f"{top} ({tops.count(top)})" for top in dict.fromkeys(tops))
 
 
-WRAPPERS = {"module", "_orig_mod", "_forward_module"}  # of DataParallel, torch.compile and Lightning's Fabric
-OUTER = {"state_dict", "model"}  # where checkpoints keep the network
-LAYOUTS = {  # prefix of the encoder's tensors, wrappers and outer keys removed → whose layout it is
-    "": "torchvision or contrastive",
-    "encoder_q.": "MoCo",
-    "backbone.": "solo-learn or lightly",
-    "encoder.": "SupContrast",
-    "f.": "DCL or HCL",
-}
-STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a .safetensors file or of a file by torch.save, by its dotted place: {"state_dict.fc.bias": ...}.
 
-
-def recognize(tensors: dict[str, Tensor], names: Collection[str], prefix: str | None = None) -> Layout:
-    """The layout that shares most names with the encoder.
-
-    Args:
-        tensors: as `read_tensors` returns them.
-        names: of the encoder's parameters and buffers.
-        prefix: of the encoder's tensors in the file, for layouts that are not known; None = recognize.
+    Files by torch.save are read with `weights_only=True`. Objects in them that are no tensors, such as the
+    hyperparameters in a checkpoint of Lightning, are replaced by empty ones: their classes are neither imported nor
+    called.
 
     Raises:
-        ConfigError: no tensor of the file belongs to the encoder.
+        ConfigError: the file cannot be read in this way.
     """
-    bare = {_without_wrappers(key): value for key, value in tensors.items()}
-    if prefix is None:
-        layouts = [_layout(forms, start, name) for forms in (tensors, bare) for start, name in LAYOUTS.items()]
-    else:
-        start = prefix.rstrip(".") + "."
-        layouts = [
-            _layout(tensors, start, f"prefix {start}"),
-            _layout(bare, _without_wrappers(start), f"prefix {start}"),
-        ]
-    best = max(layouts, key=lambda layout: len(layout.tensors.keys() & set(names)))
-    if not best.tensors.keys() & set(names):
+    content = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
+    tensors = dict(_flatten(content))
+    if not tensors:
+        raise ConfigError(f"{path} holds no tensors: try a file with a state_dict")
+    return tensors
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors = load_file(path)
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path} is no whole .safetensors file ({error}): try to copy it again") from error
+    is_ours = metadata.get("contrastive_format") == FORMAT
+    if is_ours and metadata.get("sha256") != checksum(tensors, metadata):
+        raise ConfigError(f"{path} has other content than was written: try to copy it again")
+    return tensors
+
+
+def _read_pickle(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            names = _foreign_classes(path)
+            with torch.serialization.safe_globals([(_Inert, name) for name in names]):
+                return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever torch's unpickler raises at bytes that are no pickle
+        detail = re.search(r"Trying to [^\n]+|Unsupported [^\n]+", str(error))
+        reason = detail[0] if detail else " ".join(str(error).split())[:120]
         raise ConfigError(
-            f"no tensor of the weights file belongs to this encoder, its names begin with {', '.join(_tops(bare))}: "
-            "try encoder.prefix=PREFIX, or another encoder"
-        )
-    return best
+            f"{path} cannot be read without running code that it may hold ({reason}): if you trust the file, save its "
+            "tensors alone, try python -c \"import torch; file = torch.load('FILE', weights_only=False); "
+            "torch.save(file.get('state_dict', file), 'weights.pth')\" and encoder.weights=weights.pth"
+        ) from error
 
 
-def _layout(tensors: dict[str, Tensor], prefix: str, name: str) -> Layout:
-    local = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-    outside = [key for key in tensors if not key.startswith(prefix)]
-    indices = sorted({int(key.split(".")[0]) for key in local if re.match(r"\d+\.", key)})
-    relu = True
-    if len(indices) == len(STAGES):  # a ResNet's children in nn.Sequential; ReLU and max-pool have no tensors
-        stage = dict(zip(map(str, indices), STAGES, strict=True))
-        local = {_rename_first(key, stage): value for key, value in local.items()}
-        relu = indices[2] > indices[1] + 1
-    return Layout(name, {_torchvision_block(key): value for key, value in local.items()}, outside, relu)
+def _foreign_classes(path: Path) -> list[str]:
+    """The classes and functions that the file names and that torch does not load by itself."""
+    try:
+        return torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except (ValueError, RuntimeError):  # a file in the format before torch 1.6, or no such file at all
+        return []
 
 
-def _rename_first(key: str, names: dict[str, str]) -> str:
-    first, dot, rest = key.partition(".")
-    return names.get(first, first) + dot + rest
+def _flatten(content: Any, prefix: str = "") -> list[tuple[str, Tensor]]:
+    if isinstance(content, Tensor):
+        return [(prefix[:-1], content)]
+    if isinstance(content, dict) and not isinstance(content, _Inert):
+        return [item for key, value in content.items() for item in _flatten(value, f"{prefix}{key}.")]
+    return []
 
 
-def _torchvision_block(key: str) -> str:
-    """`layer2.0.shortcut.0.weight`, as SupContrast and lightly call it → `layer2.0.downsample.0.weight`."""
-    return re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", key)
+class _Inert(dict[Any, Any]):
+    """Stands for every object in a checkpoint that is neither a tensor nor a plain container; does nothing."""
 
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
 
-def _without_wrappers(key: str) -> str:
-    """The dotted name without wrappers anywhere and without the checkpoint's outer keys."""
-    return ".".join(dropwhile(OUTER.__contains__, (part for part in key.split(".") if part not in WRAPPERS)))
-
-
-def _tops(keys: Collection[str]) -> list[str]:
-    """The first two parts of the names, in order, at most eight of them."""
-    return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys))[:8]
+    def __setstate__(self, _: Any) -> None:
+        """Ignore the object's state."""

@@ -1,10 +1,9 @@
-"""What TensorBoard shows of a run. Imports tensorboard: import it late, a finished run needs no writer.
+"""What TensorBoard shows of a run: curves, texts, settings, points. Slow to import, and a finished run needs no writer.
 
 Event files lie in the run directory itself: under `--logdir outputs` a run is then called by its path, which is made of
 the settings that were typed.
 """
 
-import json
 import math
 import shlex
 import shutil
@@ -12,18 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch.nn.functional as F
-import yaml
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.plugins.histogram.metadata import create_summary_metadata
-from tensorboard.util.tensor_util import make_tensor_proto
+from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
-from torch.utils.tensorboard.summary import hparams, scalar
+from torch.utils.tensorboard.summary import hparams
 from torchvision.utils import make_grid, save_image
 
 from contrastive.files import atomic, write_text
+from contrastive.run.files import read_config, read_environment
 from contrastive.run.identity import flatten, is_identity
 
 MAIN_SETTINGS = (
@@ -31,7 +28,7 @@ MAIN_SETTINGS = (
     "optimizer.weight_decay", "encoder.depth", "encoder.width",
 )  # fmt: skip
 BINS = 50  # of a histogram
-COMPONENTS = ("dataset", "loss", "regularizer", "encoder", "head", "optimizer", "schedule")
+NAMED = ("dataset", "loss", "regularizer", "encoder", "head", "optimizer", "schedule")  # components on the HParams page
 
 
 class TensorBoard:
@@ -45,23 +42,20 @@ class TensorBoard:
     """
 
     def __init__(self, path: Path, *, step: int | None) -> None:
-        self._path = path
+        self._path, self._described = path, set[str]()
         if step is None:
-            remove_events(path)
+            _remove_events(path)
         self._writer: Any = SummaryWriter(str(path), purge_step=0 if step is None else step + 1)
-        self._described: set[str] = set()
         if step is None:
-            self._writer.add_custom_scalars(AT_A_GLANCE)
+            self._writer.add_custom_scalars(CUSTOM_SCALARS_LAYOUT)
             for name, text in texts(path).items():
                 self._writer.add_text(name, text, 0)
 
     def add_scalar(self, key: str, value: float, step: int) -> None:
         """A point of a curve, the first one with its description."""
-        summary = scalar(tensorboard_tag(key), value, new_style=True)  # the old style carries no description
-        if key not in self._described:
-            self._described.add(key)
-            summary.value[0].metadata.summary_description = description(key)
-        self._writer.file_writer.add_summary(summary, step)
+        about = None if key in self._described else description(key)
+        self._described.add(key)
+        self._writer.file_writer.add_summary(scalar_pb(tensorboard_tag(key), value, about), step)
 
     def add_image(self, name: str, image: Tensor, step: int) -> None:
         """An image (3, H, W) in [0, 1]."""
@@ -70,11 +64,8 @@ class TensorBoard:
     def add_histogram(self, key: str, values: Tensor, step: int) -> None:
         """The distribution of values, with its description; an empty set is left out."""
         if len(values):
-            count, edge = np.histogram(values.float().cpu().numpy(), bins=BINS)
-            bins = make_tensor_proto(np.stack([edge[:-1], edge[1:], count], axis=1), dtype=np.float64)
-            metadata = create_summary_metadata(display_name=None, description=description(key))
-            value = Summary.Value(tag=tensorboard_tag(key), tensor=bins, metadata=metadata)
-            self._writer.file_writer.add_summary(Summary(value=[value]), step)
+            bins = histogram_pb(tensorboard_tag(key), values.float().cpu().numpy(), BINS, description(key))
+            self._writer.file_writer.add_summary(bins, step)
 
     def add_embedding(self, vectors: Tensor, columns: Mapping[str, Sequence[str]], images: Tensor) -> None:
         """Points for the projector; see `write_projector`."""
@@ -97,21 +88,21 @@ class TensorBoard:
         self._writer.close()
 
 
-def remove_events(path: Path) -> None:
+def _remove_events(path: Path) -> None:
     """Remove everything that TensorBoard shows of the run in `path`."""
-    for events in path.glob("events.*"):
-        events.unlink()
-    remove_projector(path)
+    for file in (*path.glob("events.*"), path / CONFIG):
+        file.unlink(missing_ok=True)
+    shutil.rmtree(path / FOLDER, ignore_errors=True)
 
 
 def texts(path: Path) -> dict[str, str]:
     """The Text page: what was typed, on what it ran, every setting."""
-    environment = json.loads((path / "environment.json").read_text())
+    environment = read_environment(path)
     this_run = shlex.join(["python", "train.py", *environment.get("overrides", ())])
     shown = {key: value for key, value in environment.items() if key not in ("packages", "earlier", "overrides")}
     rows = "\n".join(f"| {key} | {value} |" for key, value in shown.items())
     return {
-        "run/command": f"this run\n\n    {this_run}\n\ntyped\n\n    {environment.get('command', '')}",
+        "run/command": f"this run\n\n    {this_run}\n\ntyped\n\n    {environment['command']}",
         "run/config": f"```yaml\n{(path / 'config.yaml').read_text()}```",
         "run/environment": f"| | |\n|---|---|\n{rows}",
     }
@@ -119,18 +110,17 @@ def texts(path: Path) -> dict[str, str]:
 
 def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
     """The components by name, the main settings and those that were typed, of the run in `path`."""
-    config = yaml.safe_load((path / "config.yaml").read_text())
-    overrides = json.loads((path / "environment.json").read_text()).get("overrides", ())
+    config = read_config(path)
     flat = flatten(config)
-    typed = [word.lstrip("+~").partition("=")[0] for word in overrides]
+    typed = [override.lstrip("+~").partition("=")[0] for override in read_environment(path).get("overrides", ())]
     shared = [key for key in typed if f"loss.{key}" in flat]  # tau_plus is listed as loss.tau_plus
-    keys = [key for key in dict.fromkeys((*MAIN_SETTINGS, *typed)) if key in flat and is_identity(key)]
-    components = {name: component_name(config[name]) for name in COMPONENTS if config.get(name)}
-    return components | {
-        key: value if isinstance(value := flat[key], str | int | float | bool) else str(value)
-        for key in keys
-        if key not in shared
+    keys = [key for key in (*MAIN_SETTINGS, *typed) if key in flat and is_identity(key) and key not in shared]
+    listed: dict[str, str | int | float | bool] = {
+        name: component_name(config[name]) for name in NAMED if config.get(name)
     }
+    for key in keys:
+        listed[key] = flat[key] if isinstance(flat[key], str | int | float | bool) else str(flat[key])
+    return listed
 
 
 def component_name(node: dict[str, Any]) -> str:
@@ -181,19 +171,11 @@ def write_sprite(path: Path, images: Tensor) -> int:
     return size
 
 
-def remove_projector(path: Path) -> None:
-    """Remove the points of the run in `path`."""
-    (path / CONFIG).unlink(missing_ok=True)
-    shutil.rmtree(path / FOLDER, ignore_errors=True)
-
-
 AHEAD = ("test", "train")  # groups that keep their names
 OTHERS = {"audit": "test-audit", "similarity": "trained-similarity"}  # of the test split, too
 
-Layout = dict[str, dict[str, list[object]]]
-
 # The "Custom Scalars" page. Each chart takes the tags that a regular expression finds, and every selected run.
-AT_A_GLANCE: Layout = {
+CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
     "At a glance": {
         "accuracy: kNN and linear probe": ["Multiline", ["^test/knn_top1$", "^test/linear_top1$"]],
         "loss": ["Multiline", ["^train/loss$"]],

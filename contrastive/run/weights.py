@@ -4,30 +4,29 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import yaml
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.run.files import ENCODER, HEAD, read_result
+from contrastive.run.files import ENCODER, HEAD, NOT_ARGUMENTS, read_config, read_environment, read_result
 from contrastive.types import Data
 
 FORMAT = "2"  # of the metadata: raise it when a key changes its meaning
 FROM_ENVIRONMENT = ("command", "commit", "code", "data")
+AGAIN = "try the command of its run again, which writes it from the checkpoint"
 
 
 def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encoder: nn.Module, head: nn.Module) -> None:
     """Write both files of the run in `path`, whose config.yaml and environment.json are there already."""
-    config = yaml.safe_load((path / "config.yaml").read_text())
-    environment = json.loads((path / "environment.json").read_text())
-    run = describe_run(config, environment, data, result)
+    config = read_config(path)
+    run = describe_run(config, read_environment(path), data, result)
     save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
-    node = {key: value for key, value in config["encoder"].items() if key not in ("weights", "prefix")}
+    node = {key: value for key, value in config["encoder"].items() if key not in NOT_ARGUMENTS}
     save_weights(path / ENCODER, encoder, node=node, run=run)
 
 
@@ -67,37 +66,21 @@ def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run:
         save_file(tensors, part, metadata=metadata | {"sha256": checksum(tensors, metadata)})
 
 
-def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """sha256 of the tensors and of the metadata, that of an earlier checksum left out."""
-    return content_hash([dict(tensors), {key: value for key, value in metadata.items() if key != "sha256"}])
+class SavedWeights(NamedTuple):
+    """A whole file by `save_weights`: its tensors, and its metadata as plain containers."""
+
+    tensors: dict[str, Tensor]
+    metadata: dict[str, Any]
 
 
-def read_whole(path: Path) -> dict[str, Tensor] | None:
-    """The tensors of a file by `save_weights`; None if it is missing, or not what was written."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (the file is no dict)
-            metadata = file.metadata() or {}
-    except Exception:  # safetensors has its own exceptions for a damaged header
-        return None
-    return tensors if metadata.get("sha256") == checksum(tensors, metadata) else None
-
-
-def tensors_hash(path: Path) -> str | None:
-    """sha256 of the tensors in a file by `save_weights`; None if it is missing or not whole."""
-    tensors = read_whole(path)
-    return None if tensors is None else content_hash(tensors)
-
-
-def read_metadata(path: Path) -> dict[str, Any]:
-    """The metadata of a file by `save_weights`, as plain containers.
+def read_weights(path: Path) -> SavedWeights:
+    """Read a file by `save_weights` and check that it is whole and, in a finished run, the one that the run wrote.
 
     Raises:
-        ConfigError: the file is damaged, has no such metadata, or was written by another version.
+        ConfigError: it is damaged, another run's, has no such metadata, or was written by another version.
     """
     try:
-        with safe_open(path, "pt") as file:
-            raw = file.metadata() or {}
+        tensors, raw = _read(path)
     except (SafetensorError, OSError) as error:
         raise ConfigError(f"{path} is no whole .safetensors file ({error}): try the run directory of it") from error
     if raw.get("contrastive_format") != FORMAT:
@@ -105,16 +88,31 @@ def read_metadata(path: Path) -> dict[str, Any]:
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
             f"{raw.get('contrastive_format', 'none')} found): try python train.py encoder.weights={path} epochs=0"
         )
-    if read_whole(path) is None:
-        raise ConfigError(f"{path} is damaged: try the command of its run again, which writes it from the checkpoint")
+    if raw.get("sha256") != checksum(tensors, raw):
+        raise ConfigError(f"{path} is damaged: {AGAIN}")
+    if (recorded := _recorded_hash(path)) is not None and content_hash(tensors) != recorded:
+        raise ConfigError(f"{path} is damaged or another run's: {AGAIN}")
     texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
-    return {key: value if key in texts else json.loads(value) for key, value in raw.items()}
+    return SavedWeights(tensors, {key: value if key in texts else json.loads(value) for key, value in raw.items()})
+
+
+def check_weights_hash(path: Path) -> None:
+    """Raise ConfigError if the file lies in a finished run and is not the one that the run wrote."""
+    if _recorded_hash(path) is not None:
+        read_weights(path)
 
 
 def weights_hashes(run: Path) -> dict[str, str]:
     """{file: sha256 of its tensors} of the whole files of weights in a run directory."""
-    hashes = {name: tensors_hash(run / name) for name in (ENCODER, HEAD)}
-    return {name: value for name, value in hashes.items() if value is not None}
+    hashes = {}
+    for name in (ENCODER, HEAD):
+        try:
+            tensors, metadata = _read(run / name)
+        except (SafetensorError, OSError):
+            continue
+        if metadata.get("sha256") == checksum(tensors, metadata):
+            hashes[name] = content_hash(tensors)
+    return hashes
 
 
 def has_own_weights(run: Path, result: dict[str, Any]) -> bool:
@@ -123,13 +121,20 @@ def has_own_weights(run: Path, result: dict[str, Any]) -> bool:
     return hashes.keys() == {ENCODER, HEAD} and hashes == result.get("weights", hashes)
 
 
-def check_own(file: Path) -> None:
-    """Raise ConfigError if the file lies in a finished run and is not the one that the run wrote."""
-    recorded = (read_result(file.parent) or {}).get("weights", {}).get(file.name)
-    if recorded is not None and tensors_hash(file) != recorded:
-        raise ConfigError(
-            f"{file} is damaged or another run's: try the command of its run again, which writes it from the checkpoint"
-        )
+def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """sha256 of the tensors and of the metadata, that of an earlier checksum left out."""
+    return content_hash([dict(tensors), {key: value for key, value in metadata.items() if key != "sha256"}])
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    with safe_open(path, framework="pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118  (no dict)
+
+
+def _recorded_hash(path: Path) -> str | None:
+    """sha256 of the file's tensors in the result of the run that it lies in."""
+    hashes: dict[str, str] = (read_result(path.parent) or {}).get("weights", {})
+    return hashes.get(path.name)
 
 
 def content_hash(node: Any) -> str:

@@ -1,0 +1,112 @@
+"""What produced a run, as it is recorded: the command, the code, the processor."""
+
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from contrastive.run import provenance
+from contrastive.run.provenance import code_record, environment_record, find_module, module_hashes, typed_command
+from tests.helpers import ROOT
+
+WHO = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+
+
+def git(folder, *words):
+    subprocess.run(["git", "-C", str(folder), *words], check=True)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A package in a checkout of its own."""
+    if not shutil.which("git"):
+        pytest.skip("git is not installed")
+    git(tmp_path, "init", "-q")
+    (tmp_path / "loss.py").write_text('"""A loss."""\n')
+    git(tmp_path, "add", "loss.py")
+    git(tmp_path, *WHO, "commit", "-q", "-m", "first")
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    yield tmp_path
+    provenance._checkout.cache_clear()
+
+
+def code_now():
+    """As in a new process."""
+    provenance._checkout.cache_clear()
+    return code_record({})
+
+
+def test_the_recorded_command_can_be_typed_again(monkeypatch):
+    words = ["-m", "seed=0,1", "dataset.root=my images", "evaluator=[knn,linear]"]
+    monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", *words])
+    assert shlex.split(typed_command([])) == ["train.py", *words]
+
+
+def test_a_commit_and_what_is_not_committed_are_told_apart(checkout):
+    clean = code_now()
+    assert len(clean["commit"]) == 40
+    assert (clean["dirty"], clean["diff"]) == (False, None)
+    (checkout / "notes.txt").write_text("of no consequence")
+    assert code_now() == {**clean, "dirty": True}
+    (checkout / "loss.py").write_text('"""Another loss."""\n')
+    edited = code_now()
+    assert (edited["commit"], edited["dirty"], len(edited["diff"])) == (clean["commit"], True, 64)
+    (checkout / "loss.py").write_text('"""Yet another loss."""\n')
+    assert len({record["code"] for record in (clean, edited, code_now())}) == 3
+
+
+def test_an_edit_during_a_process_is_not_what_it_runs(checkout):
+    before = code_now()
+    (checkout / "loss.py").write_text("")
+    assert code_record({}) == before
+
+
+def test_the_commit_is_that_of_this_package_and_of_no_folder_around_it(checkout, monkeypatch):
+    """A package in the site-packages of somebody else's project."""
+    (checkout / ".venv/lib").mkdir(parents=True)
+    monkeypatch.setattr(provenance, "ROOT", checkout / ".venv/lib")
+    record = code_now()
+    assert (record["commit"], record["dirty"], record["diff"]) == (None, None, None)
+    assert len(record["code"]) == 16
+
+
+def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeypatch):
+    (tmp_path / "my_hash_loss.py").write_text("raise ImportError\n")
+    (tmp_path / "my_hash_pack").mkdir()
+    (tmp_path / "my_hash_pack/__init__.py").write_text("")
+    (tmp_path / "my_hash_pack/loss.py").write_text("class L:\n    make = classmethod(print)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = {
+        "loss": {"_target_": "my_hash_loss.MyLoss"},
+        "augmentation": {"ops": [{"_target_": "my_hash_pack.loss.L.make"}]},
+        "head": {"_target_": "contrastive.head.mlp.MLP"},
+        "optimizer": {"_target_": "torch.optim.SGD"},
+        "encoder": {"_target_": "nowhere.to.be.Found"},
+    }
+    before = module_hashes(config)
+    assert before.keys() == {"my_hash_loss", "my_hash_pack.loss"}
+    code = code_record(config)["code"]
+    (tmp_path / "my_hash_loss.py").write_text("class MyLoss:\n    pass\n")
+    after = module_hashes(config)
+    assert [name for name in after if after[name] != before[name]] == ["my_hash_loss"]
+    assert code_record(config)["code"] != code
+    for name in ("my_hash_pack", "my_hash_pack.loss"):
+        sys.modules.pop(name, None)
+    assert find_module("my_hash_loss.MyLoss") == ("my_hash_loss", tmp_path / "my_hash_loss.py")
+
+
+def test_the_environment_names_versions_and_the_kind_of_processor():
+    config = {"compile": False, "loss": {"_target_": "contrastive.loss.nt_xent.NTXent"}}
+    cpu = torch.device("cpu")
+    record = environment_record(
+        cpu, config=config, overrides=["seed=1"], precision="fp32", data_hash="d", facts={"dataset": "x"}
+    )
+    assert record["processor"] == f"{record['device']} ({platform.machine()})"
+    assert record["torch"] == torch.__version__
+    assert record["overrides"] == ["seed=1"]
+    assert record["modules"] == {}
+    assert provenance.ROOT == ROOT
