@@ -18,6 +18,30 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
         raise ConfigError(f"{key} must be one of {', '.join(choices)}, got {value}: try {key}={next(iter(choices))}")
 
 
+def check_at_least(key: str, value: float, least: float, *, example: object) -> None:
+    """Raise ConfigError unless `value` is a finite number of at least `least`.
+
+    Args:
+        key: the setting as it is typed, such as `evaluator.knn.k`. example: a value to type instead.
+    """
+    _check(least <= value < math.inf, key, f"at least {least:g}", value, example)
+
+
+def check_above(key: str, value: float, bound: float, *, example: object) -> None:
+    """Raise ConfigError unless `value` is a finite number above `bound`; arguments as in `check_at_least`."""
+    _check(bound < value < math.inf, key, f"above {bound:g}", value, example)
+
+
+def check_between(key: str, value: float, low: float, high: float, *, example: object) -> None:
+    """Raise ConfigError unless `value` lies in [low, high]; arguments as in `check_at_least`."""
+    _check(low <= value <= high and math.isfinite(value), key, f"between {low:g} and {high:g}", value, example)
+
+
+def _check(fits: bool, key: str, bounds: str, value: float, example: object) -> None:
+    if not fits:
+        raise ConfigError(f"{key} must be {bounds}, got {value}: try {key}={example}")
+
+
 def check_temperature(temperature: float) -> None:
     """Raise ConfigError unless t is finite and above 0."""
     if not 0 < temperature < math.inf:
