@@ -6,7 +6,7 @@ setup(
     packages=[*find_packages(include=["contrastive*"]), "contrastive.configs"],
     package_dir={"contrastive.configs": "configs"},  # configs/ at the root of a checkout, inside the package in a wheel
     package_data={
-        "contrastive": ["py.typed", "report/web/*.css", "report/web/*.js"],
+        "contrastive": ["py.typed", "__init__.pyi", "report/web/*.css", "report/web/*.js"],
         "contrastive.configs": ["**/*.yaml"],
     },
 )

@@ -16,8 +16,7 @@ from typing import Any
 
 from hydra import initialize_config_dir
 
-import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.config.compose import Composer, checked_composition
+from contrastive.config.compose import Composer
 from contrastive.config.messages import user_message
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
@@ -48,7 +47,7 @@ def main() -> int:
     )
     arguments = parser.parse_intermixed_args()
     try:
-        with checked_composition(), initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
             if arguments.table is None:
                 return list_tables(arguments)
             return reproduce(arguments)

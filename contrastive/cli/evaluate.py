@@ -11,12 +11,11 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import checked_composition, search_path, take_config_dirs
+from contrastive.config.compose import search_path, take_config_dirs
 from contrastive.config.messages import user_message
 from contrastive.config.naming import dataset_name
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import Settings, check_booleans, unused_overrides
-from contrastive.config.targets import check_trust, typed_trust
+from contrastive.config.settings import Settings, unused_overrides
 from contrastive.errors import ConfigError
 from contrastive.experiment.job import importable
 from contrastive.run.files import check_yaml, dataset_below, read_config
@@ -65,7 +64,7 @@ def main(words: list[str]) -> int:
 
 
 USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
-SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun", "trust")
+SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
@@ -109,7 +108,6 @@ def read_words(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
             )
     if not places:
         raise ConfigError(f"no run is named: {USAGE}")
-    check_booleans(overrides)
     return [_request(run, overrides, folders) for place in places for run in finished_runs(Path(place))]
 
 
@@ -123,7 +121,6 @@ def finished_runs(folder: Path) -> list[Path]:
     return runs
 
 
-@checked_composition()
 def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:
     config = read_config(run)
     typed = _typed_keys(overrides)
@@ -145,7 +142,6 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
         cfg.dataset.size = config["dataset"]["size"]
     warnings = [f"nothing reads {key} here, so {key} changes nothing" for key in unused_overrides(cfg, overrides)]
     settings = Settings.from_config(cfg)
-    check_trust(settings.trust, typed_trust(overrides))
     return Request(
         run=run,
         config=config,

@@ -1,7 +1,6 @@
 """Verify a finished run, its hashes, its files and every figure of result.json computed again; or committed tables."""
 
 import math
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,9 +28,9 @@ from contrastive.tables.page import check_folder
 
 USAGE = (
     "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0, and as of train.py "
-    "--config-dir mine, trust=[my_loss], device=cpu, data_root=PATH; or --table docs/results"
+    "--config-dir mine, device=cpu, data_root=PATH; or --table docs/results"
 )
-SETTABLE = ("trust", "device", "data_root")
+SETTABLE = ("device", "data_root")
 
 
 class Check(NamedTuple):
@@ -74,7 +73,7 @@ def take_settings(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     for word in words:
         key, _, value = word.partition("=")
         if key in SETTABLE:
-            typed[key] = re.findall(r"\w+", value) if key == "trust" else value
+            typed[key] = value
         else:
             others.append(word)
     return typed, others
@@ -111,7 +110,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, Any] | 
     settings, recorded = read_settings(path, typed or {}), read_environment(path)
     torch.set_num_threads(recorded["threads"])
     config = settings.to_dict()
-    check_targets(config, trust=settings.trust, folders=[Path.cwd(), *folders])
+    check_targets(config, folders)
     experiment = build(settings)
     now = environment_record(
         experiment.device,
@@ -180,12 +179,13 @@ def check_weights(
 
 
 def read_settings(path: Path, typed: dict[str, Any]) -> Settings:
-    """The settings in config.yaml, `typed` in place of its own; a run does not say itself what is to be trusted."""
+    """The settings in config.yaml, `typed` in place of its own."""
     config = read_config(path)
+    config.pop("trust", None)  # a setting of older runs
     if "data_root" in typed:
         config["dataset"] = dataset_below(config, str(typed["data_root"]))
     try:
-        return Settings(**{**config, "trust": [], **typed, "devices": 1, "dry_run": False})
+        return Settings(**{**config, **typed, "devices": 1, "dry_run": False})
     except TypeError as error:
         raise ConfigError(f"{path / 'config.yaml'} cannot be read ({error}): {USAGE}") from error
 

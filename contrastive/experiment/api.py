@@ -1,7 +1,6 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, open_dict
 
 import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.config.compose import checked_composition
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
-from contrastive.config.targets import check_targets, typed_trust
+from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import saved_encoder
 from contrastive.experiment.job import run_job
@@ -65,14 +63,10 @@ class Result:
             raise ConfigError(f'there is no curve {name}, known are {", ".join(known)}: try curve("{known[0]}")')
         return [epoch for epoch, _ in points], [value for _, value in points]
 
-    def encoder(self, *, trust: Sequence[str] = ()) -> torch.nn.Module:
-        """The trained encoder in eval mode, on the CPU; it takes normalized images.
-
-        Args:
-            trust: modules that the configuration of the run may name, besides those of the current folder.
-        """
+    def encoder(self) -> torch.nn.Module:
+        """The trained encoder in eval mode, on the CPU; it takes normalized images."""
         config = read_config(self.path)
-        check_targets(config, trust=trust, folders=[Path.cwd()])
+        check_targets(config)
         return saved_encoder(self.path, config, torch.device("cpu"))
 
 
@@ -93,7 +87,7 @@ def pretrain(*overrides: str) -> Result:
         raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
     try:
         cfg, path = composed(list(overrides))
-        if not run_job(cfg, overrides, path, trusted=typed_trust(overrides)):
+        if not run_job(cfg, overrides, path):
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path)
     except Exception as error:
@@ -105,7 +99,7 @@ def pretrain(*overrides: str) -> Result:
 
 def composed(overrides: list[str]) -> tuple[DictConfig, Path]:
     """The configuration that the words compose, and its run directory. Hydra's global state is as before afterwards."""
-    with checked_composition(), initialize_config_dir(str(CONFIGS), version_base="1.3"):
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg: Any = compose("train", overrides, return_hydra_config=True)
         with open_dict(cfg):
             cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads

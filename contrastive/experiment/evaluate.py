@@ -34,8 +34,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     They may name modules of the current folder and of `folders`, those of --config-dir.
     """
     for request in requests:
-        for config in (request.config, request.settings.to_dict()):
-            check_targets(config, trust=request.settings.trust, folders=[Path.cwd(), *folders])
+        check_targets(request.config, folders)
     evaluators = [_evaluators(request) for request in requests]
     rows: list[tuple[Request, dict[str, float]]] = []
     for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):
