@@ -21,7 +21,7 @@ from contrastive.experiment import build
 from tests.helpers import ROOT
 
 SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu"]
-DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming a run composes twice more
+DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming a run composes once more
 
 
 def call(words: list[str], folder: Path, out: io.StringIO | None = None) -> tuple[int, str]:
