@@ -8,8 +8,6 @@ python train.py --help
 import sys
 
 from contrastive.cli.train import main
-from contrastive.experiment import malloc
 
 if __name__ == "__main__":
-    malloc.reexec_with_tuned_malloc()
     sys.exit(main(sys.argv[1:]))

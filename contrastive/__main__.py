@@ -4,8 +4,6 @@ import signal
 import sys
 from importlib import import_module
 
-from contrastive.experiment import malloc
-
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
@@ -31,8 +29,6 @@ def main(words: list[str] | None = None) -> int:
         print(f"error: there is no command {name}: try contrastive --help", file=sys.stderr)
         return 2
     module, first, _ = COMMANDS[name]
-    if name in ("train", "evaluate"):
-        malloc.reexec_with_tuned_malloc()
     if name != "train":
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
     code: int = import_module(f"contrastive.{module}").main([*first, *rest])
