@@ -17,7 +17,8 @@ from PIL import Image
 
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
-from contrastive.run.files import COMPONENTS, GROUPS
+from contrastive.run.files import GROUPS
+from contrastive.run.identity import COMPONENTS, OPTIONAL
 from contrastive.types import Data, Features
 from tests import forked
 from tests.forked import ROOT
@@ -50,7 +51,7 @@ SOUND_CONFIG = {
     "seed": 0,
     "channels_last": False,
     "evaluator": {},
-    **{name: {"_target_": "x.Y"} for name in COMPONENTS},
+    **{group: {"_target_": "x.Y"} for group in COMPONENTS if group not in OPTIONAL},
 }
 
 

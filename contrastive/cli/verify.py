@@ -181,7 +181,6 @@ def check_weights(
 def read_settings(path: Path, typed: dict[str, Any]) -> Settings:
     """The settings in config.yaml, `typed` in place of its own."""
     config = read_config(path)
-    config.pop("trust", None)  # a setting of older runs
     if "data_root" in typed:
         config["dataset"] = dataset_below(config, str(typed["data_root"]))
     try:

@@ -20,11 +20,10 @@ from contrastive.errors import (
     check_tau_plus,
     check_temperature,
 )
-from contrastive.run.identity import COMPONENTS
+from contrastive.run.identity import COMPONENTS, OPTIONAL
 
 MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
-OPTIONAL = ("regularizer", "evaluator")  # components that a run can do without
 
 
 @dataclass(kw_only=True)
