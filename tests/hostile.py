@@ -126,8 +126,6 @@ SCALARS = st.one_of(
 NAMES = [
     "_target_",
     "_args_",
-    "_partial_",
-    "_recursive_",
     "temperature",
     "defaults",
     "hydra",
