@@ -1,10 +1,8 @@
-"""Evaluate finished runs: python -m contrastive.evaluate RUN [RUN ...] 'evaluator=[knn,linear]' [dataset=NAME]"""
+"""`python -m contrastive.evaluate ...`: the same as `contrastive evaluate ...`."""
 
-import signal
 import sys
 
-from contrastive.cli.evaluate import main
+from contrastive.__main__ import main
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["evaluate", *sys.argv[1:]]))

@@ -1,10 +1,8 @@
-"""Recompute hashes and figures of a finished run: python -m contrastive.verify RUN"""
+"""`python -m contrastive.verify ...`: the same as `contrastive verify ...`."""
 
-import signal
 import sys
 
-from contrastive.cli.verify import main
+from contrastive.__main__ import main
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["verify", *sys.argv[1:]]))

@@ -21,7 +21,7 @@ from contrastive.files import write_text
 from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.series import COLORS, Series, label, read_series, read_sweeps
 from contrastive.report.sources import runs_record
-from contrastive.run.files import resolve_builtin, read_config
+from contrastive.run.files import read_config, resolve_builtin
 from contrastive.tables.page import read_table_json
 
 MARKERS = "osD^vP*X<>"

@@ -22,7 +22,8 @@ import contrastive.config.naming  # noqa: F401  registers the resolver
 from contrastive.config.settings import Settings
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
-from contrastive.run.files import COMPONENTS, GROUPS
+from contrastive.run.files import GROUPS
+from contrastive.run.identity import COMPONENTS, OPTIONAL
 from contrastive.types import Data, Features
 from tests import forked
 from tests.forked import ROOT
@@ -55,7 +56,7 @@ SOUND_CONFIG = {
     "seed": 0,
     "channels_last": False,
     "evaluator": {},
-    **{name: {"_target_": "x.Y"} for name in COMPONENTS},
+    **{group: {"_target_": "x.Y"} for group in COMPONENTS if group not in OPTIONAL},
 }
 
 

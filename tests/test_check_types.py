@@ -8,7 +8,6 @@ import pytest
 from torch import Tensor
 
 from contrastive.config.check_types import check_types, fits
-from contrastive.config.settings import check_booleans
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make
@@ -44,13 +43,6 @@ def test_a_value_of_another_type_is_refused_in_one_sentence(composed, word, mess
 def test_make_refuses_them_too():
     with pytest.raises(ConfigError, match=r"loss\.drop_false_negatives must be true or false"):
         make("loss/nt_xent", drop_false_negatives="no")
-
-
-@pytest.mark.parametrize("value", ["no", "off", "yes", "1", "5"])
-def test_a_root_setting_is_true_or_false_by_these_words_alone(value):
-    with pytest.raises(ConfigError, match=f"compile must be true or false, got {value}: try compile=true"):
-        check_booleans(["epochs=5", f"compile={value}"])
-    check_booleans(["compile=true", "dry_run=False", "resident=auto", "batch_size=5"])
 
 
 @pytest.mark.parametrize(

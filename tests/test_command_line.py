@@ -10,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.config.compose import flags_first
+from contrastive.__main__ import COMMANDS, main
+from contrastive.cli.train import flags_first
 from tests import forked
 from tests.helpers import (
     ONE_THREAD,
@@ -32,6 +33,14 @@ BARE = [word for word in TINY if not word.startswith("evaluator.")]
 def test_flags_may_stand_between_overrides():
     words = ["loss=mine", "--config-dir", "mine", "epochs=1", "-m", "--cfg", "job", "seed=0,1"]
     assert flags_first(words) == ["--config-dir", "mine", "-m", "--cfg", "job", "loss=mine", "epochs=1", "seed=0,1"]
+
+
+def test_the_one_command_lists_the_others(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"  {name} " in said for name in COMMANDS)
+    assert main(["tran"]) == 2
+    assert capsys.readouterr().err == "error: there is no command tran: try contrastive --help\n"
 
 
 @pytest.mark.slow
@@ -60,7 +69,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
         (["epochs"], "epochs is not KEY=VALUE"),
         (["loss="], "known are bias_balanced"),
         (["encoder.width=wide"], "encoder.width must be a whole number, got wide: try encoder.width=64"),
-        (["loss=null"], "a group needs one of its options"),
+        (["loss=null"], "these words make no configuration"),
         (["dataset=image_folder", "dataset.root=/no/such/folder", "dataset.size=32"], "/no/such/folder"),
         (["dataset=image_folder"], "dataset.root=PATH"),
     ],
@@ -175,7 +184,7 @@ def test_a_users_loss_needs_one_file_and_one_yaml(tmp_path):
     first, second = (logged_lines(run) for run in runs)
     assert first == second
     (mine,) = (run for run in runs if "my_loss" in run.parts)
-    assert "--config-dir with the folder of my_loss.py" in module("verify", str(mine), cwd=tmp_path).stderr
+    assert "try --config-dir with the folder of the module" in module("verify", str(mine), cwd=tmp_path).stderr
     verified = module("verify", "--config-dir", "mine", str(mine), cwd=tmp_path)
     assert " 0 failed" in verified.stdout, verified.stderr
     path = tmp_path / "mine/my_loss.py"

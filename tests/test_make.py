@@ -12,10 +12,10 @@ from omegaconf import OmegaConf
 
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.experiment.make import NOT_COMPONENTS, make
+from contrastive.experiment.make import make
+from contrastive.run.identity import COMPONENTS
 
-GROUPS = [path for path in sorted(CONFIGS.iterdir()) if path.is_dir()]
-COMPONENTS = [path for group in GROUPS if group.name not in NOT_COMPONENTS for path in sorted(group.glob("*.yaml"))]
+YAMLS = [path for group in COMPONENTS for path in sorted((CONFIGS / group).glob("*.yaml"))]
 WIRED = {"in_dim", "params"}  # supplied by the program
 ROOT_VALUES = OmegaConf.load(CONFIGS / "train.yaml")
 
@@ -53,14 +53,14 @@ def as_yaml(value: Any) -> Any:
 def written_values(target: str) -> dict[str, list[Any]]:
     """Every value that the YAMLs give to each option of a class: more than one where they are variants of it."""
     values: dict[str, list[Any]] = {}
-    for path in COMPONENTS:
+    for path in YAMLS:
         for node in nodes(component_node(path)):
             for key, value in node.items() if node["_target_"] == target else ():
                 values.setdefault(key, []).append(value)
     return values
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=name)
+@pytest.mark.parametrize("path", YAMLS, ids=name)
 def test_defaults_in_the_constructor_and_in_the_yaml_are_equal(path):
     for node in nodes(component_node(path)):
         if not node["_target_"].startswith("contrastive."):
@@ -82,7 +82,7 @@ def test_every_yaml_says_what_it_is_in_a_comment(path):
     assert path.parent.name == "hydra" or "# " in path.read_text()
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=name)
+@pytest.mark.parametrize("path", YAMLS, ids=name)
 def test_every_component_builds_by_its_name(path):
     if path.parent.name == "dataset":
         pytest.skip("datasets need their files; the digits are built below")

@@ -3,6 +3,7 @@
 torch is imported by the checks that need it, after the load was read: importing it keeps a core busy.
 """
 
+import argparse
 import importlib.metadata
 import os
 import shutil
@@ -155,3 +156,10 @@ def training() -> Finding:
 CHECKS = {
     "load": load, "environment": environment, "disk": disk, "device": device, "data": data, "training": training,
 }  # fmt: skip
+
+
+def main(words: list[str]) -> int:
+    """Print the page; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="contrastive doctor", description=__doc__)
+    parser.parse_args(words)
+    return examine(CHECKS)

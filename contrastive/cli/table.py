@@ -18,11 +18,9 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.config.compose import checked_composition, search_path
+from contrastive.config.compose import search_path
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
-from contrastive.config.targets import typed_trust
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -59,7 +57,7 @@ def main(words: list[str]) -> int:
     )
     arguments = parser.parse_intermixed_args(words)
     try:
-        with checked_composition(), initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             if arguments.table is None:
                 return list_tables(arguments)
             return reproduce(arguments)
@@ -115,7 +113,6 @@ def reproduce(arguments: argparse.Namespace) -> int:
         [job for job in jobs if job.path not in blocked],
         compose=composed,
         folders=folders,
-        trusted=typed_trust(own),
         n_parallel=n_parallel,
     )
     return conclude(table, base, failed, unavailable, compose=composed, strict=arguments.strict)

@@ -106,7 +106,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
         raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
     settings, recorded = read_settings(path, typed or {}), read_environment(path)
     config = settings.to_dict()
-    check_targets(config, folders=[Path.cwd(), *folders])
+    check_targets(config, folders)
     torch.set_num_threads(recorded["threads"])
     experiment = build(settings)
     now = environment_record(

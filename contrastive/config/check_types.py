@@ -9,17 +9,14 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
-from torch import Tensor
-
 from contrastive.config.settings import Settings
-from contrastive.config.targets import COMPONENTS, load_target
+from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
+from contrastive.run.identity import COMPONENTS
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
-UNIONS = (Union, types.UnionType)
-FLAGS = {"_args_": (list, "a list"), "_partial_": (bool, "true or false"), "_recursive_": (bool, "true or false")}
-MAPPINGS = (dict, Mapping)
-LISTS = (tuple, list, Sequence)
+ACCEPTED = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), type(None): (type(None),)}
+UNIONS, LISTS, MAPPINGS = (Union, types.UnionType), (tuple, list, Sequence), (dict, Mapping)
 
 
 def check_components(settings: Settings) -> None:
@@ -37,26 +34,41 @@ def check_types(node: Any, key: str) -> None:
     Raises:
         ConfigError: a value is not of the type that the constructor declares.
     """
-    if isinstance(node, list):
-        for item in node:
-            check_types(item, key)
+    for item in node if isinstance(node, list) else ():
+        check_types(item, key)
     if not isinstance(node, dict):
         return
     for name, value in node.items():
         check_types(value, f"{key}.{name}")
-    for name, (kind, words) in FLAGS.items():
-        if name in node and not isinstance(node[name], kind):
-            raise ConfigError(f"{key}.{name} must be {words}, got {_typed(node[name])}: try it without")
     parameters = _parameters(node["_target_"]) if "_target_" in node else {}
-    for name, value in node.items():
-        parameter = parameters.get(name)
-        if parameter is None or value is parameter.default or (isinstance(value, dict) and "_target_" in value):
-            continue
-        if not fits(value, parameter.annotation):
-            expected = " or ".join(dict.fromkeys(_describe(parameter.annotation)))
+    for name in node.keys() & parameters.keys():
+        value, parameter = node[name], parameters[name]
+        is_component = isinstance(value, dict) and "_target_" in value
+        if not is_component and value is not parameter.default and not fits(value, parameter.annotation):
+            default = parameter.default is not inspect.Parameter.empty
             raise ConfigError(
-                f"{key}.{name} must be {expected}, got {_typed(value)}: try {key}.{name}={_example(parameter)}"
+                f"{key}.{name} must be {' or '.join(dict.fromkeys(_describe(parameter.annotation)))}, "
+                f"got {_typed(value)}: try {key}.{name}={_typed(parameter.default) if default else '...'}"
             )
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value from a YAML is of the annotated type: of plain types, lists and mappings; others always fit."""
+    hint, origin = type(None) if hint is None else hint, get_origin(hint)
+    if origin in UNIONS:
+        return any(fits(value, option) for option in get_args(hint))
+    if hint in ACCEPTED:
+        return type(value) in ACCEPTED[hint]
+    if origin in MAPPINGS:
+        return isinstance(value, dict)
+    if origin in LISTS:
+        hints = get_args(hint)
+        if not isinstance(value, list | tuple):
+            return False
+        if len(hints) == 1 or hints[1:] == (...,):
+            hints = hints[:1] * len(value)
+        return len(value) == len(hints) and all(map(fits, value, hints))
+    return getattr(hint, "__name__", "") != "Tensor"  # which no YAML holds
 
 
 def _parameters(target: str) -> dict[str, inspect.Parameter]:
@@ -68,52 +80,17 @@ def _parameters(target: str) -> dict[str, inspect.Parameter]:
         return {}
 
 
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value from a YAML is of the annotated type; annotations that no YAML value could break always fit."""
-    if get_origin(hint) in UNIONS:
-        return any(fits(value, option) for option in get_args(hint))
-    if hint is None or hint is type(None):
-        return value is None
-    if isinstance(value, dict):
-        return get_origin(hint) not in LISTS and hint not in KINDS
-    if get_origin(hint) in MAPPINGS:
-        return False
-    if hint is float:
-        return type(value) in (int, float)
-    if hint is str:
-        return type(value) in (str, int, float)  # a folder may be called 2024
-    if hint in KINDS:
-        return type(value) is hint
-    if get_origin(hint) in LISTS:
-        return isinstance(value, list | tuple) and _items_fit(list(value), get_args(hint))
-    return hint is not Tensor
-
-
-def _items_fit(values: list[Any], hints: tuple[Any, ...]) -> bool:
-    if len(hints) == 1 or hints[1:] == (...,):
-        return all(fits(value, hints[0]) for value in values)
-    return len(values) == len(hints) and all(map(fits, values, hints))
-
-
 def _describe(hint: Any) -> list[str]:
     """The types of an annotation in words."""
     if get_origin(hint) in UNIONS:
         return [word for option in get_args(hint) for word in _describe(option)]
+    if get_origin(hint) in MAPPINGS:
+        return ["a mapping"]
     if get_origin(hint) in LISTS:
         hints = get_args(hint)
         count = "" if len(hints) == 1 or hints[1:] == (...,) else f"{len(hints)} "
         return [f"a list of {count}{'whole numbers' if hints[0] is int else 'numbers'}"]
-    if get_origin(hint) in MAPPINGS:
-        return ["a mapping"]
     return [KINDS[hint]] if hint in KINDS else []
-
-
-def _example(parameter: inspect.Parameter) -> str:
-    """What to type: the default, else a value of the type."""
-    if parameter.default is not inspect.Parameter.empty:
-        return _typed(parameter.default)
-    examples = {bool: "false", int: "1", float: "1.0", str: "TEXT"}
-    return examples.get(parameter.annotation, "null")
 
 
 def _typed(value: Any) -> str:

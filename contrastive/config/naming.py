@@ -7,8 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import RunMode
+from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.run.identity import flatten, is_identity
@@ -47,9 +46,9 @@ def run_name(*, _root_: DictConfig) -> str:
 
 
 @lru_cache
-def _defaults(config_name: str, words: tuple[str, ...]) -> tuple[dict[str, str], dict[str, Any]]:
-    """(choices, leaves) of the configuration that these words compose."""
-    cfg = GlobalHydra.instance().config_loader().load_configuration(config_name, list(words), run_mode=RunMode.RUN)
+def _defaults(config_name: str, overrides: tuple[str, ...]) -> tuple[dict[str, str], dict[str, Any]]:
+    """(choices, leaves) of the configuration that these overrides compose: once for all runs of a sweep."""
+    cfg = compose(config_name, list(overrides), return_hydra_config=True)
     return dict(cfg.hydra.runtime.choices), _leaves(cfg)
 
 

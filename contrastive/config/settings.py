@@ -7,13 +7,20 @@ where they are built. Defaults stand in configs/train.yaml.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.errors import ConfigError, check_choice, check_tau_plus, check_temperature
+from contrastive.errors import (
+    ConfigError,
+    check_at_least,
+    check_between,
+    check_choice,
+    check_tau_plus,
+    check_temperature,
+)
+from contrastive.run.identity import COMPONENTS, OPTIONAL
 
 MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
@@ -61,33 +68,27 @@ class Settings:
     search_metric: str
     dry_run: bool
     quiet: bool
-    trust: Any  # a module or a list of them; a list once checked
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
-        self._is_set()
-        self._at_least("epochs", 0, example=50)
-        self._at_least("batch_size", 2, example=128)
-        self._at_least("n_views", 1, example=2)
-        self._at_least("log_every", 1, example=100)
-        self._at_least("checkpoint_every", 1, example=1)
-        self._at_least("checkpoint_every_minutes", 0, example=15)
-        self._at_least("seed", 0, example=0)
-        self._at_least("devices", 1, example=2)
-        self._at_least("grad_cache_chunk", 0, example=128)
+        for key, least, example in (
+            ("epochs", 0, 50), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
+            ("checkpoint_every", 1, 1), ("checkpoint_every_minutes", 0, 15), ("seed", 0, 0), ("devices", 1, 2),
+            ("grad_cache_chunk", 0, 128),
+        ):  # fmt: skip
+            check_at_least(key, getattr(self, key), least, example=example)
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "bias_balanced"))
         check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
-        if self.resident != "auto" and not isinstance(self.resident, bool):
-            raise ConfigError(f"resident must be auto, true or false, got {self.resident!r}: try resident=auto")
-        check_threads(self.threads)
-        self._fraction("noise_frac", example=0.3)
-        self._fraction("blur_frac", example=0.3)
-        self.trust = self.trust if isinstance(self.trust, list) else [self.trust]
-        if not all(isinstance(module, str) and module.isidentifier() for module in self.trust):
-            raise ConfigError(f"trust must be names of modules, got {self.trust}: try trust=[my_loss]")
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)
+        check_threads(self.threads)
+        if self.resident not in ("auto", True, False):
+            raise ConfigError(f"resident must be auto, true or false, got {self.resident!r}: try resident=auto")
+        for key, fraction in (("noise_frac", self.noise_frac), ("blur_frac", self.blur_frac)):
+            check_between(key, fraction, 0, 1, example=0.3)
+            if fraction > 0 and self.n_views < 2:
+                raise ConfigError(f"{key} is about the second view and there is one: try n_views=2")
         if self.grad_cache_chunk == 1:
             raise ConfigError("grad_cache_chunk=1 leaves BatchNorm a single image: try grad_cache_chunk=128")
         if self.devices > 1 and ":" in self.device:
@@ -100,22 +101,6 @@ class Settings:
                 f"try batch_size={max(1, self.batch_size // self.devices) * self.devices}"
             )
 
-    def _is_set(self) -> None:
-        for key, value in vars(self).items():
-            if value == "???":
-                raise ConfigError(f"{key}=??? is no value: try python train.py --cfg job to see its default")
-
-    def _at_least(self, key: str, least: int, *, example: int) -> None:
-        if not getattr(self, key) >= least:
-            raise ConfigError(f"{key} must be at least {least}, got {getattr(self, key)}: try {key}={example}")
-
-    def _fraction(self, key: str, *, example: float) -> None:
-        value = getattr(self, key)
-        if not 0 <= value <= 1:
-            raise ConfigError(f"{key} is a probability, got {value}: try {key}={example}")
-        if value > 0 and self.n_views < 2:
-            raise ConfigError(f"{key} is about the second view and there is one: try n_views=2")
-
     @classmethod
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
@@ -124,16 +109,17 @@ class Settings:
         `encoder.prefix` where they are not set: a run without them has the configuration that it always had.
 
         Raises:
-            ConfigError: a key that is no setting, or a value out of range.
+            ConfigError: a key that is no setting, a component that is none, or a value out of range.
         """
-        plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
+        plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
         plain.pop("hydra", None)
-        unknown = sorted(plain.keys() - cls.__dataclass_fields__.keys())
-        if unknown:
-            raise ConfigError(f"there is no setting {unknown[0]}: try python train.py --cfg job to see them all")
-        missing = sorted(cls.__dataclass_fields__.keys() - plain.keys())
-        if missing:
-            raise ConfigError(f"the setting {missing[0]} is missing: try it without ~{missing[0]}")
+        for key in sorted(plain.keys() - cls.__dataclass_fields__.keys()):
+            raise ConfigError(f"there is no setting {key}: try python train.py --cfg job to see them all")
+        for key in sorted(cls.__dataclass_fields__.keys() - plain.keys()):
+            raise ConfigError(f"the setting {key} is missing: try it without ~{key}")
+        for group in COMPONENTS:
+            if group not in OPTIONAL and "_target_" not in (plain[group] or {}):
+                raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
         if "_target_" in plain["evaluator"]:
             raise ConfigError(
                 f"the YAML of {plain['evaluator']['_target_']} does not say its name: "
@@ -154,25 +140,8 @@ class Settings:
 
 def check_threads(threads: int | str) -> None:
     """Raise ConfigError for anything but auto or a number of threads."""
-    is_short = str(threads).isdecimal() and len(str(threads)) <= len(str(MAX_THREADS))
-    if threads != "auto" and not (is_short and 1 <= int(threads) <= MAX_THREADS):
+    if threads != "auto" and not (isinstance(threads, int) and 1 <= threads <= MAX_THREADS):
         raise ConfigError(f"threads must be auto or a number from 1 to {MAX_THREADS}, got {threads}: try threads=auto")
-
-
-def check_booleans(overrides: list[str]) -> None:
-    """Raise ConfigError for a typed root setting that is true or false by another word: Hydra takes 5 for true."""
-    booleans = [key for key, field in Settings.__dataclass_fields__.items() if field.type is bool]
-    for key, _, value in (item.lstrip("+").partition("=") for item in overrides):
-        if key in booleans and value.lower() not in ("true", "false"):
-            raise ConfigError(f"{key} must be true or false, got {value}: try {key}=true")
-
-
-def check_yaml_booleans(root: Any, path: Path) -> None:
-    """The same for the root of a YAML: raise ConfigError for a number or a word where true or false belongs."""
-    for key, field in Settings.__dataclass_fields__.items():
-        value = root.get(key) if field.type is bool and isinstance(root, dict) else None
-        if value is not None and not isinstance(value, bool) and not str(value).startswith("${"):
-            raise ConfigError(f"{key} of {path} must be true or false, got {value}: try {key}: true in it")
 
 
 def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:

@@ -9,10 +9,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, open_dict
 
 import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.config.compose import checked_composition
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
-from contrastive.config.targets import check_targets, typed_trust
+from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.job import run_job
@@ -70,7 +69,7 @@ class Result:
         The configuration of the run may name modules of the current folder.
         """
         config = read_config(self.path)
-        check_targets(config, folders=[Path.cwd()])
+        check_targets(config)
         return load_run_encoder(self.path, config)[0]
 
 
@@ -91,7 +90,7 @@ def pretrain(*overrides: str) -> Result:
         raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
     try:
         cfg, path = composed(list(overrides))
-        if not run_job(cfg, overrides, path, trusted=typed_trust(overrides)):
+        if not run_job(cfg, overrides, path):
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path)
     except Exception as error:
@@ -103,7 +102,7 @@ def pretrain(*overrides: str) -> Result:
 
 def composed(overrides: list[str]) -> tuple[DictConfig, Path]:
     """The configuration that the words compose, and its run directory. Hydra's global state is as before afterwards."""
-    with checked_composition(), initialize_config_dir(str(CONFIGS), version_base="1.3"):
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg: Any = compose("train", overrides, return_hydra_config=True)
         with open_dict(cfg):
             cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads

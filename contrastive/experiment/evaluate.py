@@ -38,8 +38,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     """
     keep_freed_memory()
     for request in requests:
-        for config in (request.config, request.settings.to_dict()):
-            check_targets(config, folders=[Path.cwd(), *folders])
+        check_targets(request.config, folders)
     evaluators = [_evaluators(request.settings) for request in requests]
     for key in requests[0].unread:
         print(f"warning: nothing reads {key} here, so {key} changes nothing")

@@ -9,18 +9,15 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from contrastive.config.settings import Settings, check_booleans, unused_overrides
-from contrastive.config.targets import check_targets, check_trust
+from contrastive.config.settings import Settings, unused_overrides
+from contrastive.config.targets import check_modules
 
 
-def run_job(
-    cfg: DictConfig, overrides: Sequence[str], path: Path, *, trusted: Sequence[str], folders: Sequence[Path] = ()
-) -> dict[str, Any]:
+def run_job(cfg: DictConfig, overrides: Sequence[str], path: Path, *, folders: Sequence[Path] = ()) -> dict[str, Any]:
     """Check the settings, then start, resume or show the run in `path`.
 
     Args:
         cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
-        trusted: modules that whoever typed the command vouches for, see `typed_trust`.
         folders: of modules that the configuration may name, besides the current one: that of --config-dir.
 
     Returns:
@@ -29,11 +26,9 @@ def run_job(
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
-    check_booleans(list(overrides))
     settings = Settings.from_config(cfg)
-    check_trust(settings.trust, trusted)
     with importable(folders):
-        check_targets(settings.to_dict(), trust=settings.trust, folders=[Path.cwd(), *folders])
+        check_modules(settings.to_dict())
         for key in unused_overrides(cfg, list(overrides)):
             print(f"warning: nothing reads {key} here, so {key} changes nothing")
         from contrastive.experiment.run import run_experiment  # late: torch takes seconds, mistakes do not
@@ -43,9 +38,9 @@ def run_job(
 
 @contextmanager
 def importable(folders: Sequence[Path]) -> Iterator[None]:
-    """Let modules be imported from these folders, those of --config-dir, after all others."""
+    """Let modules be imported from the current folder and from these, those of --config-dir, after all others."""
     before = list(sys.path)
-    sys.path += [str(folder.resolve()) for folder in folders]
+    sys.path += [str(folder.resolve()) for folder in (Path.cwd(), *folders)]
     try:
         yield
     finally:

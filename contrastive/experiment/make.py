@@ -11,8 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.check_types import check_types
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
-
-NOT_COMPONENTS = {"experiment", "hydra", "table"}
+from contrastive.run.identity import COMPONENTS
 
 
 def make(component: str, **overrides: Any) -> Any:
@@ -63,11 +62,10 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
 
 def _split_name(component: str) -> tuple[str, str]:
     """The group and the option of an existing component."""
-    groups = sorted(path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name not in NOT_COMPONENTS)
     group, _, option = component.partition("/")
-    if group not in groups:
+    if group not in COMPONENTS:
         raise ConfigError(
-            f'there is no component {component}, groups are {", ".join(groups)}: try make("loss/nt_xent")'
+            f'there is no component {component}, groups are {", ".join(sorted(COMPONENTS))}: try make("loss/nt_xent")'
         )
     known = options(group)
     if option not in known:

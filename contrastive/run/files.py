@@ -13,11 +13,10 @@ import yaml
 
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
-from contrastive.run.identity import flatten, is_identity
+from contrastive.run.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 
 ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
 NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
-COMPONENTS = ("dataset", "augmentation", "encoder", "head", "loss")  # of every run, each with a `_target_`
 ADVICE = "try rerun=true with the command of the run to start it over"
 
 
@@ -96,6 +95,7 @@ def read_config(run: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
     if interpolation := next(_interpolations(config), None):
         raise ConfigError(f"{file} holds {interpolation}, which no run writes there: try another run")
+    config.pop("trust", None)  # a setting once, which older runs recorded
     return config  # type: ignore[no-any-return]
 
 
@@ -115,7 +115,7 @@ def is_config(content: Any) -> bool:
         return False
     if not isinstance(content.get("channels_last"), bool):  # of what evaluations read, the last line of the file
         return False
-    nodes = [content.get(name) for name in COMPONENTS]
+    nodes = [content.get(group) for group in COMPONENTS if group not in OPTIONAL]
     return isinstance(content.get("evaluator"), dict) and all(
         isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
     )

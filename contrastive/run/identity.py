@@ -3,10 +3,15 @@
 import re
 from typing import Any
 
+# The groups of components, each a folder of configs/ and of the package.
+COMPONENTS = (
+    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
+)  # fmt: skip
+OPTIONAL = ("regularizer", "evaluator")  # of them, what a run can do without: null, or none chosen
 # Settings under which a run may be resumed. Device, devices, compile and threads change its last bits, which is said.
 NON_IDENTITY_KEYS = (
     "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
-    "dataset.cache", "devices", "resident", "compile", "dry_run", "search_metric", "threads", "quiet", "trust",
+    "dataset.cache", "devices", "resident", "compile", "dry_run", "search_metric", "threads", "quiet",
 )  # fmt: skip
 _CURVE = re.compile(r"evaluator\.\w+\.every")  # how often a curve gets a point
 

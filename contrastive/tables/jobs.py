@@ -63,17 +63,15 @@ def is_done(job: TableJob, compose: Compose) -> bool:
         return False
 
 
-def run_jobs(
-    jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Path], trusted: Sequence[str], n_parallel: int
-) -> list[TableJob]:
+def run_jobs(jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Path], n_parallel: int) -> list[TableJob]:
     """Run every job, each writing what it prints to its log; returns those that failed.
 
     Args:
-        folders: of components of one's own. trusted: see `experiment.job.run_job`. n_parallel: processes at a time.
+        folders: of components of one's own. n_parallel: processes at a time.
     """
     failed: list[TableJob] = []
     # composed when its process starts: a table of a hundred runs begins at once
-    tasks = (_Run(compose(job.words), job, tuple(folders), tuple(trusted)) for job in jobs)
+    tasks = (_Run(compose(job.words), job, tuple(folders)) for job in jobs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel), start=1):
         job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
         if failure is None:
@@ -92,7 +90,6 @@ class _Run:
     cfg: DictConfig
     job: TableJob
     folders: tuple[Path, ...]
-    trusted: tuple[str, ...]
 
     def __call__(self) -> str | None:
         self.job.path.mkdir(parents=True, exist_ok=True)
@@ -103,7 +100,7 @@ class _Run:
         os.dup2(log, 2)
         print(f"python train.py {shlex.join(self.job.words)} hydra.run.dir={self.job.path}", flush=True)
         try:
-            run_job(self.cfg, self.job.words, self.job.path, trusted=self.trusted, folders=self.folders)
+            run_job(self.cfg, self.job.words, self.job.path, folders=self.folders)
             return None
         except Exception as error:
             if (sentence := user_message(error)) is None:

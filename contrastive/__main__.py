@@ -1,0 +1,39 @@
+"""The one command: `contrastive train|evaluate|verify|...`, the same as `python -m contrastive ...`."""
+
+import signal
+import sys
+from importlib import import_module
+
+COMMANDS = {  # name: its module, the words that it begins with, and what it does
+    "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
+    "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
+    "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
+    "doctor": ("cli.doctor", [], "one page about this machine"),
+    "export": ("export.__main__", [], "write a trained encoder in the formats of others"),
+    "report": ("report.__main__", [], "tables, comparisons and the best of finished runs"),
+    "page": ("report.__main__", ["page"], "one HTML file of runs and tables"),
+    "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),
+}
+USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(
+    f"  {name:10}{does}\n" for name, (_, _, does) in COMMANDS.items()
+)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the command that the words begin with, those of the shell if None; returns its exit code."""
+    name, *rest = (sys.argv[1:] if words is None else words) or ["--help"]
+    if name in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0
+    if name not in COMMANDS:
+        print(f"error: there is no command {name}: try contrastive --help", file=sys.stderr)
+        return 2
+    module, first, _ = COMMANDS[name]
+    if name != "train":
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
+    code: int = import_module(f"contrastive.{module}").main([*first, *rest])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
