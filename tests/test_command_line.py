@@ -51,7 +51,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["epocs=3"], "there is no setting epocs"),
+        pytest.param(["epocs=3"], "there is no setting epocs", marks=pytest.mark.smoke),
         (["loss=unknown"], "debiased_neg"),
         (["loss.tau_pluss=3", "loss=debiased_neg"], "loss.tau_pluss"),
         (["temperature=0"], "try temperature=0.5"),
@@ -129,7 +129,7 @@ def test_resume_after_ctrl_c_is_bit_exact(tmp_path):
     assert not list(path.rglob("*.part"))
 
 
-@pytest.mark.slow
+@pytest.mark.smoke
 def test_a_sweep_ends_with_a_table_and_names_failures(tmp_path):
     words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", *QUICK]
     done = program(*words, cwd=tmp_path)

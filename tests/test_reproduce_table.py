@@ -36,6 +36,7 @@ def test_an_unknown_table_or_word_is_one_sentence(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.smoke
 def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path, capsys):
     done = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, saved_weights
 
 
-@pytest.mark.slow
+@pytest.mark.smoke
 def test_permuted_test_labels_change_no_weight_and_no_choice(composed, tmp_path, monkeypatch):
     load, fit, strengths = digits.digits, linear.fit_logistic, []
 
