@@ -7,7 +7,7 @@ import torch
 
 from contrastive.dataset import digits
 from contrastive.evaluator import linear
-from contrastive.experiment import components as build
+from contrastive.experiment import build
 from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, saved_weights
 
