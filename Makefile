@@ -42,7 +42,7 @@ pytest: $(VENV)/.done
 quick: $(VENV)/.done  ## the fast tests alone, which start no process: two minutes on two cores
 	$(PYTEST) -m "not slow and not smoke"
 
-test-all: $(VENV)/.done lint  ## lint, types and every test: TEST_ALL_MINUTES on two cores
+test-all: $(VENV)/.done lint  ## lint, types and every test: some 25 minutes on two cores
 	$(PYTEST)
 
 torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: an hour on two cores

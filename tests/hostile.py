@@ -253,26 +253,24 @@ TEXT = ["config.yaml", "environment.json", "metrics.jsonl", "result.json"]
 LITERALS = [b"", b"null", b"[]", b"{}", b"5", b"NaN", b'{"test": null}', b"\xff\xfe", b"a: [", b"{\n", b"\x00" * 64]
 
 
+PLACE = st.floats(0, 1, exclude_max=True)
+TEXT_DAMAGE = (
+    st.tuples(st.just("cut"), PLACE)
+    | st.tuples(st.just("literal"), st.sampled_from(LITERALS))
+    | st.just(("missing", None))
+)
+FLIPS = st.lists(st.tuples(PLACE, st.integers(1, 255)), min_size=1, max_size=6)
+
+
 @st.composite
 def damages(draw: st.DrawFn) -> dict[str, Any]:
     """{file of a run: what happens to it}, for `damage`: one or two files, cut, replaced, missing or with flipped bits.
 
     A text file gets no flipped bits: a digit that became another is for `python -m contrastive.verify` to find.
     """
-    done: dict[str, Any] = {}
-    for file in draw(st.lists(st.sampled_from([*BINARY, *BINARY[:1] * 3, *TEXT]), min_size=1, max_size=2, unique=True)):
-        kind = draw(
-            st.sampled_from(["cut", "flip", "literal", "missing"] if file in BINARY else ["cut", "literal", "missing"])
-        )
-        flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=6)
-        drawn = {
-            "cut": st.floats(0, 1, exclude_max=True),
-            "flip": flips,
-            "literal": st.sampled_from(LITERALS),
-            "missing": st.none(),
-        }
-        done[file] = (kind, draw(drawn[kind]))
-    return done
+    files = draw(st.lists(st.sampled_from([*BINARY, *BINARY[:1] * 3, *TEXT]), min_size=1, max_size=2, unique=True))
+    binary = TEXT_DAMAGE | st.tuples(st.just("flip"), FLIPS)
+    return {file: draw(binary if file in BINARY else TEXT_DAMAGE) for file in files}
 
 
 def damage(path: Path, kind: str, how: Any) -> None:

@@ -1,5 +1,8 @@
 """Every YAML under configs/loss and configs/regularizer passes `check_loss`, and `check_loss` finds broken losses."""
 
+from functools import cache, partial
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -61,40 +64,37 @@ def test_check_loss_finds_broken_losses():
         check_loss(WrongMean())
 
 
-@pytest.mark.slow
-@given(b=st.integers(2, 20), t=st.floats(0.05, 2), seed=st.integers(0, 1000))
-@settings(deadline=None, max_examples=25)
-def test_limits_hold_for_any_batch(b, t, seed):
-    z = torch.randn(b, 2, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    label = torch.randint(0, 3, (b,), generator=torch.Generator().manual_seed(seed))
-    arguments = {"temperature": t}
-    plain = make("loss/nt_xent", **arguments)(z)
-    close = torch.testing.assert_close
-    close(make("loss/debiased_neg", tau_plus=0, **arguments)(z), plain)
-    close(make("loss/hard_negative", tau_plus=0, beta=0, **arguments)(z), plain)
-    close(make("loss/hard_negative", beta=0, **arguments)(z), make("loss/debiased_neg", **arguments)(z))
-    close(make("loss/eps_supcon", epsilon=0, **arguments)(z, label), make("loss/supcon", **arguments)(z, label))
-    alone = torch.arange(b)
-    close(make("loss/eps_supinfonce", epsilon=0, **arguments)(z, alone), plain)
+@given(b=st.integers(2, 20), t=st.sampled_from([0.05, 0.5, 2.0]), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=15, derandomize=True, database=None)
+def test_limits(b, t, seed):
+    rng = torch.Generator().manual_seed(seed)
+    z, label = torch.randn(b, 2, 5, generator=rng, dtype=torch.float64), torch.randint(0, 3, (b,), generator=rng)
+    alone = torch.arange(b)  # the other view is the only positive
+    loss, close = partial(loss_of, temperature=t), torch.testing.assert_close
+    plain = loss("nt_xent")(z)
+    assert plain >= 0
+    close(loss("debiased_neg", tau_plus=0)(z), plain)
+    close(loss("hard_negative", tau_plus=0, beta=0)(z), plain)
+    close(loss("hard_negative", beta=0)(z), loss("debiased_neg")(z))
+    close(loss("combination", alpha=1.0)(z), loss("debiased_neg")(z))
+    close(loss("combination", alpha=0.0)(z), loss("debiased_pos")(z))
+    close(loss("eps_supcon", epsilon=0)(z, label), loss("supcon")(z, label))
+    close(loss("eps_supinfonce", epsilon=0)(z, alone), plain)
+    close(loss("supcon")(z, alone), plain)
+    assert loss("supcon", form="in")(z, label) <= loss("supcon")(z, label)
     same = torch.ones_like(z)
     for name in ("nt_xent", "debiased_neg", "hard_negative"):
-        close(make(f"loss/{name}", **arguments)(same), torch.tensor(2 * b - 1).double().log())
-    assert make("loss/supcon", form="in", **arguments)(z, label) <= make("loss/supcon", **arguments)(z, label)
-    assert plain >= 0
+        close(loss(name)(same), torch.tensor(2 * b - 1).double().log())
 
 
-def test_limits():
+@cache
+def loss_of(name: str, **arguments: Any) -> Loss:
+    return make(f"loss/{name}", **arguments)
+
+
+def test_one_class_alone():
     z = torch.randn(12, 2, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    label = torch.arange(12) % 3
-    close = torch.testing.assert_close
-    close(make("loss/hard_negative", beta=0.0)(z), make("loss/debiased_neg")(z))
-    close(make("loss/combination", alpha=1.0)(z), make("loss/debiased_neg")(z))
-    close(make("loss/combination", alpha=0.0)(z), make("loss/debiased_pos")(z))
-    close(make("loss/eps_supcon")(z, label), make("loss/supcon")(z, label))
-    assert make("loss/supcon", form="in")(z, label) <= make("loss/supcon")(z, label)
-    alone = torch.arange(12)  # the other view is the only positive
-    close(make("loss/supcon", temperature=0.5)(z, alone), make("loss/nt_xent", temperature=0.5)(z))
-    one = torch.zeros(12).long()
+    label, one = torch.arange(12) % 3, torch.zeros(12).long()
     assert make("loss/eps_supinfonce", epsilon=0.25)(z, one).item() == pytest.approx(-0.25)
     for semantics in ("paper", "running"):
         assert make("regularizer/fairkl", semantics=semantics)(z, label, one) == 0  # no conflicting pair

@@ -58,6 +58,7 @@ def records(run: Path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((run / "evaluation").glob("*.json"))]
 
 
+@pytest.mark.smoke
 def test_the_same_evaluators_give_the_figures_of_the_run(run):
     before = (run / "result.json").read_bytes()
     evaluate_runs(parse_args([str(run), "evaluator=[knn,linear,few_shot]"]))
@@ -82,6 +83,7 @@ def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_c
     assert read_evaluations(run) == {}  # of other weights: never shown
 
 
+@pytest.mark.smoke
 def test_another_dataset_is_shown_with_the_statistics_of_training(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache"]

@@ -94,7 +94,10 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+SMOKE = "a step of the last epoch"
+
+
+@pytest.mark.parametrize("moment", [pytest.param(m, marks=pytest.mark.smoke if m == SMOKE else ()) for m in MOMENTS])
 def test_a_run_killed_in(moment, whole, tmp_path):
     assert run(tmp_path, fault=MOMENTS[moment]) == -signal.SIGKILL
     assert not (tmp_path / "run/result.json").exists()
@@ -112,7 +115,9 @@ def test_kills_at_random_moments_between_batches_too(whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.smoke), (signal.SIGINT, 130)]
+)
 def test_a_signal_saves_a_checkpoint_inside_the_epoch(whole, tmp_path, signum, code):
     moment = functools.partial(at_call, TrainStep, "__call__", 7, functools.partial(kill, signum))
     assert run(tmp_path, fault=moment) == code
@@ -204,7 +209,7 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [flip, cut, empty, Path.unlink])
+@pytest.mark.parametrize("damage", [pytest.param(flip, marks=pytest.mark.smoke), cut, empty, Path.unlink])
 def test_a_damaged_checkpoint_is_replaced_by_the_one_before(whole, interrupted, damage):
     damage(interrupted / "checkpoints/last.pt")
     assert run(interrupted.parent) == 0
@@ -266,6 +271,7 @@ def test_a_log_that_was_changed_after_the_run_is_said(whole, tmp_path, damage):
     assert "metrics.jsonl was changed after the run" in (tmp_path / "said.txt").read_text()
 
 
+@pytest.mark.smoke
 def test_a_checkpoint_that_is_a_program_is_not_run(interrupted):
     class Trap:
         def __reduce__(self):

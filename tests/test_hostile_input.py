@@ -1,6 +1,6 @@
 """Generated bad input: whatever is typed or read, the program ends in a result or in one sentence and exit code 2.
 
-500 cases in `make test`; `make torture` runs 10,000 (HOSTILE_CASES=10000) and counts the
+500 cases in `make test-all`; `make torture` runs 10,000 (HOSTILE_CASES=10000) and counts the
 results (exit code 0) and the refusals (2).
 """
 
@@ -40,6 +40,7 @@ from tests.hostile import (
     write_folder,
 )
 
+pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("HOSTILE_CASES", "500"))
 SEED = bool(os.environ.get("HOSTILE_CASES"))
 
@@ -66,7 +67,6 @@ def memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-@pytest.mark.slow
 @cases(0.6)
 @given(overrides(KEYS))
 def test_overrides(words):
@@ -74,7 +74,6 @@ def test_overrides(words):
         event(f"exit code {check([*DRY, *words], Path(folder))}")
 
 
-@pytest.mark.slow
 @cases(0.25)
 @given(st.sampled_from(["loss", "encoder", "head", "evaluator", "dataset"]), NODES | SOUND_NODES | RAW_YAML)
 def test_a_users_yaml(group, content):
@@ -87,7 +86,6 @@ def test_a_users_yaml(group, content):
         assert not (Path(folder) / "EVIL").exists()
 
 
-@pytest.mark.slow
 @cases(0.1)
 @given(folders(), st.sampled_from(["true", "false"]))
 def test_image_folders(content, dry):
@@ -108,7 +106,6 @@ def finished(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 @cases(0.05)
 @given(damages(), st.booleans())
 def test_run_directories(finished, damaged, was_interrupted):

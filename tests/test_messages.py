@@ -48,6 +48,7 @@ def test_a_mistake_is_one_sentence(tmp_path, words, said):
 
 
 @pytest.mark.slow
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "content",
     ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing", 'defaults: ["???"]',
@@ -63,7 +64,7 @@ def test_a_users_yaml_that_is_broken_is_one_sentence(tmp_path, content):
     assert "\x1b" not in err
 
 
-@pytest.mark.slow
+@pytest.mark.smoke
 def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
     """Pipes, devices, folders, links that lead nowhere or to themselves, names that are no text: named and left out."""
     rng = np.random.default_rng(0)

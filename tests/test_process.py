@@ -118,6 +118,7 @@ def every_term():
     return {(group, name, norm): gradients(group, name, norm) for group, name in TERMS for norm in (False, True)}
 
 
+@pytest.mark.smoke
 def test_every_loss_and_regularizer_has_the_value_and_gradients_of_one_process(together):
     alone, shared = every_term(), together(every_term)
     assert len(alone) == 2 * len(TERMS)
@@ -142,6 +143,7 @@ def normalized():
     return gather(out.detach()), gather(gradient), dict(norm.state_dict()), type(norm[0]).__name__
 
 
+@pytest.mark.smoke
 def test_batch_norm_across_processes(together):
     alone = normalized()
     for shared in together(normalized):
@@ -191,7 +193,7 @@ def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, 
 @pytest.mark.parametrize(
     "extra",
     [
-        [],
+        pytest.param([], marks=pytest.mark.smoke),
         ["loss=debiased_pos", "n_views=3", "views_forward=per_view", "noise_frac=0.5"],
         [
             "dataset=biased_digits",

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -35,15 +36,31 @@ def test_an_unknown_table_or_word_is_one_sentence(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path, capsys):
-    done = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory) -> Path:
+    """The folder in which the smoke preset of the digits was run."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    done = reproduce("digits", "--preset", "smoke", *WORDS, cwd=folder)
     assert done.returncode == 0, done.stderr
-    results = sorted(tmp_path.glob("outputs/table/digits-smoke-*/*/seed=0/result.json"))
-    assert len(results) == 3
-    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.md")
+    return folder
+
+
+RESULTS = "outputs/table/digits-smoke-*/*/seed=0/result.json"
+
+
+@pytest.mark.smoke
+def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
+    assert len(list(reproduced.glob(RESULTS))) == 3
+    (page,) = reproduced.glob("outputs/table/digits-smoke-*.md")
     assert "epochs 1;" in page.read_text()
     assert "<h2>Embedded digits</h2>" in page.with_suffix(".html").read_text()
     assert "smoke preset, not the published setting" in page.read_text()
+    assert verify(["--table", str(page.parent)]) == 0
+
+
+def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, capsys):
+    shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
+    results = sorted(tmp_path.glob(RESULTS))
     times = [path.stat().st_mtime_ns for path in results]
     results[1].unlink()  # as if killed before its end
     again = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
@@ -52,7 +69,7 @@ def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path, capsys):
     assert [path.stat().st_mtime_ns == before for path, before in zip(results, times, strict=True)] == [
         True, False, True,
     ]  # fmt: skip
-    assert verify(["--table", str(page.parent)]) == 0
+    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.md")
     page.write_text(page.read_text().replace("NT-Xent", "Mine"))
     assert verify(["--table", str(page.parent)]) == 1
     assert "md is not what" in capsys.readouterr().err
@@ -63,6 +80,9 @@ def test_the_smoke_preset_runs_once_and_is_skipped_afterwards(tmp_path, capsys):
     assert f"{results[0].parent.relative_to(tmp_path)} holds a run with other settings: try removing it" in other.stderr
     rows = json.loads(page.with_suffix(".json").read_text())["rows"]
     assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]
+
+
+def test_tables_are_listed_with_what_is_missing(tmp_path):
     listed = reproduce(cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "| digits " in listed.stdout

@@ -7,12 +7,12 @@ import torch
 
 from contrastive.dataset import digits
 from contrastive.evaluator import linear
-from contrastive.experiment import components as build
+from contrastive.experiment import build
 from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, saved_weights
 
 
-@pytest.mark.slow
+@pytest.mark.smoke
 def test_permuted_test_labels_change_no_weight_and_no_choice(composed, tmp_path, monkeypatch):
     load, fit, strengths = digits.digits, linear.fit_logistic, []
 
