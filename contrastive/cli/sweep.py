@@ -14,7 +14,6 @@ from contrastive.config.messages import user_message
 from contrastive.distributed.cores import n_cores
 from contrastive.report.sweep import Job
 from contrastive.run.files import read_result
-from hydra_plugins.contrastive_launcher import CoresLauncher
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")  # device files of NVIDIA's and AMD's drivers
 
@@ -31,6 +30,8 @@ def choose_launcher(overrides: Sequence[str]) -> list[str]:
     sweep keeps Hydra's own launcher, one run after the other, beside a GPU, for `devices` > 1 or when a launcher or a
     sweeper is chosen.
     """
+    from hydra_plugins.contrastive_launcher import CoresLauncher  # late: only the process that starts a sweep needs it
+
     Plugins.instance().register(CoresLauncher)  # Hydra itself finds plugins only in folders of sys.path
     chosen = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda")
     if n_cores() == 1 or any(word.startswith(chosen) for word in overrides):
