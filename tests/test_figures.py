@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 
 def series(method: str, *, published: bool = False, setting: str = "") -> Series:
     return Series(
-        row=method, method=method, setting=setting, key="test/knn_top1", published=published, epoch=[0, 1, 2],
+        method=method, setting=setting, key="test/knn_top1", published=published, epoch=[0, 1, 2],
         mean=[1.0, 2.0, 3.0], std=[0.5, 0.5, 0.5], n=3, minutes_per_epoch=None if published else 1.0,
     )  # fmt: skip
 

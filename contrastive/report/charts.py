@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import vl_convert
@@ -34,7 +34,7 @@ CONFIG: Spec = {
     },
 }
 N_COLUMNS = 3  # of panels side by side, fewer on a narrow screen
-PANEL_WIDTH, WIDE, HEIGHT = 290, 900, 200  # pixels of a panel, of a chart on its own, and of both
+PANEL_WIDTH, HEIGHT, WIDE = 290, 200, 900  # pixels of a panel, and the width of a chart on its own
 POINT = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"([^>]*)/>')
 
 
@@ -61,7 +61,9 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
         base.mark_point(filled=True, size=70, yOffset=5, opacity=1).encode(x=x("effect"), color=color),
         base.mark_point(shape="diamond", size=70, yOffset=5, color="#333").encode(x=x("published_effect")),
     ]
-    return finished(alt.layer(*layers, data=alt.Data(values=values)).properties(width="container", height=alt.Step(36)))
+    return finished(
+        alt.layer(*layers, data=alt.InlineData(values=values)).properties(width="container", height=alt.Step(36))
+    )
 
 
 def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> Spec:
@@ -88,7 +90,8 @@ def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> S
         alt.Tooltip("mean:Q", format=".4~g"), alt.Tooltip("std:Q", format=".2~g"), alt.Tooltip("n:Q", title="seeds"),
     ]  # fmt: skip
     band = base.mark_area(aria=False).transform_filter("datum.n > 1")
-    faint = alt.condition(shown, alt.value(0.15), alt.value(0))
+    # the bands of many methods would hide each other: they are drawn for those that are clicked
+    faint = alt.condition(shown, alt.value(0.15), alt.value(0), empty=len(methods) <= len(COLORS))
     layers = [
         band.encode(y=alt.Y("low:Q", title=None, scale=alt.Scale(zero=False)), y2="high:Q", opacity=faint),
         base.mark_line(aria=False).encode(strokeDash=dash),
@@ -138,7 +141,8 @@ def histograms_chart(histograms: dict[str, dict[str, list[float]]]) -> Spec:
         for row, kinds in histograms.items()
         for kind, shares in kinds.items()
     ]
-    kinds, n_bins = list(dict.fromkeys(value["kind"] for value in values)), len(values[0]["share"])
+    kinds = list(dict.fromkeys(str(value["kind"]) for value in values))
+    n_bins = len(values[0]["share"])
     shown = alt.selection_point(name="shown", fields=["kind"], bind="legend")
     area = alt.Chart().mark_area(interpolate="step", line={"strokeWidth": 1.5}, opacity=0.35)
     layer = area.encode(
@@ -170,16 +174,18 @@ def menu(name: str, title: str, options: dict[str, str]) -> alt.Parameter:
 
 
 def panels(
-    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: Literal["x", "y"] | None = None
+    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = ""
 ) -> alt.LayerChart | alt.FacetChart:
-    """The layers once for each value of the field, side by side, with a scale of their `own` on one axis if given."""
-    chart = alt.layer(*layers, data=alt.Data(values=values))
+    """The layers once for each value of the field, side by side; their axis `own`, x or y, is not shared."""
+    chart = alt.layer(*layers, data=alt.InlineData(values=values))
     names = list(dict.fromkeys(value[field] for value in values))
     if len(names) < 2:
-        return chart.properties(width="container", height=HEIGHT)
+        return chart.properties(width="container", height=1.4 * HEIGHT)
     facet = alt.Facet(field=field, type="nominal", sort=names)
     facets = chart.properties(width=PANEL_WIDTH, height=HEIGHT).facet(facet, columns=min(N_COLUMNS, len(names)))
-    return facets.resolve_scale(**{own: "independent"}) if own else facets
+    scales: dict[str, Any] = {own: "independent"} if own else {}
+    resolved: alt.FacetChart = facets.resolve_scale(**scales)
+    return resolved
 
 
 def finished(chart: alt.LayerChart | alt.FacetChart) -> Spec:

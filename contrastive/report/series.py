@@ -37,7 +37,6 @@ LABELS = {
 class Series:
     """A curve of a row: mean and standard deviation over n seeds at each epoch."""
 
-    row: str
     method: str
     setting: str
     key: str  # the name in metrics.jsonl
@@ -72,7 +71,7 @@ def read_series(record: dict[str, Any]) -> list[Series]:
     series = []
     for row in record["rows"]:
         method, setting = method_and_setting(row, record)
-        same = {"row": row["name"], "method": method, "setting": setting}
+        same = {"method": method, "setting": setting}
         for key in dict.fromkeys(key for run in row["runs"] for key in run["curves"]):
             runs = [run for run in row["runs"] if key in run["curves"]]
             minutes = mean(run["minutes"] / float(run["settings"]["epochs"]) for run in runs)
