@@ -9,6 +9,7 @@
 """
 
 import argparse
+import inspect
 import signal
 import sys
 
@@ -32,7 +33,7 @@ def main(words: list[str]) -> int:
     add_arguments, run = COMMANDS[name]
     parser = argparse.ArgumentParser(
         prog=f"python -m contrastive.report {name}",
-        description=run.__doc__ or page.__doc__,
+        description=inspect.cleandoc(run.__doc__ or page.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
