@@ -1,5 +1,6 @@
 """The public names, and the wheel."""
 
+import ast
 import os
 import shutil
 import subprocess
