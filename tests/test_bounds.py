@@ -35,7 +35,7 @@ def test_printed_bounds_are_those_of_the_reference(golden):
         assert theorem21(n=n, tau_plus=tau).printed_bound == pytest.approx(case["debiasedpos_thm21_delta0"], rel=1e-12)
 
 
-def test_the_corrected_rate_bounds_the_deviation_of_a_mean_of_extreme_values():
+def test_corrected_rate_bounds_the_deviation_of_the_mean():
     """Half of the values at each end of [1/e, e] is the worst case; the loss magnifies a deviation by e at most."""
     n, rng = 16, generator("cpu", "test")
     values = torch.where(torch.rand(20_000, n, generator=rng) < 0.5, math.e, 1 / math.e)
@@ -53,7 +53,7 @@ def test_the_limits_are_expectations_over_every_pair():
     assert negative[x].item() == pytest.approx(sum(other) / len(other))
 
 
-def test_theorem3_of_one_negative_and_one_positive_is_the_expectation_over_every_draw():
+def test_theorem3_is_the_expectation_over_every_draw():
     population = small_population()
     e, label = population.similarity, population.label.tolist()
     _, _, negative = population.means()

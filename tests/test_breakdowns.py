@@ -158,7 +158,7 @@ def test_a_dead_process_of_two_ends_the_other_with_its_reason(tmp_path):
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
 
-def test_sigterm_of_two_processes_saves_inside_the_epoch_and_goes_on_exactly(tmp_path):
+def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
     bare = [word for word in TINY if not word.startswith("evaluator")]
     words = [*bare, "epochs=1", "batch_size=64", "devices=2", "evaluator=[]", "precision=fp32"]
     command = [sys.executable, str(ROOT / "train.py"), *words]

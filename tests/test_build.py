@@ -58,7 +58,7 @@ def test_impossible_combinations_are_refused(composed, words, message):
         build(composed("dataset.size=8", *words))
 
 
-def test_images_stay_on_the_device_when_they_fit_in_half_of_the_free_memory(composed, monkeypatch):
+def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
     data = build(composed(*TINY)).data
     assert is_resident(data, torch.device("cpu"), "auto")
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * data.nbytes - 1, "SC_PAGE_SIZE": 1}[name])

@@ -115,7 +115,7 @@ def test_three_verdicts():
     assert verdict(None, None, 0.0) == "undecided"
 
 
-def test_seeds_are_paired_and_spread_between_seeds_does_not_count():
+def test_seeds_are_paired():
     (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 48.0, 89.0]))
     assert (judged["n"], judged["verdict"]) == (3, "undecided")
     (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0]))

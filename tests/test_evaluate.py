@@ -70,7 +70,7 @@ def test_the_same_evaluators_give_the_figures_of_the_run(run):
     assert record["settings"]["evaluator"]["knn"]["k"] == 7  # the run's setting, not the recipe's
 
 
-def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_changed(run, monkeypatch, capsys):
+def test_done_evaluation_is_read_not_repeated(run, monkeypatch, capsys):
     words = [str(run), "evaluator=[rankme]"]
     table = evaluate_runs(parse_args(words))
     with monkeypatch.context() as patch:
@@ -84,7 +84,7 @@ def test_an_evaluation_that_is_done_is_read_unless_the_weights_or_the_settings_c
 
 
 @pytest.mark.smoke
-def test_another_dataset_is_shown_with_the_statistics_of_training(run, tmp_path):
+def test_another_dataset_is_normalized_as_in_training(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache"]
     table = evaluate_runs(parse_args([str(run), "evaluator=[knn,linear]", *words]))
@@ -207,7 +207,7 @@ def test_a_damaged_record_is_made_again(run, content):
     assert evaluate_runs(parse_args(words)) == table
 
 
-def test_folders_of_one_name_are_never_mistaken_and_other_code_is_said(run, tmp_path, monkeypatch, capsys):
+def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeypatch, capsys):
     folders = [write_image_folder(tmp_path / place / "insects", seed=seed) for seed, place in enumerate("ab")]
     words = [str(run), "evaluator=[rankme]", "dataset=image_folder", f"dataset.cache={tmp_path}/cache"]
     tables = [evaluate_runs(parse_args([*words, f"dataset.root={folder}"])) for folder in folders]
@@ -221,7 +221,7 @@ def test_folders_of_one_name_are_never_mistaken_and_other_code_is_said(run, tmp_
     assert records(run) == before
 
 
-def test_the_code_of_a_users_encoder_counts_from_the_first_run_on(run, tmp_path, monkeypatch, capsys):
+def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "my_evaluated.py").write_text(
         "from contrastive.encoder.resnet import ResNet\nclass Mine(ResNet):\n    pass\n"
     )
@@ -255,7 +255,7 @@ def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
     assert not (run / "evaluation").exists()
 
 
-def test_the_encoder_of_another_run_is_never_evaluated_as_this_ones(run, tmp_path, capsys):
+def test_encoder_of_another_run_is_refused(run, tmp_path, capsys):
     run_experiment(settings(*WORDS, "seed=1"), tmp_path / "other")
     shutil.copy(tmp_path / "other" / ENCODER, run / ENCODER)
     with pytest.raises(ConfigError, match="is damaged or another run's: try the command of its run again"):
@@ -314,7 +314,7 @@ def test_the_program_prints_a_table_and_its_mistakes(run, tmp_path):
     assert "dataset=cifar10" in module("evaluate", "--help").stdout
 
 
-def test_a_run_without_labels_trains_and_is_judged_on_labeled_images(tmp_path, capsys):
+def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
     folder = write_image_folder(tmp_path / "insects")
     (folder / "train/ant").rename(folder / "all")  # a flat folder with a folder in it
     for path in (folder / "all").iterdir():

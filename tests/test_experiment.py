@@ -107,7 +107,7 @@ def test_a_finished_run_is_shown_and_not_trained_again(composed, tmp_path, stop_
     assert not (tmp_path / "result.json").exists()
 
 
-def test_another_configuration_is_refused_with_the_keys_that_differ(composed, tmp_path):
+def test_another_configuration_names_the_keys_that_differ(composed, tmp_path):
     run_experiment(composed(*TINY, "epochs=1"), tmp_path)
     with pytest.raises(ConfigError, match=r"epochs: 1 -> 2; loss.temperature: 0.5 -> 0.2; temperature: 0.5 -> 0.2"):
         run_experiment(composed(*TINY, "epochs=2", "temperature=0.2"), tmp_path)
@@ -157,7 +157,7 @@ def test_a_directory_in_use_is_refused(composed, tmp_path, monkeypatch):
         run_experiment(settings, tmp_path)
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(composed, tmp_path, monkeypatch):
+def test_loss_that_is_not_finite_stops_the_run(composed, tmp_path, monkeypatch):
     step = TrainStep.__call__
     calls = []
 

@@ -106,7 +106,7 @@ def batch() -> Batch:
     )
 
 
-def test_the_fake_device_refuses_mixed_devices_and_waits_for_the_host():
+def test_fake_device_refuses_mixed_devices_and_syncs():
     x = torch.zeros(3, device=CUDA)
     with pytest.raises(RuntimeError, match="devices"):
         x + torch.ones(3)

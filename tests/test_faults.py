@@ -146,7 +146,7 @@ def test_a_signal_in_the_save_at_an_epochs_end_waits_for_it(whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-def test_ctrl_c_twice_ends_at_once_and_leaves_the_last_checkpoint(whole, tmp_path):
+def test_ctrl_c_twice_ends_at_once(whole, tmp_path):
     assert run(tmp_path, fault=functools.partial(at_call, TrainStep, "__call__", 7, interrupt_twice)) == 130
     assert "Traceback" not in (tmp_path / "said.txt").read_text()
     assert (checkpoint(tmp_path)["epoch"], checkpoint(tmp_path)["batch"]) == (1, 0)
@@ -231,7 +231,7 @@ def test_two_damaged_checkpoints_are_one_sentence(interrupted):
     assert "try rerun=true" in refusal(interrupted.parent)
 
 
-def test_a_checkpoint_without_or_of_another_configuration_is_refused(interrupted, tmp_path):
+def test_checkpoint_of_another_configuration_is_refused(interrupted, tmp_path):
     folder = interrupted.parent
     (interrupted / "config.yaml").rename(tmp_path / "config.yaml")
     assert "config.yaml is missing or damaged: try rerun=true" in refusal(folder)
@@ -264,7 +264,7 @@ def test_lost_points_of_tensorboard_are_said(interrupted, whole, damage):
 
 
 @pytest.mark.parametrize("damage", [cut, Path.unlink, flip])
-def test_a_log_that_was_changed_after_the_run_is_said(whole, tmp_path, damage):
+def test_modified_metrics_file_warns(whole, tmp_path, damage):
     shutil.copytree(whole, tmp_path / "run")
     damage(tmp_path / "run/metrics.jsonl")
     assert run(tmp_path) == 0
@@ -337,7 +337,7 @@ def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path, threads):
     assert environment["threads"] == environment["earlier"][0]["threads"] == before
 
 
-def test_when_something_is_logged_saved_or_evaluated_changes_nothing(whole, tmp_path):
+def test_frequency_of_logs_and_checkpoints_changes_nothing(whole, tmp_path):
     words = ["log_every=5", "checkpoint_every=2", "evaluator.knn.every=2", "checkpoint_every_minutes=0"]
     assert run(tmp_path, *words) == 0
     expected, actual = saved_weights(whole), saved_weights(tmp_path / "run")
@@ -347,7 +347,7 @@ def test_when_something_is_logged_saved_or_evaluated_changes_nothing(whole, tmp_
 
 
 @pytest.mark.parametrize("key", ["torch", "precision", "device", "compile"])
-def test_what_changes_the_last_bits_is_said(interrupted, key):
+def test_resume_warns_if_device_or_precision_changed(interrupted, key):
     environment = json.loads((interrupted / "environment.json").read_text())
     (interrupted / "environment.json").write_text(json.dumps({**environment, key: "odd"}))
     assert run(interrupted.parent) == 0

@@ -48,7 +48,7 @@ def test_a_submitit_job_of_two_processes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_submitit_job_that_times_out_is_queued_again_and_goes_on(tmp_path):
+def test_submitit_job_that_times_out_is_requeued(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     linear = ["evaluator=[linear]", "evaluator.linear.max_iter=5"]
     words = ["-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", *linear]

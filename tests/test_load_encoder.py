@@ -192,7 +192,7 @@ def plain_transform(size: tuple[int, int]) -> Transform:
     return Transform(size=size, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
-def test_a_picture_becomes_the_pixels_that_an_image_folder_would_hold(tmp_path):
+def test_picture_becomes_the_pixels_of_an_image_folder(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (30, 41, 4), dtype=np.uint8)
     Image.fromarray(pixels, "RGBA").save(tmp_path / "image.png")
     expected = torch.from_numpy(decode(tmp_path / "image.png", 12).copy())

@@ -152,6 +152,6 @@ def test_it_works_from_any_directory(monkeypatch, tmp_path):
         ("loss/nt_xent", {"temperature": -1}, "try temperature=0.5"),
     ],
 )
-def test_unknown_names_options_and_values_are_refused_with_a_remedy(component, overrides, message):
+def test_unknown_names_and_values_are_refused_with_a_remedy(component, overrides, message):
     with pytest.raises(ConfigError, match=message):
         make(component, **overrides)

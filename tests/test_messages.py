@@ -54,7 +54,7 @@ def test_a_mistake_is_one_sentence(tmp_path, words, said):
     ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing", 'defaults: ["???"]',
      '{_target_: contrastive.loss.nt_xent.NTXent, _args_: "\\e[31m \\x1e"}'],
 )  # fmt: skip
-def test_a_users_yaml_that_is_broken_is_one_sentence(tmp_path, content):
+def test_broken_user_yaml_is_one_sentence(tmp_path, content):
     path = tmp_path / "mine/loss/odd.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(content)
@@ -101,7 +101,7 @@ def test_a_mistake_leaves_no_empty_folders(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_named_with_its_own_setting(tmp_path):
+def test_cache_that_cannot_be_written_names_its_setting(tmp_path):
     folder = write_image_folder(tmp_path / "images")
     (tmp_path / "full").write_text("a file, where the cache belongs")
     words = ["dataset=image_folder", f"dataset.root={folder}", "data_root=full"]

@@ -82,7 +82,7 @@ def test_a_map_is_refused_where_the_encoder_offers_none():
         )
 
 
-def test_a_normalized_classifier_reads_only_the_direction_of_the_features():
+def test_normalized_classifier_reads_only_directions():
     plain, unit = (objective(make("loss/cross_entropy", normalize=wish)) for wish in (False, True))
     h = batch().outputs["features"]
     torch.testing.assert_close(unit.classifier(h), unit.classifier(5 * h))

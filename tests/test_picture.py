@@ -5,7 +5,7 @@ import torch
 from contrastive.training.diagnostics import view_grid
 
 
-def test_the_first_row_shows_the_images_and_small_ones_are_enlarged():
+def test_first_row_shows_the_images():
     images = torch.randint(0, 256, (8, 3, 16, 16), dtype=torch.uint8)
     views = torch.stack([images / 255, 1 - images / 255])
     grid = view_grid(images, views)

@@ -119,7 +119,7 @@ def every_term():
 
 
 @pytest.mark.smoke
-def test_every_loss_and_regularizer_has_the_value_and_gradients_of_one_process(together):
+def test_losses_and_gradients_of_two_processes_equal_one(together):
     alone, shared = every_term(), together(every_term)
     assert len(alone) == 2 * len(TERMS)
     for key, (value, expected) in alone.items():
@@ -179,7 +179,7 @@ def test_broadcast_from_main_gives_result_and_error_to_all(together):
     assert together(lambda: broadcast_from_main(lambda: rank())) == [0, 0]
 
 
-def test_main_process_first_runs_the_body_on_rank_0_before_the_others(together, tmp_path):
+def test_main_process_first_runs_rank_0_first(together, tmp_path):
     assert together(lambda: body_on_main_first(tmp_path / "file")) == ["written"] * 2
     assert (
         together(lambda: refused(lambda: body_on_main_first(tmp_path / "other", "no: try yes"))) == ["no: try yes"] * 2
@@ -246,7 +246,7 @@ def augmented_features():
     return AugmentedFeatures(encoder, batch(), index, augmentation=augmentation, normalize=lambda x: x, seed=0)(3).h
 
 
-def test_augmented_features_do_not_depend_on_the_number_of_processes(together):
+def test_augmented_features_of_two_processes_equal_one(together):
     alone = augmented_features()
     for shared in together(augmented_features):
         torch.testing.assert_close(shared, alone)
@@ -266,7 +266,7 @@ def test_every_process_trains_the_same_layer_along(together):
         torch.testing.assert_close(shared, alone)
 
 
-def test_every_process_extracts_its_part_and_all_hold_all_features(together):
+def test_features_of_two_processes_equal_one(together):
     alone = features()
     assert alone.shape == (N - 1, 16)
     for shared in together(features):

@@ -108,7 +108,7 @@ def test_a_terminal_shows_a_bar_that_counts_batches(tmp_path):
     assert not re.search(r"^epoch ", text, re.MULTILINE), "lines are for files"
 
 
-def test_lines_of_runs_that_share_a_terminal_begin_with_their_name(capsys, monkeypatch):
+def test_parallel_lines_begin_with_the_name_of_the_run(capsys, monkeypatch):
     monkeypatch.setattr(multiprocessing.current_process(), "name", pool.NAME)
     train(Progress(name="loss=nt_xent", start=0, epochs=2, per_epoch=2, quiet=False), 2, 2)
     assert all(line.startswith("loss=nt_xent: epoch ") for line in capsys.readouterr().out.splitlines())

@@ -65,7 +65,7 @@ def test_an_edit_during_a_process_is_not_what_it_runs(checkout):
     assert code_record({}) == before
 
 
-def test_the_commit_is_that_of_this_package_and_of_no_folder_around_it(checkout, monkeypatch):
+def test_commit_is_that_of_this_package(checkout, monkeypatch):
     """A package in the site-packages of somebody else's project."""
     (checkout / ".venv/lib").mkdir(parents=True)
     monkeypatch.setattr(provenance, "ROOT", checkout / ".venv/lib")
@@ -99,7 +99,7 @@ def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeyp
     assert find_module("my_hash_loss.MyLoss") == ("my_hash_loss", tmp_path / "my_hash_loss.py")
 
 
-def test_the_environment_names_versions_and_the_kind_of_processor():
+def test_environment_names_versions_and_processor():
     config = {"compile": False, "loss": {"_target_": "contrastive.loss.nt_xent.NTXent"}}
     cpu = torch.device("cpu")
     record = environment_record(

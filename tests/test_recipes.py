@@ -51,7 +51,7 @@ def test_a_biased_dataset_alone_can_be_trained_on(composed):
     assert composed("dataset=biased_digits").loss["_target_"] == "contrastive.loss.supcon.SupCon"
 
 
-def test_a_biased_dataset_beside_an_experiment_brings_epochs_and_learning_rate(composed):
+def test_biased_dataset_brings_its_epochs_and_learning_rate(composed):
     settings = composed("experiment=bc_ce", "dataset=biased_digits")
     assert (settings.epochs, settings.optimizer["lr"], settings.schedule["milestones"]) == (60, 3e-3, [30, 50])
     assert (settings.batch_size, settings.regularizer["batch_size"]) == (64, 128)

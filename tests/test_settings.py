@@ -32,7 +32,7 @@ from tests.helpers import ROOT
         ("devices=0", "devices=2"),
     ],
 )
-def test_a_value_out_of_range_is_refused_before_anything_is_built(composed, word, advice):
+def test_value_out_of_range_is_refused_at_once(composed, word, advice):
     with pytest.raises(ConfigError, match=rf"got .*try {advice}|leaves.*try {advice}"):
         composed(word)
 
@@ -67,7 +67,7 @@ def test_every_combination_rule_names_a_way_out(composed):
             composed(*words)
 
 
-def test_settings_of_an_evaluator_that_was_not_chosen_are_dropped(composed):
+def test_settings_of_evaluators_not_chosen_are_dropped(composed):
     settings = composed("evaluator=[linear]")  # the digits' recipe holds evaluator.knn.k
     assert list(settings.evaluator) == ["linear"]
     assert list(composed().evaluator) == ["knn", "linear", "few_shot", "classifier", "bias_audit"]

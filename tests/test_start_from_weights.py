@@ -67,13 +67,13 @@ def test_the_figures_are_those_of_the_run_that_wrote_the_file(composed, tmp_path
     assert more["test"] != trained["test"]
 
 
-def test_a_supervised_loss_reports_no_classifier_that_never_trained(composed, tmp_path):
+def test_untrained_classifier_is_not_reported(composed, tmp_path):
     result = run_experiment(composed(*TINY, "epochs=0", "loss=cross_entropy"), tmp_path / "run")
     assert not any(key.startswith("classifier") for key in result["test"])
 
 
 @pytest.mark.slow
-def test_biased_data_and_evaluators_that_train_along_survive_it(composed, tmp_path):
+def test_epochs_0_with_biased_data_and_online_probe(composed, tmp_path):
     evaluators = "evaluator=[knn,online_probe,bias_audit]"
     words = ("dataset=biased_digits", "epochs=0", "device=cpu", "loss=cross_entropy", evaluators)
     result = run_experiment(composed(*words), tmp_path / "run")
@@ -102,7 +102,7 @@ def test_an_interrupted_run_is_not_continued_from_another_file(composed, tmp_pat
         run_experiment(settings, tmp_path / "run")
 
 
-def test_nothing_changes_in_the_configuration_of_a_run_without_weights(composed):
+def test_configuration_without_weights_is_unchanged(composed):
     assert composed().encoder.keys() == {"_target_", "depth", "width", "stem"}
     assert composed("encoder.weights=a.pth").encoder["weights"] == "a.pth"
 
@@ -117,7 +117,7 @@ def test_a_prefix_needs_a_file():
         build_encoder({**NODE, "prefix": "online."}, 16)
 
 
-def test_the_random_weights_of_the_head_do_not_depend_on_the_file(composed, file):
+def test_head_does_not_depend_on_the_weights_file(composed, file):
     fresh = build(composed(*TINY))
     loaded = build(composed(*TINY, f"encoder.weights={file[0]}"))
     for key, value in fresh.step.head.state_dict().items():

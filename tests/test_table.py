@@ -98,7 +98,7 @@ def test_a_preset_replaces_drops_and_limits(table_file):
     assert "epochs=5" in read_table(table_file, preset="small").rows[0].words
 
 
-def test_words_of_ones_own_beat_all_others_and_name_the_folder(table_file):
+def test_cli_overrides_win_and_change_the_folder(table_file):
     table = read_table(table_file, preset="small", n_seeds=3, extra=("epochs=9", "device=cpu"))
     assert "epochs=9" in table.rows[0].words
     assert "epochs=5" not in table.rows[0].words

@@ -30,7 +30,7 @@ def finish(job: TableJob, *, processor: str = "X", seconds: float = 60, **config
     (job.path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
 
 
-def test_a_run_is_done_when_it_has_a_result_of_the_same_configuration(tmp_path):
+def test_done_is_a_result_of_the_same_configuration(tmp_path):
     one = TableJob(row=row(words=("loss=nt_xent",)), seed=0, path=tmp_path)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = compose("train", [*one.words, "epochs=3"])
@@ -78,7 +78,7 @@ def test_a_dataset_is_composed_once_for_all_jobs_that_share_it(tmp_path):
     assert (blocked, asked) == (jobs, [()])
 
 
-def test_hours_come_from_finished_runs_of_this_device_else_from_the_table(tmp_path):
+def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
     jobs = [job(tmp_path / name, seed, name=name, minutes=30) for name in "AB" for seed in range(2)]
     assert hours_left(jobs, "X") == 2
     finish(jobs[0], seconds=3600, processor="Y")

@@ -89,7 +89,7 @@ def test_a_composed_class_may_be_any_that_can_be_imported():
 
 
 @pytest.mark.slow
-def test_a_yaml_of_yours_may_name_any_class_and_set_what_is_hydras(tmp_path):
+def test_a_yaml_of_yours_may_name_any_class(tmp_path):
     path: Path = tmp_path / "mine/experiment/own.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(

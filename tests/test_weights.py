@@ -115,7 +115,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_features_are_those_of_the_project_that_wrote_the_file(name, tmp_path):
+def test_features_are_those_of_the_project_of_the_file(name, tmp_path):
     content, project, left_out = FILES[name]
     network = small_resnet18()
     torch.save(content(network), tmp_path / "weights.pth")
@@ -150,7 +150,7 @@ def test_any_other_prefix_can_be_typed(tmp_path):
         torch.testing.assert_close(encoder.eval()(X), features(network))
 
 
-def test_names_that_look_like_a_wrapper_are_kept_where_the_encoder_has_them(tmp_path):
+def test_prefixes_that_the_encoder_has_are_kept(tmp_path):
     class Wrapped(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -33,7 +33,7 @@ def forces(loss: SelfSupervisedLoss, z: Tensor) -> tuple[Tensor, Tensor, Tensor,
 
 
 @pytest.mark.parametrize("temperature", [0.2, 0.5, 1.0])
-def test_debiased_positives_repel_more_than_they_attract_and_the_examples_change_only_that(temperature):
+def test_debiased_pos_repels_more_than_it_attracts(temperature):
     z = torch.randn(16, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     value, attraction, repulsion_, positive = forces(DebiasedPos(temperature=temperature), z)
     excess = 1 + torch.exp(1 / temperature - positive)

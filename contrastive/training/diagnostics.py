@@ -1,4 +1,4 @@
-"""What is shown of a run: diagnostics of a batch as curves, scores as points, pictures of views, features, histograms."""
+"""What is shown of a run: curves of a batch, scores as points, pictures of views, features and histograms."""
 
 from typing import Any
 
