@@ -52,7 +52,7 @@ def test_an_unknown_name_is_an_attribute_error():
 @pytest.mark.slow
 def test_the_wheel_holds_its_configs(tmp_path):
     source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"
-    for name in ("contrastive", "configs"):
+    for name in ("contrastive", "configs", "hydra_plugins"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
