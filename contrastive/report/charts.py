@@ -200,6 +200,6 @@ def svg(spec: Spec) -> str:
     return POINT.sub(r"<path\2><title>\1</title></path>", drawn)
 
 
-def library() -> str:
+def javascript() -> str:
     """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed."""
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
