@@ -55,7 +55,7 @@ def record() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The charting library takes seconds to bundle: one test alone has it."""
-    monkeypatch.setattr(charts, "library", lambda: "")
+    monkeypatch.setattr(charts, "javascript", lambda: "")
 
 
 def specs(text: str) -> list[dict[str, Any]]:
