@@ -34,7 +34,7 @@ def test_a_sweep_of_submitit_jobs(tmp_path):
     )
     assert table.returncode == 0, table.stderr
     assert "nt_xent" in table.stdout
-    assert "DebiasedNeg" in table.stdout
+    assert "debiased_neg" in table.stdout
     again = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
     assert again.returncode == 0  # done already
 
