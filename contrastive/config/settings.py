@@ -105,8 +105,9 @@ class Settings:
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
 
-        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights` and
-        `encoder.prefix` where they are not set: a run without them has the configuration that it always had.
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights`,
+        `encoder.prefix` and `loss.push` where they are not set: a run without them has the configuration that it always
+        had.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
@@ -131,7 +132,8 @@ class Settings:
         chosen = {name: node for name, node in plain["evaluator"].items() if "_target_" in (node or {})}
         unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
         encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
-        return cls(**{**plain, "evaluator": chosen, "encoder": encoder})
+        loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
+        return cls(**{**plain, "evaluator": chosen, "encoder": encoder, "loss": loss})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as config.yaml holds them."""

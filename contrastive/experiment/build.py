@@ -26,6 +26,7 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.components import (
     build_encoder,
     build_evaluators,
+    build_loss,
     build_one,
     build_optimizer,
     build_schedule,
@@ -72,7 +73,7 @@ def build(settings: Settings) -> Experiment:
         check_compiler(device)
     check_components(settings)
     torch.manual_seed(derive(settings.seed, "weights"))
-    loss = build_one("loss", settings.loss, Loss)
+    loss = build_loss(settings.loss)
     regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
     augmentation = build_one("augmentation", settings.augmentation, Augmentation)
     schedule = build_schedule(settings.schedule)

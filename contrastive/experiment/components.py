@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from contrastive.config.messages import user_message
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
-from contrastive.errors import ConfigError
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.evaluator.base import Evaluator
+from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import encoder_node
 from contrastive.run.foreign import load_into, weights_path
 from contrastive.run.provenance import targets
@@ -80,6 +81,21 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any]) -> Any:
             f"{group} is a {type(component).__name__}, which is no {kind.__name__}: try python train.py --help"
         )
     return component
+
+
+def build_loss(node: dict[str, Any]) -> Loss:
+    """Build the loss and set its `push`.
+
+    Raises:
+        ConfigError: a push below 0, or of a loss without negatives.
+    """
+    push = node.get("push", 1.0)
+    check_at_least("loss.push", push, 0, example=4)
+    loss: Loss = build_one("loss", {key: value for key, value in node.items() if key != "push"}, Loss)
+    if push != 1 and not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
+        raise ConfigError(f"loss.push is about negatives, and {loss.name} compares no pairs: try loss=nt_xent")
+    loss.push = push
+    return loss
 
 
 def build_schedule(node: dict[str, Any]) -> Callable[[float, int], float]:

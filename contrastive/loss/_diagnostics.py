@@ -1,4 +1,4 @@
-"""Curves of a self-supervised loss on labeled data: how it treats negatives of the anchor's own class."""
+"""Curves of a contrastive loss: how strongly it repels, and how it treats negatives of the anchor's own class."""
 
 import math
 from collections.abc import Callable
@@ -10,6 +10,22 @@ from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import Relation, other_class, other_image, same_class
 
 PerAnchor = Callable[[Pairs], Tensor]
+
+
+def push_ratio(pairs: Pairs, per_anchor: PerAnchor) -> dict[str, Tensor]:
+    """{pairs/push_ratio: repulsion of the batch / its attraction}; nothing for a batch too large to hold the matrix.
+
+    The repulsion is the sum of dL/ds over the negatives, the attraction that of -dL/ds over all other pairs: 1 for
+    NT-Xent, 1 + e^{1/t - s+} for an anchor of debiased positives. `pairs` as for `false_negative_metrics`.
+    """
+    value = per_anchor(pairs).sum()
+    if not pairs.dense or not value.requires_grad:
+        return {}
+    similarities = [pairs.logits, *([pairs.positive_logits] if pairs.n_views > 1 else [])]
+    matrix, *positive = torch.autograd.grad(value, similarities, allow_unused=True, materialize_grads=True)
+    repulsion = (matrix * pairs.related(pairs.negatives)).sum()
+    attraction = repulsion - matrix.sum() - sum(gradient.sum() for gradient in positive)
+    return {"pairs/push_ratio": repulsion / attraction} if attraction > 0 else {}
 
 
 def false_negative_metrics(

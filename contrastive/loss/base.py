@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError, check_choice, check_temperature
-from contrastive.loss._diagnostics import false_negative_metrics
+from contrastive.loss._diagnostics import false_negative_metrics, push_ratio
 from contrastive.pairs.pairs import Pairs, log_mean_exp
 from contrastive.pairs.relations import Relation, other_class, other_image, positive
 from contrastive.pairs.tiles import Tiling
@@ -39,6 +39,8 @@ class Loss(nn.Module, ABC):
     exempt_from: dict[str, str] = {}
     # How much of the A × A matrix a contrastive loss holds at once; None = the default of the device.
     tiling: Tiling | None = None
+    # Factor on the gradient of a contrastive loss with respect to its negatives; its value stays as it is.
+    push: float = 1.0
 
     def forward(
         self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
@@ -183,19 +185,23 @@ class SelfSupervisedLoss(Loss):
                 bias=bias,
                 anchor_images=anchors,
                 tiling=self.tiling,
+                negatives=self.negative_relation,
+                push=self.push,
             )
             for group in groups
         ]
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        """{pairs/clamped: fraction of anchors on the floor} and, if all images have labels, `debiasing/...`."""
+        """{pairs/clamped: fraction of anchors on the floor, pairs/push_ratio: repulsion per attraction} and, if all
+        images have labels, `debiasing/...`."""
         if len(z) == 1:
             return {}
         clamped = [mask for pairs in self.pairs(z, label, bias) if (mask := self.clamped(pairs)) is not None]
         metrics = {"pairs/clamped": torch.cat(clamped).float().mean()} if clamped else {}
-        if label is not None and bool((label >= 0).all()):
-            with torch.enable_grad():
-                pairs = self.pairs(z.detach().requires_grad_(), label)[0]
+        with torch.enable_grad():
+            pairs = self.pairs(z.detach().requires_grad_(), label)[0]
+            metrics |= push_ratio(pairs, self.per_anchor)
+            if label is not None and bool((label >= 0).all()):
                 metrics |= false_negative_metrics(
                     pairs,
                     per_anchor=self.per_anchor,
@@ -245,12 +251,17 @@ class SupervisedContrastiveLoss(Loss):
             bias=bias,
             anchor_images=anchors,
             tiling=self.tiling,
+            negatives=other_class,
+            push=self.push,
         )
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
-        """{pairs/without_positives: fraction of anchors that have none and so contribute 0}."""
-        count = self.pairs(z, label, bias).count(self.positive_relation)
-        return {"pairs/without_positives": (count == 0).float().mean()}
+        """{pairs/without_positives: fraction of anchors that have none and so contribute 0, pairs/push_ratio:
+        repulsion per attraction}."""
+        with torch.enable_grad():
+            pairs = self.pairs(z.detach().requires_grad_(), label, bias)
+            metrics = push_ratio(pairs, self.per_anchor)
+        return {"pairs/without_positives": (pairs.count(self.positive_relation) == 0).float().mean(), **metrics}
 
 
 def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:

@@ -13,7 +13,7 @@ the anchor itself among them; N negatives.
 import math
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from contrastive.pairs import tiles
-from contrastive.pairs.relations import Relation, SampleId
+from contrastive.pairs.relations import Relation, SampleId, other_image
 from contrastive.pairs.tiles import Tiling, default_tiling
 from contrastive.types import widen
 
@@ -36,6 +36,8 @@ class Pairs:
         label, bias: (B,) int64; None = unknown, as is -1.
         anchor_images: the images whose views are anchors; every image is a candidate in any case.
         tiling: how much of the A × A matrix is held at once; None = the default of the device.
+        negatives: the pairs that repel an anchor.
+        push: factor on the gradient that reaches those pairs through log-sum-exps; values are as without it.
 
     Attributes:
         anchors (A, D), candidates (K, D): unit embeddings, the views of an image side by side.
@@ -53,9 +55,13 @@ class Pairs:
         bias: Tensor | None = None,
         anchor_images: slice = slice(None),
         tiling: Tiling | None = None,
+        negatives: Relation = other_image,
+        push: float = 1.0,
     ) -> None:
         z = F.normalize(widen(z), dim=-1)
         self.temperature = temperature
+        self.negatives = negatives
+        self.push = push
         self.anchor_views = anchor_views
         self.n_images, self.n_views, _ = z.shape
         self.tiling = tiling or default_tiling(z.device)
@@ -99,6 +105,16 @@ class Pairs:
 
     def log_sum_exp(self, relation: Relation, scale: float = 1.0) -> Tensor:
         """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf with zero gradient if no j is related."""
+        if self.push == 1:
+            return self._log_sum_exp(relation, scale)
+        if relation is self.negatives:
+            return cast(Tensor, _ScaleGradient.apply(self._log_sum_exp(relation, scale), self.push))
+        repelled = self._log_sum_exp(lambda i, j: relation(i, j) & self.negatives(i, j), scale)
+        others = self._log_sum_exp(lambda i, j: relation(i, j) & ~self.negatives(i, j), scale)
+        both = torch.stack([_ScaleGradient.apply(repelled, self.push), others], -1)
+        return masked_log_sum_exp(both, both.isfinite())
+
+    def _log_sum_exp(self, relation: Relation, scale: float) -> Tensor:
         factor = scale / self.temperature
         if not self.dense and tiles.is_safe(factor, self.candidates.dtype):
             candidates = None if self.anchors is self.candidates else self.candidates
@@ -153,6 +169,19 @@ class Pairs:
             return [slice(None)]
         side = max(1, self.tiling.chunk_pairs // len(self.candidates))
         return [slice(i, i + side) for i in range(0, len(self.anchors), side)]
+
+
+class _ScaleGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a factor."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, factor: float) -> Tensor:
+        context.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * context.factor, None
 
 
 def masked_log_sum_exp(x: Tensor, mask: Tensor) -> Tensor:
