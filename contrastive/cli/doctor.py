@@ -91,7 +91,7 @@ def device() -> Finding:
     """The device that `device=auto` takes, and whether it computes what the CPU computes."""
     import torch
 
-    from contrastive.experiment.build import choose_device
+    from contrastive.experiment.machine import choose_device
 
     chosen = choose_device("auto")
     x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))

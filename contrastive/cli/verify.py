@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from contrastive.config.compose import take_config_dirs
+from contrastive.config.compose import importable, take_config_dirs
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
-from contrastive.experiment.job import importable
 from contrastive.experiment.run import features, prepare_observers
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.directory import EXACT_KEYS, provenance_hashes

@@ -8,13 +8,14 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, open_dict
 
-import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
+from contrastive.config.settings import checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_run_encoder
-from contrastive.experiment.job import run_job
+from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_config, read_result
 
 
@@ -90,7 +91,9 @@ def pretrain(*overrides: str) -> Result:
         raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
     try:
         cfg, path = composed(list(overrides))
-        if not run_job(cfg, overrides, path):
+        with importable(()):
+            result = run_experiment(checked_settings(cfg, overrides), path, overrides)
+        if not result:
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path)
     except Exception as error:

@@ -20,12 +20,12 @@ from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.features import feature_sets
 from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_threads
-from contrastive.experiment.summary import as_typed
 from contrastive.run.directory import RunDirectory, finished_run, open_run
 from contrastive.run.files import read_result
 from contrastive.run.foreign import weights_hash
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
+from contrastive.text import as_typed
 from contrastive.training.diagnostics import grouped, log_features, log_first_views, log_scores
 from contrastive.training.loop import Checkpointer, ResumePoint, resume, train
 from contrastive.training.progress import Progress, silenced

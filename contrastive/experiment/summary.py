@@ -1,6 +1,5 @@
 """Text that train.py prints before and after a run."""
 
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from contrastive.config.settings import Settings
 from contrastive.experiment.build import Experiment
 from contrastive.experiment.components import feature
 from contrastive.run.directory import RunDirectory
+from contrastive.text import as_typed
 
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
@@ -65,11 +65,6 @@ def already_done(run: RunDirectory) -> str:
 def trained(result: dict[str, Any]) -> bool:
     """Whether the run trained its encoder: epochs=0 does not."""
     return bool(result.get("encoder", {}).get("epochs", 1))
-
-
-def as_typed(path: Path) -> str:
-    """The path as one would type it from here."""
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def command(name: str) -> str:
