@@ -1,13 +1,13 @@
 """Whether this machine is ready for a run: environment, device, data, disk, load, ten training steps.
 
-torch is imported by the checks that need it, after the load was read: importing it keeps a core busy.
+torch is imported by the checks that need it: without it the others still say what is wrong.
 """
 
 import argparse
 import importlib.metadata
 import os
+import platform
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from itertools import chain, count, islice
@@ -52,28 +52,24 @@ def examine(checks: dict[str, Callable[[], Finding]]) -> int:
 
 def load() -> Finding:
     """Other busy processes: threads that wait for each other cost more than they bring."""
-    busy, cores = os.getloadavg()[0], n_cores()
-    typed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # a list is one number for each nested level
-    threads = int(typed) if typed.isdigit() else cores
-    facts = f"{busy:.1f} busy processes in the last minute, {cores} cores, {threads} threads for torch"
-    advice = (
-        "others keep cores busy, for which threads wait many times longer than one would take: try OMP_NUM_THREADS=1"
-    )
-    return Finding(facts, warning=advice if threads > 1 and busy + threads > cores + 0.5 else None)
+    import torch
+
+    from contrastive.experiment.machine import busy_warning
+
+    busy, threads = os.getloadavg()[0], torch.get_num_threads()
+    facts = f"{busy:.1f} busy processes in the last minute, {n_cores()} cores, {threads} threads for torch"
+    return Finding(facts, warning=busy_warning() or None)
 
 
 def environment() -> Finding:
     """Python and the packages that a run uses."""
-    python = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
-    if not (3, 11) <= sys.version_info[:2] < (3, 14):
-        return Finding(f"Python {python}", "Python 3.11, 3.12 or 3.13 is needed: try make setup PYTHON=python3.12")
     versions = []
     for package in PACKAGES:
         try:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
-            return Finding(f"Python {python}", f"{package} is not installed: try make setup")
-    return Finding(f"Python {python}, {', '.join(versions)}")
+            return Finding(f"Python {platform.python_version()}", f"{package} is not installed: try make setup")
+    return Finding(f"Python {platform.python_version()}, {', '.join(versions)}")
 
 
 def disk() -> Finding:

@@ -1,4 +1,4 @@
-"""`contrastive train` and train.py: a Hydra program around `run_experiment`, its errors as one sentence, a sweep's table.
+"""`contrastive train` and train.py: Hydra around `run_experiment`, an error as one sentence, a sweep's table.
 
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a configuration error,
 130 Ctrl-C, 143 SIGTERM.
@@ -18,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from contrastive.cli.sweep import choose_launcher, is_sweep, read_jobs, record_jobs
+from contrastive.cli.sweep import choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
@@ -54,7 +54,7 @@ def run(cfg: DictConfig) -> float | None:
 def main(words: list[str]) -> int:
     """Run the program on the words of a command line; returns its exit code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises its errors instead of printing them
-    if not is_sweep(words):
+    if not {"-m", "--multirun"}.intersection(words):
         return _start(words)
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
         records = Path(file.name)
@@ -97,11 +97,7 @@ def _start(words: list[str], records: Path | None = None) -> int:
 
 
 def _search_value(result: dict[str, Any], metric: str) -> float | None:
-    """What a search maximizes, on validation images; None for other sweeps and for a dry run.
-
-    Raises:
-        ConfigError: the run has no such validation metric.
-    """
+    """What a search maximizes, on validation images; None for other sweeps and for a dry run."""
     if HydraConfig.get().runtime.choices["hydra/sweeper"] == "basic" or not result:
         return None
     if metric not in result["val"]:

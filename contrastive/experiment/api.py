@@ -2,11 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, open_dict
+from omegaconf import open_dict
 
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
@@ -90,7 +89,12 @@ def pretrain(*overrides: str) -> Result:
     if flags:
         raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
     try:
-        cfg, path = composed(list(overrides))
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            cfg = compose("train", list(overrides), return_hydra_config=True)
+            with open_dict(cfg):
+                cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
+                path = Path(cfg.hydra.run.dir)
+                del cfg.hydra
         with importable(()):
             result = run_experiment(checked_settings(cfg, overrides), path, overrides)
         if not result:
@@ -101,15 +105,3 @@ def pretrain(*overrides: str) -> Result:
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
-
-
-def composed(overrides: list[str]) -> tuple[DictConfig, Path]:
-    """The configuration that the words compose, and its run directory. Hydra's global state is as before afterwards."""
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg: Any = compose("train", overrides, return_hydra_config=True)
-        with open_dict(cfg):
-            cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
-        path = Path(cfg.hydra.run.dir)
-        with open_dict(cfg):
-            del cfg.hydra
-    return cfg, path

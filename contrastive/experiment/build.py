@@ -43,18 +43,22 @@ from contrastive.types import Data
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """The built parts of a run."""
+    """The settings of a run, and the parts that they build."""
 
+    settings: Settings
     step: TrainStep
     loader: Loader
     schedule: Callable[[float, int], float]
     evaluators: dict[str, Evaluator]
-    left_out: list[str]  # evaluators that need labels, of data that has none
     data: Data
-    data_root: str
     data_hash: str
     device: torch.device
     precision: str
+
+    @property
+    def left_out(self) -> list[str]:
+        """The evaluators that need labels, of data that has none."""
+        return [name for name in self.settings.evaluator if name not in self.evaluators]
 
 
 def build(settings: Settings) -> Experiment:
@@ -134,19 +138,11 @@ def build(settings: Settings) -> Experiment:
         chunk=settings.grad_cache_chunk,
         compile=settings.compile,
     )
-    applicable = applicable_evaluators(evaluators, data)
     return Experiment(
-        step=step,
-        loader=loader,
-        schedule=schedule,
-        evaluators=applicable,
-        left_out=[name for name in evaluators if name not in applicable],
-        data=data,
-        data_root=settings.data_root,
-        data_hash=data_hash,
-        device=device,
-        precision=precision,
-    )
+        settings=settings, step=step, loader=loader, schedule=schedule,
+        evaluators=applicable_evaluators(evaluators, data),
+        data=data, data_hash=data_hash, device=device, precision=precision,
+    )  # fmt: skip
 
 
 def is_complete(label: Tensor | None) -> bool:

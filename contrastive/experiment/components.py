@@ -46,9 +46,6 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     Args:
         node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
         size: side of the dataset's images in pixels; None = not known.
-
-    Raises:
-        ConfigError: the encoder cannot be built or used, or the weights do not fit it.
     """
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:

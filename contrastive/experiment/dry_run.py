@@ -10,7 +10,6 @@ from statistics import median
 import torch
 
 from contrastive.augmentation.base import Augmentation
-from contrastive.config.settings import Settings
 from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
@@ -23,12 +22,12 @@ SHARE = 10  # evaluators are timed on this fraction of the training features, wh
 MANY = 10_000
 
 
-def estimate(experiment: Experiment, settings: Settings) -> str:
+def estimate(experiment: Experiment) -> str:
     """Seconds for training and evaluation and the peak of memory, as lines to print. Trains a few steps on the way.
 
     Not included: reading the data, compiling, and what only happens in a long run (a slower, hotter machine).
     """
-    loader, device = experiment.loader, experiment.device
+    settings, loader, device = experiment.settings, experiment.loader, experiment.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     step = step_seconds(experiment)

@@ -137,11 +137,7 @@ def _load(module: nn.Module, tensors: dict[str, Tensor], file: Path) -> None:
 
 
 def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
-    """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain.
-
-    Raises:
-        ConfigError: it does not, or the constructor refuses the arguments.
-    """
+    """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain."""
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
     target = resolve_builtin(node.get("_target_"), [group])

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
 from contrastive.experiment.build import applicable_evaluators, load_data
 from contrastive.experiment.components import build_evaluators, instantiate_node
 from contrastive.experiment.encoder import load_run_encoder
-from contrastive.experiment.features import feature_sets
 from contrastive.experiment.machine import choose_device, is_resident, keep_freed_memory
+from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
 from contrastive.run.files import evaluation_name, read_evaluation, write_evaluation
 from contrastive.run.foreign import weights_path
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed
+from contrastive.training.features import feature_sets
 from contrastive.training.precision import Normalize
 from contrastive.types import Data
 
@@ -107,10 +109,10 @@ def _evaluate(
     features = feature_sets(
         encoder,
         data,
-        normalize=Normalize(transform.mean, transform.std, device=device, channels_last=config["channels_last"]),
+        Normalize(transform.mean, transform.std, device=device, channels_last=config["channels_last"]),
         augmentation=instantiate_node(config["augmentation"]),
         seed=config["seed"],
-        data_root=settings.data_root,
+        load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=settings.data_root),
     )
     scores = evaluate(evaluators, features)
     return {

@@ -4,11 +4,15 @@ import ctypes
 import os
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 
+from contrastive.config.messages import is_out_of_memory, out_of_memory
+from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.process import broadcast_from_main
 from contrastive.errors import ConfigError
@@ -31,11 +35,7 @@ def keep_freed_memory() -> None:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name, `auto` the GPU if there is one; several processes use one GPU each.
-
-    Raises:
-        ConfigError: no such device.
-    """
+    """The device of a name, `auto` the GPU if there is one; several processes use one GPU each."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and torch.cuda.is_available():
@@ -105,6 +105,19 @@ def busy_warning() -> str:
     if threads == 1 or busy + threads <= cores + 0.5:
         return ""
     return (
-        f"warning: {busy:.1f} of {cores} cores were busy in the last minute, and {threads} threads that wait for a "
+        f"{busy:.1f} of {cores} cores were busy in the last minute, and {threads} threads that wait for a "
         "core are many times slower than one: try threads=1 (or OMP_NUM_THREADS=1)"
     )
+
+
+@contextmanager
+def explained_memory(settings: Settings) -> Iterator[None]:
+    """Turn a failed allocation in the body into a ConfigError that says what to try."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        views = (settings.grad_cache_chunk or settings.batch_size) * settings.n_views
+        consumers = f"; activations of {views} views at once are usually the most"
+        raise ConfigError(out_of_memory(error, consumers)) from error

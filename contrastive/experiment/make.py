@@ -1,6 +1,7 @@
-"""Build one component from the defaults of its YAML, for notebooks and tests."""
+"""Build one component from the defaults of its YAML: for notebooks and tests, and other datasets for an evaluation."""
 
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
@@ -8,8 +9,9 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.check_types import check_types
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
-from contrastive.experiment.components import instantiate_node
+from contrastive.experiment.components import build_one, instantiate_node
 from contrastive.run.identity import COMPONENTS
+from contrastive.types import Data
 
 
 def make(component: str, **overrides: Any) -> Any:
@@ -35,9 +37,6 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
 
     Args:
         settings: root settings in place of those of train.yaml, such as `data_root`.
-
-    Raises:
-        ConfigError: the component or an option does not exist, or a value has another type than its option.
     """
     node = _load_option(*_split_name(component))
     root = cast(DictConfig, OmegaConf.load(CONFIGS / "train.yaml"))  # the YAMLs refer to its ${temperature} and others
@@ -47,6 +46,28 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
     plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
     check_types(plain, component.partition("/")[0])
     return plain
+
+
+def load_other_data(name: str, *, size: int, data_root: str) -> Data:
+    """A labeled dataset by the name of its YAML, or the image folder at a path, with images of `size` pixels."""
+    known = [option for option in options("dataset") if option != "image_folder"]
+    if name in known:
+        if "size" not in component_node(f"dataset/{name}", {}, {"data_root": data_root}):
+            raise ConfigError(
+                f"the images of {name} have a size of their own: try evaluator.transfer.datasets=[digits]"
+            )
+        node = component_node(f"dataset/{name}", {"size": size}, {"data_root": data_root})
+    elif Path(name).is_dir():
+        node = component_node("dataset/image_folder", {"root": name, "size": size}, {"data_root": data_root})
+    else:
+        raise ConfigError(
+            f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
+            "try evaluator.transfer.datasets=[digits]"
+        )
+    data: Data = build_one("dataset", node, Data)
+    if not data.classes:
+        raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
+    return data
 
 
 def _split_name(component: str) -> tuple[str, str]:

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from contrastive.config.settings import Settings
 from contrastive.experiment.build import Experiment
 from contrastive.experiment.components import feature
 from contrastive.run.directory import RunDirectory
@@ -14,9 +13,9 @@ from contrastive.text import as_typed
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
 
-def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: str) -> str:
+def heading(experiment: Experiment, run: RunDirectory, *, threads: str) -> str:
     """Three lines: what will be trained on what, what its features are, and where it is kept."""
-    data, loader = experiment.data, experiment.loader
+    settings, data, loader = experiment.settings, experiment.data, experiment.loader
     encoder = experiment.step.encoder
     millions = sum(p.numel() for p in encoder.parameters()) / 1e6
     kind = f"in {len(data.classes)} classes" if data.classes else "without labels"

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -96,6 +97,38 @@ def extract_feature_sets(
         n_classes=len(data.classes),
         n_biases=len(data.biases),
         classifier=classifier,
+    )
+
+
+def feature_sets(
+    encoder: nn.Module,
+    data: Data,
+    normalize: Callable[[Tensor], Tensor],
+    *,
+    augmentation: Augmentation,
+    seed: int,
+    load_other: Callable[[str], Data],
+    classifier: Callable[[Tensor], Tensor] | None = None,
+) -> FeatureSets:
+    """All that evaluators read of an encoder: `extract_feature_sets`, views of its images, and other datasets.
+
+    Args:
+        normalize: images → the encoder's input. augmentation, seed: those of the run.
+        load_other: loads the dataset of a name, with images of the same side.
+        classifier: (N, F) → (N, C) logits, if a loss trained one along.
+    """
+
+    def transfer(name: str) -> FeatureSets:
+        return extract_feature_sets(encoder, load_other(name), normalize)
+
+    labeled = (data.pretrain.label >= 0).nonzero().squeeze(1)
+    return replace(
+        extract_feature_sets(encoder, data, normalize, classifier),
+        augmented=AugmentedFeatures(
+            encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed
+        ),
+        encoder=EncoderWithImages(encoder, data, normalize),
+        transfer=transfer,
     )
 
 
