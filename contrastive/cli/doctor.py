@@ -8,10 +8,9 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import time
 from collections.abc import Callable
-from itertools import chain, count, islice
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
@@ -132,18 +131,13 @@ def training() -> Finding:
     """Ten steps on the bundled digits."""
     from contrastive.config.settings import Settings
     from contrastive.experiment.build import build
-    from contrastive.seeding import generator
+    from contrastive.experiment.dry_run import first_steps
 
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         words = ["encoder=resnet18_narrow", "batch_size=128", "data_root=data"]
         experiment = build(Settings.from_config(compose("train", words)))
-    step, loader = experiment.step, experiment.loader
-    batches = chain.from_iterable(map(loader.epoch, count()))
-    rng = generator(experiment.device, loader.seed, "augmentation", 0)
-    since = time.perf_counter()
-    losses = [step(batch, rng).loss.item() for batch in islice(batches, STEPS)]
-    seconds = (time.perf_counter() - since) / STEPS
-    facts = f"{STEPS} steps of 128 digits, {1000 * seconds:.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+    seconds, losses = zip(*first_steps(experiment, STEPS), strict=True)
+    facts = f"{STEPS} steps of 128 digits, {1000 * mean(seconds):.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
     if not all(0 < loss < 100 for loss in losses):
         return Finding(facts, "the loss is no number: try python train.py precision=fp32 device=cpu")
     return Finding(facts)

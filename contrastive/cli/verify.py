@@ -107,7 +107,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     torch.set_num_threads(recorded["threads"])
     experiment = build(settings)
     now, hashes = environment_of(experiment, ()), provenance_hashes(config, recorded)
-    yield from check_origin(result, recorded, now, hashes=hashes)
+    yield from check_origin(result, recorded, now, hashes)
     exact = all(recorded.get(key) == now[key] for key in EXACT_KEYS)
     if settings.epochs > 0:
         began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
@@ -136,7 +136,7 @@ def read_settings(path: Path, typed: dict[str, str]) -> Settings:
 
 
 def check_origin(
-    result: dict[str, Any], recorded: dict[str, Any], now: dict[str, Any], *, hashes: dict[str, str]
+    result: dict[str, Any], recorded: dict[str, Any], now: dict[str, Any], hashes: dict[str, str]
 ) -> Iterator[Check]:
     """Compare code, data and configuration with those that made the run; other code is only said."""
     for key in ("code", "data"):
@@ -163,10 +163,10 @@ def check_files(
     except CheckpointError as error:
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
     files, recorded = weights_hashes(path), result.get("weights", {})
-    for name in (ENCODER, HEAD):
-        whole = name in files and files[name] == recorded.get(name, files[name])
+    is_whole = {name: name in files and files[name] == recorded.get(name, files[name]) for name in (ENCODER, HEAD)}
+    for name, whole in is_whole.items():
         yield Check(name, whole, "checksum" if whole else "missing, damaged or another run's")
-    if ENCODER in files and files[ENCODER] == recorded.get(ENCODER, files[ENCODER]):
+    if is_whole[ENCODER]:
         if state is not None:
             same = content_hash(state["encoder"]) == files[ENCODER]
             yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")

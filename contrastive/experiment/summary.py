@@ -33,11 +33,10 @@ def heading(experiment: Experiment, run: RunDirectory, *, threads: str) -> str:
 def finished(run: RunDirectory, result: dict[str, Any]) -> str:
     """The result, where it is kept and what to type next."""
     path = as_typed(run.path)
-    parts = (
-        [f"Test split{', last epoch' if trained(result) else ''}; accuracies in percent\n{_metrics(result)}"]
-        if result["test"]
-        else []
-    )
+    parts = []
+    if result["test"]:
+        last = ", last epoch" if trained(result) else ""
+        parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +29,7 @@ class ResumePoint(NamedTuple):
     process: dict[str, Any] | None = None  # `process_state`, inside an epoch
 
 
+@dataclass
 class Checkpointer:
     """Saves what `resume` restores.
 
@@ -35,18 +37,14 @@ class Checkpointer:
         minutes: the most that a kill may lose of a long epoch.
     """
 
-    def __init__(
-        self,
-        step: TrainStep,
-        loader: Loader,
-        run: RunDirectory,
-        *,
-        start: ResumePoint,
-        observers: Mapping[str, StepObserver],
-        minutes: float,
-    ) -> None:
-        self.step, self.loader, self.run, self.start = step, loader, run, start
-        self.observers, self.minutes = observers, minutes
+    step: TrainStep
+    loader: Loader
+    run: RunDirectory
+    start: ResumePoint
+    observers: Mapping[str, StepObserver]
+    minutes: float
+
+    def __post_init__(self) -> None:
         self.since = self.saved = time.perf_counter()
 
     @property

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -137,6 +137,7 @@ def _versions(module: nn.Module) -> list[tuple[int, int]]:
     return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]
 
 
+@dataclass(frozen=True)
 class AugmentedFeatures:
     """`features(epoch)` encodes one augmented view of each image, with the frozen encoder in eval mode.
 
@@ -148,18 +149,12 @@ class AugmentedFeatures:
         normalize: float views in [0, 1] → the encoder's input.
     """
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        split: Split,
-        index: Tensor,
-        *,
-        augmentation: Augmentation,
-        normalize: Callable[[Tensor], Tensor],
-        seed: int,
-    ) -> None:
-        self.encoder, self.split, self.index = encoder, split, index
-        self.augmentation, self.normalize, self.seed = augmentation, normalize, seed
+    encoder: nn.Module
+    split: Split
+    index: Tensor
+    augmentation: Augmentation
+    normalize: Callable[[Tensor], Tensor]
+    seed: int
 
     def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
         chosen = augmentation or self.augmentation
