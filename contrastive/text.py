@@ -1,5 +1,7 @@
-"""Numbers and tables as text."""
+"""Numbers, tables and paths as text."""
 
+import shlex
+from pathlib import Path
 from statistics import mean, stdev
 
 
@@ -25,3 +27,8 @@ def clock(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def as_typed(path: Path) -> str:
+    """The path as one would type it from here."""
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

@@ -19,7 +19,7 @@ def test_the_estimate_grows_with_the_run(composed):
         "evaluator=[knn,linear,rankme]",
         "evaluator.knn.every=3",
     )
-    text = estimate(build(settings), settings)
+    text = estimate(build(settings))
     assert "2000 epochs of 22 steps" in text
     assert re.search(r"at most 668 knn of [\d.]+ s, 2 linear of [\d.]+ s, 2 rankme of", text)
     assert re.search(r"peak memory +\d+\.\d\d GiB", text)

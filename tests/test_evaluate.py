@@ -12,12 +12,11 @@ from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 
 from contrastive import load_encoder
-from contrastive.cli.evaluate import main, parse_args
+from contrastive.cli.evaluate import evaluate_runs, main, parse_args
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
 from contrastive.experiment.encoder import load_run_encoder
-from contrastive.experiment.evaluate import evaluate_runs
 from contrastive.experiment.run import run_experiment
 from contrastive.export.onnx import export_onnx
 from contrastive.files import file_hash

@@ -131,7 +131,7 @@ def test_head_does_not_depend_on_the_weights_file(composed, file):
 
 def test_a_dry_run_estimates_the_evaluation(composed):
     settings = composed(*TINY, "epochs=0")
-    assert "0 epochs of 5 steps" in estimate(build(settings), settings)
+    assert "0 epochs of 5 steps" in estimate(build(settings))
 
 
 @pytest.mark.slow

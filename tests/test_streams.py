@@ -205,4 +205,4 @@ def test_streamed_run_draws_the_same_second_batches(composed):
 
 def test_a_dry_run_counts_the_steps_of_an_epoch(composed):
     settings = composed(*TWO_STREAMS)
-    assert "2 epochs of 5 steps" in estimate(build(settings), settings)  # 1,438 images in batches of 256
+    assert "2 epochs of 5 steps" in estimate(build(settings))  # 1,438 images in batches of 256

@@ -1,17 +1,16 @@
 """Whether this machine is ready for a run: environment, device, data, disk, load, ten training steps.
 
-torch is imported by the checks that need it, after the load was read: importing it keeps a core busy.
+torch is imported by the checks that need it: without it the others still say what is wrong.
 """
 
 import argparse
 import importlib.metadata
 import os
+import platform
 import shutil
-import sys
-import time
 from collections.abc import Callable
-from itertools import chain, count, islice
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
@@ -52,28 +51,24 @@ def examine(checks: dict[str, Callable[[], Finding]]) -> int:
 
 def load() -> Finding:
     """Other busy processes: threads that wait for each other cost more than they bring."""
-    busy, cores = os.getloadavg()[0], n_cores()
-    typed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # a list is one number for each nested level
-    threads = int(typed) if typed.isdigit() else cores
-    facts = f"{busy:.1f} busy processes in the last minute, {cores} cores, {threads} threads for torch"
-    advice = (
-        "others keep cores busy, for which threads wait many times longer than one would take: try OMP_NUM_THREADS=1"
-    )
-    return Finding(facts, warning=advice if threads > 1 and busy + threads > cores + 0.5 else None)
+    import torch
+
+    from contrastive.experiment.machine import busy_warning
+
+    busy, threads = os.getloadavg()[0], torch.get_num_threads()
+    facts = f"{busy:.1f} busy processes in the last minute, {n_cores()} cores, {threads} threads for torch"
+    return Finding(facts, warning=busy_warning() or None)
 
 
 def environment() -> Finding:
     """Python and the packages that a run uses."""
-    python = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
-    if not (3, 11) <= sys.version_info[:2] < (3, 14):
-        return Finding(f"Python {python}", "Python 3.11, 3.12 or 3.13 is needed: try make setup PYTHON=python3.12")
     versions = []
     for package in PACKAGES:
         try:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
-            return Finding(f"Python {python}", f"{package} is not installed: try make setup")
-    return Finding(f"Python {python}, {', '.join(versions)}")
+            return Finding(f"Python {platform.python_version()}", f"{package} is not installed: try make setup")
+    return Finding(f"Python {platform.python_version()}, {', '.join(versions)}")
 
 
 def disk() -> Finding:
@@ -91,7 +86,7 @@ def device() -> Finding:
     """The device that `device=auto` takes, and whether it computes what the CPU computes."""
     import torch
 
-    from contrastive.experiment.build import choose_device
+    from contrastive.experiment.machine import choose_device
 
     chosen = choose_device("auto")
     x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
@@ -136,18 +131,13 @@ def training() -> Finding:
     """Ten steps on the bundled digits."""
     from contrastive.config.settings import Settings
     from contrastive.experiment.build import build
-    from contrastive.seeding import generator
+    from contrastive.experiment.dry_run import first_steps
 
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         words = ["encoder=resnet18_narrow", "batch_size=128", "data_root=data"]
         experiment = build(Settings.from_config(compose("train", words)))
-    step, loader = experiment.step, experiment.loader
-    batches = chain.from_iterable(map(loader.epoch, count()))
-    rng = generator(experiment.device, loader.seed, "augmentation", 0)
-    since = time.perf_counter()
-    losses = [step(batch, rng).loss.item() for batch in islice(batches, STEPS)]
-    seconds = (time.perf_counter() - since) / STEPS
-    facts = f"{STEPS} steps of 128 digits, {1000 * seconds:.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+    seconds, losses = zip(*first_steps(experiment, STEPS), strict=True)
+    facts = f"{STEPS} steps of 128 digits, {1000 * mean(seconds):.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
     if not all(0 < loss < 100 for loss in losses):
         return Finding(facts, "the loss is no number: try python train.py precision=fp32 device=cpu")
     return Finding(facts)

@@ -1,24 +1,25 @@
-"""The command `evaluate`: from what was typed to a request for each run."""
+"""`contrastive evaluate`: compose what was typed over the configuration of each run, evaluate, print a table."""
 
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import search_path, take_config_dirs
+from contrastive.config.compose import importable, search_path, take_config_dirs
 from contrastive.config.messages import user_message
 from contrastive.config.naming import dataset_name
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
+from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
-from contrastive.experiment.job import Request, importable
 from contrastive.run.files import dataset_below, read_config, result_file
 from contrastive.run.identity import flatten
+from contrastive.text import as_typed, format_grid
 
 HELP = """Evaluate finished runs again, without training.
 
@@ -40,6 +41,23 @@ SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
+class Request(NamedTuple):
+    """One run to evaluate again.
+
+    Attributes:
+        run: the run directory. config: its config.yaml. settings: see `evaluate_run`.
+        dataset_name: in names and tables. is_transfer: whether `dataset` was typed.
+        unread: keys that were typed and that nothing reads.
+    """
+
+    run: Path
+    config: dict[str, Any]
+    settings: Settings
+    dataset_name: str
+    is_transfer: bool
+    unread: list[str]
+
+
 def main(words: list[str]) -> int:
     """Evaluate and print; returns the exit code: 0 done, 1 an unexpected error, 2 a mistake of the user, 130 Ctrl-C."""
     if {"-h", "--help"} & set(words):
@@ -48,8 +66,6 @@ def main(words: list[str]) -> int:
     try:
         folders, words = take_config_dirs(words)
         requests = parse_args(words, folders=folders)
-        from contrastive.experiment.evaluate import evaluate_runs  # late: importing torch takes seconds
-
         with importable(folders):
             print(evaluate_runs(requests, folders=folders))
     except KeyboardInterrupt:
@@ -63,6 +79,33 @@ def main(words: list[str]) -> int:
         print(f"error: {message}", file=sys.stderr)
         return 2
     return 0
+
+
+def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> str:
+    """Evaluate each run, and return a table of runs and figures. All settings are checked before the first.
+
+    Args:
+        folders: of modules that configurations may name besides the current one: those of --config-dir.
+    """
+    for request in requests:
+        check_targets(request.config, folders)
+    from contrastive.experiment.evaluate import build_chosen, evaluate_run  # late: importing torch takes seconds
+
+    evaluators = [build_chosen(request.settings) for request in requests]
+    for key in requests[0].unread:
+        print(f"warning: nothing reads {key} here, so {key} changes nothing")
+    figures: list[dict[str, float]] = []
+    for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):
+        print(f"[{i}/{len(requests)}]", end=" ", flush=True)
+        run, config, settings, dataset, is_transfer, _ = request
+        record = evaluate_run(run, config, settings, chosen, dataset_name=dataset, is_transfer=is_transfer)
+        figures.append(record["test"])
+    metrics = list(dict.fromkeys(key for row in figures for key in row))
+    grid = [["run", "dataset", *metrics]]
+    for request, row in zip(requests, figures, strict=True):
+        cells = [f"{row[key]:.2f}" if key in row else "-" for key in metrics]
+        grid.append([as_typed(request.run), request.dataset_name, *cells])
+    return f"\nTest split; accuracies in percent:\n{format_grid(grid)}"
 
 
 def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Request]:
@@ -120,14 +163,8 @@ def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Reques
     elif "size" in cfg.dataset and "dataset.size" not in typed and "size" in config["dataset"]:
         cfg.dataset.size = config["dataset"]["size"]
     settings = Settings.from_config(cfg)
-    return Request(
-        run=run,
-        config=config,
-        is_transfer=is_transfer,
-        settings=settings,
-        dataset_name=dataset_name(choice, settings.dataset),
-        unread=tuple(unused_overrides(cfg, overrides)),
-    )
+    unread = unused_overrides(cfg, overrides)
+    return Request(run, config, settings, dataset_name(choice, settings.dataset), is_transfer, unread)
 
 
 def _typed_keys(overrides: list[str]) -> set[str]:

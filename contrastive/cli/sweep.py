@@ -18,11 +18,6 @@ from contrastive.run.files import read_result
 GPUS = ("/dev/nvidiactl", "/dev/kfd")  # device files of NVIDIA's and AMD's drivers
 
 
-def is_sweep(overrides: Sequence[str]) -> bool:
-    """Whether the command line asks for several runs."""
-    return any(word in ("-m", "--multirun") for word in overrides)
-
-
 def choose_launcher(overrides: Sequence[str]) -> list[str]:
     """The override `hydra/launcher=cores` for a sweep on a CPU with several cores; else none.
 
@@ -56,7 +51,7 @@ class RecordJobs(Callback):
         try:
             _ = job_return.return_value
         except Exception as error:
-            failure = describe(error)
+            failure = user_message(error) or f"{type(error).__name__}: {error}"
         job = {
             "number": hydra.job.num,
             "overrides": list(hydra.overrides.task),
@@ -81,8 +76,3 @@ def read_jobs(path: Path) -> list[Job]:
         folder, failure = Path(line["path"]), line["failure"]
         jobs.append(Job(line["overrides"], folder, None if failure else read_result(folder), failure))
     return jobs
-
-
-def describe(error: Exception) -> str:
-    """Why a job failed, in a sentence."""
-    return user_message(error) or f"{type(error).__name__}: {error}"

@@ -53,8 +53,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--jobs", type=int, help="runs at a time: a core each on a CPU, 1 on a GPU unless given")
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     parser.add_argument(
-        "--config-dir", type=Path, help="a folder with options of your own, as train.py takes it, and tables in table/"
-    )
+        "--config-dir", type=Path, action="append", default=[], dest="folders",
+        help="a folder with options of your own, as train.py takes it, and tables in table/",
+    )  # fmt: skip
     arguments = parser.parse_intermixed_args(words)
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
@@ -71,35 +72,33 @@ def main(words: list[str]) -> int:
         return 2
 
 
-def table_paths(config_dir: Path | None) -> dict[str, Path]:
-    """{name: YAML} of the project's tables and of those in `table/` of one's own folder, which may replace them."""
-    folders = [CONFIGS / "table", *([config_dir / "table"] if config_dir else [])]
-    paths = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
-    return {name: paths[name] for name in sorted(paths)}
+def table_paths(folders: Sequence[Path]) -> dict[str, Path]:
+    """{name: YAML} of the project's tables and of those in `table/` of one's own folders, which may replace them."""
+    paths = {path.stem: path for folder in (CONFIGS, *folders) for path in (folder / "table").glob("*.yaml")}
+    return dict(sorted(paths.items()))
 
 
 def list_tables(arguments: argparse.Namespace) -> int:
     """Print what there is, what is done, and what is missing."""
     on_cpu, device = this_device([])
-    folders = own_folders(arguments)
-    tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.config_dir).values()]
-    n_parallel = arguments.jobs or default_jobs(on_cpu)
-    print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, compose=composer(folders)))
+    tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.folders).values()]
+    n_parallel, composed = arguments.jobs or default_jobs(on_cpu), composer(arguments.folders)
+    print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, compose=composed))
     print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
     return 0
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run what is not done of a table, and write its pages."""
-    paths = table_paths(arguments.config_dir)
+    paths = table_paths(arguments.folders)
     if arguments.table not in paths:
         known = ", ".join(paths)
         raise ConfigError(
             f"there is no table {arguments.table}, known are {known}: try make reproduce-table TABLE=digits"
         )
-    own, folders = tuple(arguments.overrides), own_folders(arguments)
+    own = tuple(arguments.overrides)
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
-    base, composed = BASE / table.folder, composer(folders)
+    base, composed = BASE / table.folder, composer(arguments.folders)
     if table.script is not None:
         script = CONFIGS.parent / table.script  # in a checkout
         return subprocess.run([sys.executable, str(script), str(base), table.preset]).returncode
@@ -112,15 +111,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
     failed = run_jobs(
         [job for job in jobs if job.path not in blocked],
         compose=composed,
-        folders=folders,
+        folders=arguments.folders,
         n_parallel=n_parallel,
     )
     return conclude(table, base, failed, unavailable, compose=composed, strict=arguments.strict)
-
-
-def own_folders(arguments: argparse.Namespace) -> list[Path]:
-    """The folder of --config-dir, if there is one."""
-    return [] if arguments.config_dir is None else [arguments.config_dir]
 
 
 def composer(folders: Sequence[Path]) -> Compose:

@@ -1,4 +1,4 @@
-"""`contrastive train` and train.py: a Hydra program around `run_job`, its errors as one sentence, a sweep's table.
+"""`contrastive train` and train.py: Hydra around `run_experiment`, an error as one sentence, a sweep's table.
 
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a configuration error,
 130 Ctrl-C, 143 SIGTERM.
@@ -18,12 +18,12 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.cli.sweep import choose_launcher, is_sweep, read_jobs, record_jobs
+from contrastive.cli.sweep import choose_launcher, read_jobs, record_jobs
+from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
+from contrastive.config.settings import checked_settings
 from contrastive.errors import ConfigError
-from contrastive.experiment.job import run_job
 from contrastive.report.sweep import sweep_table
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
@@ -32,14 +32,19 @@ WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def run(cfg: DictConfig) -> float | None:
     """One run, also one of a sweep; returns what a search maximizes, None where there is no search."""
-    sources, path = HydraConfig.get().runtime.config_sources, Path(HydraConfig.get().runtime.output_dir)
+    hydra_config = HydraConfig.get()
+    path, overrides = Path(hydra_config.runtime.output_dir), list(hydra_config.overrides.task)
+    sources = hydra_config.runtime.config_sources
     folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
-    overrides = list(HydraConfig.get().overrides.task)
     try:
-        return _search_value(run_job(cfg, overrides, path, folders=folders), cfg.search_metric)
+        with importable(folders):
+            settings = checked_settings(cfg, overrides)
+            from contrastive.experiment.run import run_experiment  # late: torch takes seconds, mistakes do not
+
+            return _search_value(run_experiment(settings, path, overrides), settings.search_metric)
     except Exception as error:
         code = _report(error)
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if hydra_config.mode == RunMode.MULTIRUN:
             raise  # the next job runs
         raise SystemExit(code) from None  # Hydra prints a line of its own for any other exception
     finally:
@@ -49,7 +54,7 @@ def run(cfg: DictConfig) -> float | None:
 def main(words: list[str]) -> int:
     """Run the program on the words of a command line; returns its exit code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises its errors instead of printing them
-    if not is_sweep(words):
+    if not {"-m", "--multirun"}.intersection(words):
         return _start(words)
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
         records = Path(file.name)
@@ -92,11 +97,7 @@ def _start(words: list[str], records: Path | None = None) -> int:
 
 
 def _search_value(result: dict[str, Any], metric: str) -> float | None:
-    """What a search maximizes, on validation images; None for other sweeps and for a dry run.
-
-    Raises:
-        ConfigError: the run has no such validation metric.
-    """
+    """What a search maximizes, on validation images; None for other sweeps and for a dry run."""
     if HydraConfig.get().runtime.choices["hydra/sweeper"] == "basic" or not result:
         return None
     if metric not in result["val"]:

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from contrastive.config.compose import take_config_dirs
+from contrastive.config.compose import importable, take_config_dirs
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
-from contrastive.experiment.job import importable
-from contrastive.experiment.run import features, prepare_observers
+from contrastive.experiment.run import environment_of, features, prepare_observers
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.directory import EXACT_KEYS, provenance_hashes
 from contrastive.run.files import (
@@ -29,9 +28,7 @@ from contrastive.run.files import (
     read_result,
     run_state,
 )
-from contrastive.run.foreign import weights_hash
 from contrastive.run.log import has_same_log
-from contrastive.run.provenance import environment_record
 from contrastive.run.weights import content_hash, read_weights, weights_hashes
 from contrastive.tables.page import check_folder
 
@@ -79,7 +76,7 @@ def main(words: list[str]) -> int:
 
 
 def verify_tables(folder: Path) -> int:
-    """Compare every table of a folder with what its record gives; returns 0 if they agree, 1 if not, 2 without any."""
+    """Compare every table of a folder with what its record gives; returns 0 if they agree, else 1."""
     checked, wrong = check_folder(folder)
     if not checked:
         raise ConfigError(f"{folder} holds no table's JSON: {USAGE}")
@@ -109,22 +106,15 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     check_targets(config, folders)
     torch.set_num_threads(recorded["threads"])
     experiment = build(settings)
-    now = environment_record(
-        experiment.device,
-        config=config,
-        overrides=(),
-        precision=experiment.precision,
-        data_hash=experiment.data_hash,
-        facts=experiment.data.facts | weights_hash(settings.encoder.get("weights")),
-    )
-    yield from check_origin(result, recorded, now, hashes=(hashes := provenance_hashes(config, recorded)))
+    now, hashes = environment_of(experiment, ()), provenance_hashes(config, recorded)
+    yield from check_origin(result, recorded, now, hashes)
     exact = all(recorded.get(key) == now[key] for key in EXACT_KEYS)
     if settings.epochs > 0:
         began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
         cheap = {name: item for name, item in experiment.evaluators.items() if item.before_training}
         scores = evaluate(cheap, features(experiment))
         yield from compare("untrained", result["untrained"], scores.test, exact=exact and began_so)
-    checks = list(check_files(path, experiment, settings, result, hashes=hashes))
+    checks = list(check_files(path, experiment, result, hashes=hashes))
     yield from checks
     has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
     scores = evaluate(experiment.evaluators, features(experiment, with_classifier=settings.epochs > 0), strict=False)
@@ -146,7 +136,7 @@ def read_settings(path: Path, typed: dict[str, str]) -> Settings:
 
 
 def check_origin(
-    result: dict[str, Any], recorded: dict[str, Any], now: dict[str, Any], *, hashes: dict[str, str]
+    result: dict[str, Any], recorded: dict[str, Any], now: dict[str, Any], hashes: dict[str, str]
 ) -> Iterator[Check]:
     """Compare code, data and configuration with those that made the run; other code is only said."""
     for key in ("code", "data"):
@@ -160,10 +150,10 @@ def check_origin(
 
 
 def check_files(
-    path: Path, experiment: Experiment, settings: Settings, result: dict[str, Any], *, hashes: dict[str, str]
+    path: Path, experiment: Experiment, result: dict[str, Any], *, hashes: dict[str, str]
 ) -> Iterator[Check]:
     """Check the checkpoint, the weights and the log; load the exported encoder and what only the checkpoint holds."""
-    observers, state = prepare_observers(experiment, settings), None
+    observers, state = prepare_observers(experiment), None
     try:
         state = read_checkpoint(last_checkpoint(path), made_by=hashes)
         experiment.step.load(state)
@@ -173,10 +163,10 @@ def check_files(
     except CheckpointError as error:
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
     files, recorded = weights_hashes(path), result.get("weights", {})
-    for name in (ENCODER, HEAD):
-        whole = name in files and files[name] == recorded.get(name, files[name])
+    is_whole = {name: name in files and files[name] == recorded.get(name, files[name]) for name in (ENCODER, HEAD)}
+    for name, whole in is_whole.items():
         yield Check(name, whole, "checksum" if whole else "missing, damaged or another run's")
-    if ENCODER in files and files[ENCODER] == recorded.get(ENCODER, files[ENCODER]):
+    if is_whole[ENCODER]:
         if state is not None:
             same = content_hash(state["encoder"]) == files[ENCODER]
             yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")

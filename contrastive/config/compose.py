@@ -1,6 +1,8 @@
-"""The folders of --config-dir, for the commands that Hydra does not parse; and the names of runs, for all."""
+"""The folders of --config-dir: their YAMLs and modules; and the names of runs, for all commands."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
@@ -33,3 +35,14 @@ def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
             raise ConfigError(f"--config-dir needs a folder, got {name!r}: try --config-dir mine")
         folders.append(Path(name).resolve())
     return folders, others
+
+
+@contextmanager
+def importable(folders: Sequence[Path]) -> Iterator[None]:
+    """Let modules be imported from the current folder and from these, those of --config-dir, after all others."""
+    before = list(sys.path)
+    sys.path += [str(folder.resolve()) for folder in (Path.cwd(), *folders)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before

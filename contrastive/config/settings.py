@@ -5,13 +5,14 @@ where they are built. Defaults stand in configs/train.yaml.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config.targets import check_modules
 from contrastive.errors import (
     ConfigError,
     check_at_least,
@@ -140,13 +141,29 @@ class Settings:
         return asdict(self)
 
 
+def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
+    """The settings of a run, whose modules Python finds; a warning for each override that nothing reads.
+
+    Args:
+        cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
+
+    Raises:
+        ConfigError: a setting, or a combination of settings, that cannot be used.
+    """
+    settings = Settings.from_config(cfg)
+    check_modules(settings.to_dict())
+    for key in unused_overrides(cfg, overrides):
+        print(f"warning: nothing reads {key} here, so {key} changes nothing")
+    return settings
+
+
 def check_threads(threads: int | str) -> None:
     """Raise ConfigError for anything but auto or a number of threads."""
     if threads != "auto" and not (isinstance(threads, int) and 1 <= threads <= MAX_THREADS):
         raise ConfigError(f"threads must be auto or a number from 1 to {MAX_THREADS}, got {threads}: try threads=auto")
 
 
-def unused_overrides(cfg: DictConfig, overrides: list[str]) -> list[str]:
+def unused_overrides(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Typed settings that nothing reads: shared keys no component refers to, evaluators that were not chosen."""
     typed = {item.split("=", 1)[0].lstrip("+") for item in overrides}
     written = json.dumps(OmegaConf.to_container(cfg, resolve=False))

@@ -2,19 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, open_dict
+from omegaconf import open_dict
 
-import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
+from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
+from contrastive.config.settings import checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_run_encoder
-from contrastive.experiment.job import run_job
+from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_config, read_result
 
 
@@ -89,8 +89,15 @@ def pretrain(*overrides: str) -> Result:
     if flags:
         raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
     try:
-        cfg, path = composed(list(overrides))
-        if not run_job(cfg, overrides, path):
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            cfg = compose("train", list(overrides), return_hydra_config=True)
+            with open_dict(cfg):
+                cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
+                path = Path(cfg.hydra.run.dir)
+                del cfg.hydra
+        with importable(()):
+            result = run_experiment(checked_settings(cfg, overrides), path, overrides)
+        if not result:
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path)
     except Exception as error:
@@ -98,15 +105,3 @@ def pretrain(*overrides: str) -> Result:
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
-
-
-def composed(overrides: list[str]) -> tuple[DictConfig, Path]:
-    """The configuration that the words compose, and its run directory. Hydra's global state is as before afterwards."""
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg: Any = compose("train", overrides, return_hydra_config=True)
-        with open_dict(cfg):
-            cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
-        path = Path(cfg.hydra.run.dir)
-        with open_dict(cfg):
-            del cfg.hydra
-    return cfg, path

@@ -4,8 +4,6 @@ Settings that can be refused without data are refused before any is loaded.
 """
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +19,6 @@ from contrastive.dataset.splits import fingerprint
 from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder.base import MapEncoder
-from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.components import (
     build_encoder,
@@ -31,10 +28,10 @@ from contrastive.experiment.components import (
     build_optimizer,
     build_schedule,
     check_encoder_output,
-    check_optimizer,
     image_size,
     instantiate_node,
 )
+from contrastive.experiment.machine import check_compiler, choose_device, is_resident
 from contrastive.loss.base import Loss
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
@@ -47,18 +44,22 @@ from contrastive.types import Data
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """The built parts of a run."""
+    """The settings of a run, and the parts that they build."""
 
+    settings: Settings
     step: TrainStep
     loader: Loader
     schedule: Callable[[float, int], float]
     evaluators: dict[str, Evaluator]
-    left_out: list[str]  # evaluators that need labels, of data that has none
     data: Data
-    data_root: str
     data_hash: str
     device: torch.device
     precision: str
+
+    @property
+    def left_out(self) -> list[str]:
+        """The evaluators that need labels, of data that has none."""
+        return [name for name in self.settings.evaluator if name not in self.evaluators]
 
 
 def build(settings: Settings) -> Experiment:
@@ -83,11 +84,13 @@ def build(settings: Settings) -> Experiment:
         term.check_config(batch_size=settings.batch_size)
     encoder = build_encoder(settings.encoder, image_size(settings.dataset))
     head = instantiate_node(settings.head, in_dim=encoder.dim)
-    check_optimizer(settings.optimizer)
+    build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])  # refuses before any data is loaded
 
     with main_process_first():  # it downloads and decodes; the other processes read its files
         data, data_hash = load_data(settings.dataset)
-    check_images(data, augmentation, encoder)
+    height, width = data.pretrain.image.shape[-2:]
+    for side in {width, augmentation.output_size(height, width)[0]}:
+        check_encoder_output(encoder, side)
     has_label, has_bias = is_complete(data.pretrain.label), is_complete(data.pretrain.bias)
     for term in terms:
         term.check_batch(
@@ -136,31 +139,16 @@ def build(settings: Settings) -> Experiment:
         chunk=settings.grad_cache_chunk,
         compile=settings.compile,
     )
-    applicable = applicable_evaluators(evaluators, data)
     return Experiment(
-        step=step,
-        loader=loader,
-        schedule=schedule,
-        evaluators=applicable,
-        left_out=[name for name in evaluators if name not in applicable],
-        data=data,
-        data_root=settings.data_root,
-        data_hash=data_hash,
-        device=device,
-        precision=precision,
-    )
+        settings=settings, step=step, loader=loader, schedule=schedule,
+        evaluators=applicable_evaluators(evaluators, data),
+        data=data, data_hash=data_hash, device=device, precision=precision,
+    )  # fmt: skip
 
 
 def is_complete(label: Tensor | None) -> bool:
     """Whether every image has a label."""
     return label is not None and bool((label >= 0).all())
-
-
-def check_images(data: Data, augmentation: Augmentation, encoder: torch.nn.Module) -> None:
-    """Raise ConfigError for images that augmentation or encoder cannot take."""
-    height, _ = augmentation.output_size(*data.pretrain.image.shape[-2:])
-    for side in {data.pretrain.image.shape[-1], height}:
-        check_encoder_output(encoder, side)
 
 
 def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[str, Evaluator]:
@@ -177,41 +165,3 @@ def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:
 def _load_data(dataset: str) -> tuple[Data, str]:
     data = build_one("dataset", json.loads(dataset), Data)
     return data, fingerprint(data)
-
-
-def choose_device(name: str) -> torch.device:
-    """Resolve `auto` to the GPU if the machine has one; several processes use one GPU each.
-
-    Raises:
-        ConfigError: no such device.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and torch.cuda.is_available():
-        name = f"cuda:{torch.cuda.current_device()}"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {name}: try device=auto")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"this machine has no {device}: try device=auto")
-    return device
-
-
-def check_compiler(device: torch.device) -> None:
-    """Raise ConfigError if torch.compile needs a C++ compiler that is not installed."""
-    if device.type == "cpu" and not any(map(shutil.which, ("g++", "clang++"))):
-        raise ConfigError("compile=true needs a C++ compiler on a CPU: try apt-get install g++, or compile=false")
-
-
-def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
-    """Whether to keep the images on the device; "auto": if they fit in half of the free memory."""
-    if isinstance(choice, bool):
-        return choice
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-    else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return data.nbytes <= free / 2

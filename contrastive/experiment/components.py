@@ -20,21 +20,16 @@ from contrastive.run.provenance import targets
 from contrastive.run.weights import check_weights_hash
 
 
-def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
-    """Instantiate one configuration node, with arguments that only the program knows.
+def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH", **wiring: Any) -> Any:
+    """Instantiate one configuration node.
+
+    Args:
+        place: the setting to try where the file system refuses to read or write.
+        wiring: arguments that only the program knows.
 
     Raises:
         ConfigError: a `_target_` in it is no component, or the constructor refuses its arguments. All processes of a
             run understand this, not Hydra's error.
-    """
-    return _instantiate(node, wiring, place="hydra.run.dir=PATH")
-
-
-def _instantiate(node: dict[str, Any], wiring: dict[str, Any], *, place: str) -> Any:
-    """See `instantiate_node`.
-
-    Args:
-        place: the setting to try where the file system refuses to read or write.
     """
     for target in targets(node):
         load_target(target)
@@ -52,9 +47,6 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     Args:
         node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
         size: side of the dataset's images in pixels; None = not known.
-
-    Raises:
-        ConfigError: the encoder cannot be built or used, or the weights do not fit it.
     """
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:
@@ -70,16 +62,11 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
 
 
 def build_one(group: str, node: dict[str, Any], kind: type[Any]) -> Any:
-    """Build the component of a group.
-
-    Raises:
-        ConfigError: it is of another kind.
-    """
-    component = _instantiate(node, {}, place="data_root=PATH" if group == "dataset" else "hydra.run.dir=PATH")
+    """Build the component of a group; raises ConfigError if it is of another kind."""
+    component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}))
     if not isinstance(component, kind):
-        raise ConfigError(
-            f"{group} is a {type(component).__name__}, which is no {kind.__name__}: try python train.py --help"
-        )
+        found, needed = type(component).__name__, kind.__name__
+        raise ConfigError(f"{group} is a {found}, which is no {needed}: try from {kind.__module__} import {needed}")
     return component
 
 
@@ -99,11 +86,7 @@ def build_loss(node: dict[str, Any]) -> Loss:
 
 
 def build_schedule(node: dict[str, Any]) -> Callable[[float, int], float]:
-    """Build the schedule and call it once.
-
-    Raises:
-        ConfigError: it does not map (epoch, epochs) to a number.
-    """
+    """Build the schedule; raises ConfigError if it does not map (epoch, epochs) to a number."""
     schedule: Callable[[float, int], float] = instantiate_node(node)
     try:
         float(schedule(0.0, 1))
@@ -115,19 +98,10 @@ def build_schedule(node: dict[str, Any]) -> Callable[[float, int], float]:
 
 
 def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
-    """Build the evaluators, by name, in the order in which they were chosen.
-
-    Raises:
-        ConfigError: a class that does not inherit from Evaluator.
-    """
+    """Build the evaluators, by name, in the order in which they were chosen."""
     evaluators: dict[str, Evaluator] = {}
     for name, node in nodes.items():
-        evaluator = instantiate_node(node)
-        if not isinstance(evaluator, Evaluator):
-            kind = type(evaluator).__name__
-            raise ConfigError(
-                f"evaluator.{name} is a {kind}, which is no Evaluator: try class {kind}(contrastive.Evaluator)"
-            )
+        evaluator = build_one(f"evaluator.{name}", node, Evaluator)
         evaluator.check_names(list(evaluators))
         evaluators[name] = evaluator
     return evaluators
@@ -135,18 +109,13 @@ def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
 
 def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
     """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do."""
-    optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
+    try:
+        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]
     return optimizer
-
-
-def check_optimizer(node: dict[str, Any]) -> None:
-    """Raise ConfigError for settings that the optimizer refuses, before any data is loaded."""
-    try:
-        instantiate_node(node)([torch.nn.Parameter(torch.zeros(1))])
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
 
 
 USUAL_SIZE = 32

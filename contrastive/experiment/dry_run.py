@@ -3,6 +3,7 @@
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from statistics import median
@@ -10,7 +11,6 @@ from statistics import median
 import torch
 
 from contrastive.augmentation.base import Augmentation
-from contrastive.config.settings import Settings
 from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
@@ -23,15 +23,15 @@ SHARE = 10  # evaluators are timed on this fraction of the training features, wh
 MANY = 10_000
 
 
-def estimate(experiment: Experiment, settings: Settings) -> str:
+def estimate(experiment: Experiment) -> str:
     """Seconds for training and evaluation and the peak of memory, as lines to print. Trains a few steps on the way.
 
     Not included: reading the data, compiling, and what only happens in a long run (a slower, hotter machine).
     """
-    loader, device = experiment.loader, experiment.device
+    settings, loader, device = experiment.settings, experiment.loader, experiment.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    step = step_seconds(experiment)
+    step = median(seconds for seconds, _ in first_steps(experiment, WARM_UP + STEPS)[WARM_UP:])
     training = settings.epochs * len(loader) * step
     extraction, evaluators = evaluation_seconds(experiment)
     times = {name: _times(experiment.evaluators[name], settings.epochs) for name in evaluators}
@@ -57,15 +57,19 @@ def estimate(experiment: Experiment, settings: Settings) -> str:
     )
 
 
-def step_seconds(experiment: Experiment) -> float:
-    """The median of a few steps, the first ones left out."""
+def first_steps(experiment: Experiment, n: int) -> list[tuple[float, float]]:
+    """(seconds, loss) of the first n steps, however many there are in an epoch."""
     step, loader = experiment.step, experiment.loader
     rng = generator(experiment.device, loader.seed, "augmentation", 0)
     step.encoder.train()
     step.head.train()
     batches = chain.from_iterable(map(loader.epoch, count()))
-    seconds = [timed(lambda: step(next(batches), rng), experiment.device) for _ in range(WARM_UP + STEPS)]
-    return median(seconds[WARM_UP:])
+    steps = []
+    for _ in range(n):
+        since = time.perf_counter()
+        loss = step(next(batches), rng).loss.item()  # waits for the device
+        steps.append((time.perf_counter() - since, loss))
+    return steps
 
 
 def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]:
@@ -119,12 +123,11 @@ def _times(evaluator: Evaluator, epochs: int) -> int:
 
 def timed(task: Callable[[], object], device: torch.device) -> float:
     """Seconds of one call, the device's work included."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    wait = partial(torch.cuda.synchronize, device) if device.type == "cuda" else torch.cpu.synchronize
+    wait()
     since = time.perf_counter()
     task()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    wait()
     return time.perf_counter() - since
 
 

@@ -1,5 +1,6 @@
 """Use a trained encoder: the network and the transform of its images from a run, or from its file alone."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from contrastive.run.weights import read_weights
 from contrastive.training.precision import Normalize
 
 
+@dataclass(frozen=True, kw_only=True)
 class Transform:
     """Images of any size → the float batch that an encoder was evaluated on.
 
@@ -31,10 +33,9 @@ class Transform:
     Shapes: a PIL image, a list of them, uint8 (3, h, w) or (N, 3, h, w) → float32 (N, 3, H, W).
     """
 
-    def __init__(
-        self, *, size: tuple[int, int], mean: tuple[float, float, float], std: tuple[float, float, float]
-    ) -> None:
-        self.size, self.mean, self.std = size, mean, std
+    size: tuple[int, int]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
 
     def __call__(self, image: Image.Image | list[Image.Image] | Tensor) -> Tensor:
         if isinstance(image, Tensor):
@@ -53,9 +54,6 @@ class Transform:
         resized: Tensor = resize(batch, scaled, InterpolationMode.BILINEAR, antialias=True)
         cropped: Tensor = center_crop(resized, list(self.size))
         return cropped
-
-    def __repr__(self) -> str:
-        return f"Transform(size={self.size}, mean={self.mean}, std={self.std})"
 
 
 def _checked(image: Tensor) -> Tensor:
@@ -137,11 +135,7 @@ def _load(module: nn.Module, tensors: dict[str, Tensor], file: Path) -> None:
 
 
 def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
-    """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain.
-
-    Raises:
-        ConfigError: it does not, or the constructor refuses the arguments.
-    """
+    """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain."""
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
     target = resolve_builtin(node.get("_target_"), [group])

@@ -1,18 +1,23 @@
-"""What a run asks of the machine: a number of threads, and to keep the memory that tensors give back."""
+"""What a run asks of the machine: a device, room for its images, threads, and to keep the memory that tensors free."""
 
 import ctypes
-import json
 import os
 import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 
+from contrastive.config.messages import is_out_of_memory, out_of_memory
+from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.process import broadcast_from_main
-from contrastive.run.checkpoint import has_checkpoint
-from contrastive.run.files import read_result
+from contrastive.errors import ConfigError
+from contrastive.run.files import read_environment, run_state
+from contrastive.types import Data
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
@@ -29,6 +34,40 @@ def keep_freed_memory() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+def choose_device(name: str) -> torch.device:
+    """The device of a name, `auto` the GPU if there is one; several processes use one GPU each."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and torch.cuda.is_available():
+        name = f"cuda:{torch.cuda.current_device()}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {name}: try device=auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"this machine has no {device}: try device=auto")
+    return device
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raise ConfigError if torch.compile needs a C++ compiler that is not installed."""
+    if device.type == "cpu" and not any(map(shutil.which, ("g++", "clang++"))):
+        raise ConfigError("compile=true needs a C++ compiler on a CPU: try apt-get install g++, or compile=false")
+
+
+def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
+    """Whether to keep the images on the device; "auto": if they fit in half of the free memory."""
+    if isinstance(choice, bool):
+        return choice
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return data.nbytes <= free / 2
+
+
 def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     """Set the number of torch's threads, of each process, for the run in `path`; returns it in words.
 
@@ -38,7 +77,8 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     Args:
         setting: `auto` or a number. rerun: the run starts over, whatever it had.
     """
-    recorded, own = None if rerun else recorded_threads(path), own_threads()
+    resumes = not rerun and run_state(path).kind == "resumable"
+    recorded, own = read_environment(path)["threads"] if resumes else None, own_threads()
     n, recorded = broadcast_from_main(lambda: (int(setting) if setting != "auto" else recorded or own, recorded))
     torch.set_num_threads(n)
     words = f"{n} thread{'s' if n > 1 else ''}"
@@ -47,16 +87,6 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     if recorded == n:
         return f"{words} (as before the interruption)"
     return f"{words} (it last ran with {recorded}: figures may differ in their last digits)"
-
-
-def recorded_threads(path: Path) -> int | None:
-    """The number of threads of the interrupted run in `path`; None if there is nothing to resume."""
-    if read_result(path) is not None or not has_checkpoint(path):
-        return None
-    try:
-        return int(json.loads((path / "environment.json").read_text())["threads"])
-    except (OSError, ValueError, KeyError, TypeError):  # damaged: opening the run says so
-        return None
 
 
 @lru_cache
@@ -75,6 +105,19 @@ def busy_warning() -> str:
     if threads == 1 or busy + threads <= cores + 0.5:
         return ""
     return (
-        f"warning: {busy:.1f} of {cores} cores were busy in the last minute, and {threads} threads that wait for a "
+        f"{busy:.1f} of {cores} cores were busy in the last minute, and {threads} threads that wait for a "
         "core are many times slower than one: try threads=1 (or OMP_NUM_THREADS=1)"
     )
+
+
+@contextmanager
+def explained_memory(settings: Settings) -> Iterator[None]:
+    """Turn a failed allocation in the body into a ConfigError that says what to try."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        views = (settings.grad_cache_chunk or settings.batch_size) * settings.n_views
+        consumers = f"; activations of {views} views at once are usually the most"
+        raise ConfigError(out_of_memory(error, consumers)) from error

@@ -1,17 +1,17 @@
-"""Build one component from the defaults of its YAML, for notebooks and tests."""
+"""Build one component from the defaults of its YAML: for notebooks and tests, and other datasets for an evaluation."""
 
-import inspect
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, cast
 
-from hydra.errors import InstantiationException
-from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import check_types
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
+from contrastive.experiment.components import build_one, instantiate_node
 from contrastive.run.identity import COMPONENTS
+from contrastive.types import Data
 
 
 def make(component: str, **overrides: Any) -> Any:
@@ -29,14 +29,7 @@ def make(component: str, **overrides: Any) -> Any:
         ConfigError: the component or an option does not exist, or the constructor refuses a value.
     """
     node = component_node(component, overrides)
-    if "_target_" not in node:
-        return None
-    try:
-        return instantiate(node, _convert_="all")
-    except InstantiationException as error:
-        if isinstance(error.__cause__, ConfigError):
-            raise error.__cause__ from None
-        raise
+    return instantiate_node(node) if "_target_" in node else None
 
 
 def component_node(component: str, overrides: dict[str, Any], settings: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -44,9 +37,6 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
 
     Args:
         settings: root settings in place of those of train.yaml, such as `data_root`.
-
-    Raises:
-        ConfigError: the component or an option does not exist, or a value has another type than its option.
     """
     node = _load_option(*_split_name(component))
     root = cast(DictConfig, OmegaConf.load(CONFIGS / "train.yaml"))  # the YAMLs refer to its ${temperature} and others
@@ -54,10 +44,30 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
     merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), node, OmegaConf.create(overrides, flags=objects))
     root = OmegaConf.create({**_without_defaults(root), **(settings or {}), "component": merged}, flags=objects)
     plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
-    if "_target_" in plain:
-        _check_options(component, plain)
-        check_types(plain, component.partition("/")[0])
+    check_types(plain, component.partition("/")[0])
     return plain
+
+
+def load_other_data(name: str, *, size: int, data_root: str) -> Data:
+    """A labeled dataset by the name of its YAML, or the image folder at a path, with images of `size` pixels."""
+    known = [option for option in options("dataset") if option != "image_folder"]
+    if name in known:
+        if "size" not in component_node(f"dataset/{name}", {}, {"data_root": data_root}):
+            raise ConfigError(
+                f"the images of {name} have a size of their own: try evaluator.transfer.datasets=[digits]"
+            )
+        node = component_node(f"dataset/{name}", {"size": size}, {"data_root": data_root})
+    elif Path(name).is_dir():
+        node = component_node("dataset/image_folder", {"root": name, "size": size}, {"data_root": data_root})
+    else:
+        raise ConfigError(
+            f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
+            "try evaluator.transfer.datasets=[digits]"
+        )
+    data: Data = build_one("dataset", node, Data)
+    if not data.classes:
+        raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
+    return data
 
 
 def _split_name(component: str) -> tuple[str, str]:
@@ -69,13 +79,9 @@ def _split_name(component: str) -> tuple[str, str]:
         )
     known = options(group)
     if option not in known:
-        example = _closest(option, known)
+        example = (get_close_matches(option, known, n=1) or known)[0]
         raise ConfigError(f'there is no {group}/{option}, known are {", ".join(known)}: try make("{group}/{example}")')
     return group, option
-
-
-def _closest(name: str, known: list[str]) -> str:
-    return (get_close_matches(name, known, n=1) or known)[0]
 
 
 def _load_option(group: str, option: str) -> DictConfig:
@@ -94,23 +100,3 @@ def _without_defaults(content: DictConfig) -> dict[str, Any]:
     """The nodes of a YAML, interpolations unresolved, without the parts addressed to Hydra."""
     plain = cast(dict[str, Any], OmegaConf.to_container(content, resolve=False))
     return {key: value for key, value in plain.items() if key not in ("defaults", "hydra")}
-
-
-def _check_options(name: str, node: dict[str, Any]) -> None:
-    """Raise ConfigError if a node, or one nested in it, has an option that its constructor does not take."""
-    for key, value in node.items():
-        if isinstance(value, dict):
-            _check_options(f"{name}.{key}", value)
-    if "_target_" not in node:
-        return
-    parameters = inspect.signature(get_object(node["_target_"])).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    unknown = sorted(key for key in node if key not in parameters and not key.startswith("_"))
-    if unknown and not parameters:
-        raise ConfigError(f"{name} has no option {unknown[0]} and no other: try it without")
-    if unknown:
-        example = _closest(unknown[0], list(parameters))
-        raise ConfigError(
-            f"{name} has no option {unknown[0]}, its options are {', '.join(parameters)}: try {example}=..."
-        )

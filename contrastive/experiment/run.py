@@ -1,34 +1,36 @@
 """One run, from its settings to its result."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
-from contrastive.config.messages import is_out_of_memory, out_of_memory, user_message
+from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
-from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
-from contrastive.experiment.features import feature_sets
-from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_threads
-from contrastive.experiment.summary import as_typed
+from contrastive.experiment.machine import busy_warning, explained_memory, keep_freed_memory, set_threads
+from contrastive.experiment.make import load_other_data
 from contrastive.run.directory import RunDirectory, finished_run, open_run
 from contrastive.run.files import read_result
 from contrastive.run.foreign import weights_hash
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
+from contrastive.text import as_typed
+from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume
 from contrastive.training.diagnostics import grouped, log_features, log_first_views, log_scores
-from contrastive.training.loop import Checkpointer, ResumePoint, resume, train
-from contrastive.training.progress import Progress, silenced
+from contrastive.training.features import feature_sets
+from contrastive.training.loop import train
+from contrastive.training.progress import Progress
 
 
 def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -52,17 +54,9 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     threads = set_threads(settings.threads, path, rerun=settings.rerun)
     experiment = build(settings)
     if settings.dry_run:
-        print(estimate(experiment, settings))
+        print(estimate(experiment))
         return {}
-    config = settings.to_dict()
-    environment = environment_record(
-        experiment.device,
-        config=config,
-        overrides=overrides,
-        precision=experiment.precision,
-        data_hash=experiment.data_hash,
-        facts=experiment.data.facts | weights_hash(settings.encoder.get("weights")),
-    )
+    config, environment = settings.to_dict(), environment_of(experiment, overrides)
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
             if run.state is not None:  # the files of weights are damaged, or another run's
@@ -70,16 +64,28 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
                 run.rewrite(partial(write_weights, experiment, run.result))
             print(summary.already_done(run))
             return run.result
-        with silenced(settings.quiet), explained_memory(settings):
-            print(summary.heading(experiment, settings, run, threads=threads))
+        with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
+            print(summary.heading(experiment, run, threads=threads))
             if warning := busy_warning():
-                print(warning)
-            result = train_and_evaluate(experiment, settings, run)
+                print(f"warning: {warning}")
+            result = train_and_evaluate(experiment, run)
         print(summary.finished(run, result))
         return result
 
 
-def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirectory) -> dict[str, Any]:
+def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str, Any]:
+    """What produces the run: the content of environment.json."""
+    return environment_record(
+        experiment.device,
+        config=experiment.settings.to_dict(),
+        overrides=overrides,
+        precision=experiment.precision,
+        data_hash=experiment.data_hash,
+        facts=experiment.data.facts | weights_hash(experiment.settings.encoder.get("weights")),
+    )
+
+
+def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, Any]:
     """Train from the last checkpoint, or from the start, to the last epoch; evaluate; write the result.
 
     Several processes do the same in step; only the main one writes.
@@ -87,9 +93,10 @@ def train_and_evaluate(experiment: Experiment, settings: Settings, run: RunDirec
     Raises:
         Stop: a signal asked this process to end; a checkpoint was saved first.
     """
-    step, loader, epochs = experiment.step, experiment.loader, settings.epochs
+    settings, step, loader = experiment.settings, experiment.step, experiment.loader
+    epochs = settings.epochs
     with stop_signals() as signals:
-        observers = prepare_observers(experiment, settings)
+        observers = prepare_observers(experiment)
         if run.state is not None:
             start = resume(run.state, step, observers)
             inside = f" and {start.batch} of {len(loader)} batches" if start.batch else ""
@@ -151,7 +158,7 @@ def evaluate_due(experiment: Experiment, done: int) -> dict[str, float]:
     return grouped("test", evaluate(due, features(experiment), strict=False).test) if due else {}
 
 
-def prepare_observers(experiment: Experiment, settings: Settings) -> dict[str, StepObserver]:
+def prepare_observers(experiment: Experiment) -> dict[str, StepObserver]:
     """The evaluators that learn from the batches of training, ready for the first one."""
     observers: dict[str, StepObserver] = {
         name: item for name, item in experiment.evaluators.items() if isinstance(item, StepObserver)
@@ -161,21 +168,21 @@ def prepare_observers(experiment: Experiment, settings: Settings) -> dict[str, S
             dim=cast(int, experiment.step.encoder.dim),
             n_classes=len(experiment.data.classes),
             device=experiment.device,
-            seed=settings.seed,
+            seed=experiment.settings.seed,
         )
     return observers
 
 
 def features(experiment: Experiment, *, with_classifier: bool = False) -> FeatureSets:
     """Features of the encoder as it stands."""
-    step = experiment.step
+    step, data = experiment.step, experiment.data
     return feature_sets(
         step.encoder,
-        experiment.data,
-        normalize=step.normalize,
+        data,
+        step.normalize,
         augmentation=step.augmentation,
         seed=experiment.loader.seed,
-        data_root=experiment.data_root,
+        load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=experiment.settings.data_root),
         classifier=step.objective.classifier if with_classifier else None,
     )
 
@@ -184,16 +191,3 @@ def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) ->
     """Write the weights of the encoder and of the head into the run directory."""
     step = experiment.step
     save_run_weights(path, result=result, data=experiment.data, encoder=step.encoder, head=step.head)
-
-
-@contextmanager
-def explained_memory(settings: Settings) -> Iterator[None]:
-    """Turn a failed allocation in the body into a ConfigError that says what to try."""
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        views = (settings.grad_cache_chunk or settings.batch_size) * settings.n_views
-        consumers = f"; activations of {views} views at once are usually the most"
-        raise ConfigError(out_of_memory(error, consumers)) from error

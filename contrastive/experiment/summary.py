@@ -1,22 +1,21 @@
 """Text that train.py prints before and after a run."""
 
-import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from contrastive.config.settings import Settings
 from contrastive.experiment.build import Experiment
 from contrastive.experiment.components import feature
 from contrastive.run.directory import RunDirectory
+from contrastive.text import as_typed
 
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
 
-def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, threads: str) -> str:
+def heading(experiment: Experiment, run: RunDirectory, *, threads: str) -> str:
     """Three lines: what will be trained on what, what its features are, and where it is kept."""
-    data, loader = experiment.data, experiment.loader
+    settings, data, loader = experiment.settings, experiment.data, experiment.loader
     encoder = experiment.step.encoder
     millions = sum(p.numel() for p in encoder.parameters()) / 1e6
     kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
@@ -34,11 +33,10 @@ def heading(experiment: Experiment, settings: Settings, run: RunDirectory, *, th
 def finished(run: RunDirectory, result: dict[str, Any]) -> str:
     """The result, where it is kept and what to type next."""
     path = as_typed(run.path)
-    parts = (
-        [f"Test split{', last epoch' if trained(result) else ''}; accuracies in percent\n{_metrics(result)}"]
-        if result["test"]
-        else []
-    )
+    parts = []
+    if result["test"]:
+        last = ", last epoch" if trained(result) else ""
+        parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:
@@ -65,11 +63,6 @@ def already_done(run: RunDirectory) -> str:
 def trained(result: dict[str, Any]) -> bool:
     """Whether the run trained its encoder: epochs=0 does not."""
     return bool(result.get("encoder", {}).get("epochs", 1))
-
-
-def as_typed(path: Path) -> str:
-    """The path as one would type it from here."""
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def command(name: str) -> str:

@@ -14,11 +14,11 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
-from contrastive.config.settings import Settings
+from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
-from contrastive.experiment.job import run_job
 from contrastive.run.files import read_config, read_environment, read_result
 from contrastive.run.identity import differences
 from contrastive.tables.spec import Row, Table, row_folder
@@ -100,7 +100,11 @@ class _Run:
         os.dup2(log, 2)
         print(f"python train.py {shlex.join(self.job.words)} hydra.run.dir={self.job.path}", flush=True)
         try:
-            run_job(self.cfg, self.job.words, self.job.path, folders=self.folders)
+            with importable(self.folders):
+                settings = checked_settings(self.cfg, self.job.words)
+                from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
+
+                run_experiment(settings, self.job.path, self.job.words)
             return None
         except Exception as error:
             if (sentence := user_message(error)) is None:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -99,11 +100,44 @@ def extract_feature_sets(
     )
 
 
+def feature_sets(
+    encoder: nn.Module,
+    data: Data,
+    normalize: Callable[[Tensor], Tensor],
+    *,
+    augmentation: Augmentation,
+    seed: int,
+    load_other: Callable[[str], Data],
+    classifier: Callable[[Tensor], Tensor] | None = None,
+) -> FeatureSets:
+    """All that evaluators read of an encoder: `extract_feature_sets`, views of its images, and other datasets.
+
+    Args:
+        normalize: images → the encoder's input. augmentation, seed: those of the run.
+        load_other: loads the dataset of a name, with images of the same side.
+        classifier: (N, F) → (N, C) logits, if a loss trained one along.
+    """
+
+    def transfer(name: str) -> FeatureSets:
+        return extract_feature_sets(encoder, load_other(name), normalize)
+
+    labeled = (data.pretrain.label >= 0).nonzero().squeeze(1)
+    return replace(
+        extract_feature_sets(encoder, data, normalize, classifier),
+        augmented=AugmentedFeatures(
+            encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed
+        ),
+        encoder=EncoderWithImages(encoder, data, normalize),
+        transfer=transfer,
+    )
+
+
 def _versions(module: nn.Module) -> list[tuple[int, int]]:
     """Identity and version counter of every parameter and buffer: unchanged means that nothing was written to them."""
     return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]
 
 
+@dataclass(frozen=True)
 class AugmentedFeatures:
     """`features(epoch)` encodes one augmented view of each image, with the frozen encoder in eval mode.
 
@@ -115,18 +149,12 @@ class AugmentedFeatures:
         normalize: float views in [0, 1] → the encoder's input.
     """
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        split: Split,
-        index: Tensor,
-        *,
-        augmentation: Augmentation,
-        normalize: Callable[[Tensor], Tensor],
-        seed: int,
-    ) -> None:
-        self.encoder, self.split, self.index = encoder, split, index
-        self.augmentation, self.normalize, self.seed = augmentation, normalize, seed
+    encoder: nn.Module
+    split: Split
+    index: Tensor
+    augmentation: Augmentation
+    normalize: Callable[[Tensor], Tensor]
+    seed: int
 
     def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
         chosen = augmentation or self.augmentation

@@ -24,7 +24,8 @@ class Loader:
         split: on any device; a memory-mapped one is read as it is needed.
         batch_size: B, of all processes together, at most len(split).
         seed: with the epoch's number it fixes every draw, so that any epoch can be drawn again.
-        sampler, noise_frac, blur_frac: see `Sampler` and `ViewNoise`.
+        sampler: `uniform` shuffles. `bias_balanced` draws with replacement, see `bias_balanced_weights`.
+        noise_frac, blur_frac: see `ViewNoise`.
         second_batch_size: images of a second batch, `Batch.second`: drawn without replacement, whatever the sampler,
             and without noise; 0 = none. With it an epoch is one pass of the second batches over the data, and the main
             batches are drawn again when they run out before (Hong & Yang 2021).
@@ -54,7 +55,7 @@ class Loader:
         self.device, self.streaming, self.shard = device or split.image.device, streaming, shard or Shard()
         self._check_size("batch_size", batch_size)
         self._check_size("regularizer.batch_size", second_batch_size)
-        self.sampler = Sampler(split, sampler)
+        self.weights = bias_balanced_weights(split) if sampler == "bias_balanced" else None
         self.noise = ViewNoise(split, noise_frac=noise_frac, blur_frac=blur_frac)
 
     def __len__(self) -> int:
@@ -91,7 +92,11 @@ class Loader:
         """Images of the main batches, without end: the sampler draws again when an order is used up."""
         rng = generator("cpu", self.seed, "order", number)
         while True:
-            order = self.sampler(rng).to(self.split.image.device, non_blocking=True)
+            if self.weights is None:
+                order = torch.randperm(len(self.split), generator=rng)
+            else:
+                order = torch.multinomial(self.weights, len(self.split), replacement=True, generator=rng)
+            order = order.to(self.split.image.device, non_blocking=True)
             for start in range(0, len(order) - self.batch_size + 1, self.batch_size):
                 yield order[start : start + self.batch_size]
 
@@ -139,35 +144,13 @@ class Loader:
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common
 
 
-class Sampler:
-    """`sampler(generator)` → (N,) int64, the indices of one epoch in order.
-
-    Args:
-        name: `uniform` shuffles. `bias_balanced` draws with replacement with weights 1 / p(b|y), clipped at ten times
-            the smallest (Hong & Yang 2021), and needs bias labels.
-
-    Raises:
-        ConfigError: bias labels are missing.
-    """
-
-    def __init__(self, split: Split, name: str) -> None:
-        if name == "bias_balanced" and (split.bias is None or not (split.bias >= 0).all()):
-            raise ConfigError(
-                "sampler=bias_balanced needs bias labels of every training image, the data lacks them: "
-                "try dataset=biased_digits"
-            )
-        self.n = len(split)
-        self.weight = bias_balanced_weights(split) if name == "bias_balanced" else None
-
-    def __call__(self, generator: torch.Generator) -> Tensor:
-        if self.weight is None:
-            return torch.randperm(self.n, generator=generator)
-        return torch.multinomial(self.weight, self.n, replacement=True, generator=generator)
-
-
 def bias_balanced_weights(split: Split) -> Tensor:
-    """(N,) weights 1 / p(b|y), none above ten times the smallest."""
-    assert split.bias is not None
+    """(N,) weights 1 / p(b|y), none above ten times the smallest (Hong & Yang 2021); needs bias labels."""
+    if split.bias is None or not (split.bias >= 0).all():
+        raise ConfigError(
+            "sampler=bias_balanced needs bias labels of every training image, the data lacks them: "
+            "try dataset=biased_digits"
+        )
     label, bias = split.label.cpu(), split.bias.cpu()
     count = torch.zeros(int(label.max()) + 1, int(bias.max()) + 1, dtype=torch.float64)
     count.index_put_((label, bias), torch.ones((), dtype=torch.float64), accumulate=True)
@@ -184,9 +167,6 @@ class ViewNoise:
     Args:
         noise_frac: probability that view 1 shows an image of another class (the released code's noise); needs labels.
         blur_frac: probability that view 1 is taken from a blurred image (the noise of the paper's text).
-
-    Raises:
-        ConfigError: noise_frac without a label for every image, or with a single class.
     """
 
     def __init__(self, split: Split, *, noise_frac: float, blur_frac: float) -> None:

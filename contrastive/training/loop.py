@@ -1,35 +1,21 @@
 """The training loop on one page: epochs, steps, learning rate, logging, evaluating, saving, signals."""
 
 import signal
-import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
 
 import torch
 
-from contrastive.distributed.process import any_process, from_all, gather, is_main, rank
+from contrastive.distributed.process import any_process, gather, rank
 from contrastive.distributed.signals import Stop, StopSignals
 from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import derive, generator
+from contrastive.training.checkpointer import Checkpointer, ResumePoint, process_state, restore
 from contrastive.training.diagnostics import diagnose
 from contrastive.training.loader import Loader
 from contrastive.training.progress import Progress
 from contrastive.training.step import TrainStep
-from contrastive.training.window import Window, check_weights
-
-
-class ResumePoint(NamedTuple):
-    """Where training starts: after whole epochs, and batches of the next one.
-
-    If batch == len(loader), the epoch is trained and not yet evaluated.
-    """
-
-    epoch: int
-    batch: int
-    untrained: dict[str, float]  # metrics of the encoder before training
-    seconds: float  # spent on the run before
-    process: dict[str, Any] | None = None  # `process_state`, inside an epoch
+from contrastive.training.window import Window
 
 
 def train(
@@ -42,7 +28,7 @@ def train(
     schedule: Callable[[float, int], float],
     log_every: int,
     save_every: int,
-    checkpointer: "Checkpointer",
+    checkpointer: Checkpointer,
     observers: Mapping[str, StepObserver],
     evaluate: Callable[[int], dict[str, float]],
     progress: Progress,
@@ -70,7 +56,7 @@ def train(
         with signals.held():
             torch.manual_seed(derive(loader.seed, "layers", epoch, *([rank()] if rank() > 0 else [])))
             rng = generator(loader.device, loader.seed, "augmentation", epoch)
-            window = Window(loader.views_per_step(step.n_views), loader.device)
+            window = Window(step, loader, run, epoch=epoch)
             if epoch == start.epoch and start.process is not None:
                 restore(start.process, rng, window, key=(loader.seed, "augmentation", epoch, first))
             step.encoder.train()
@@ -81,13 +67,13 @@ def train(
                 for group in step.optimizer.param_groups:
                     group["lr"] = group["initial_lr"] * factor
                 output = step(batch, rng)
-                window.add(output.loss, output.grad_norm)
+                window.add(output)
                 for observer in observers.values():
                     observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
                 progress.update()
 
                 if done % log_every == 0 or done == n_batches:
-                    window.check(run, loader, epoch=epoch, done=done, output=output, fp16=step.scaler.is_enabled())
+                    window.check(done, output)
                     lr = {"train/lr": step.optimizer.param_groups[0]["lr"]}
                     metrics = window.close() | lr | diagnose(step.objective, output)
                     run.log(epoch * n_batches + done, epoch + done / n_batches, metrics)
@@ -96,7 +82,7 @@ def train(
                 if done < n_batches:
                     is_due, stops = any_process(checkpointer.is_due(), signals.pending is not None)
                     if is_due or stops:
-                        window.check(run, loader, epoch=epoch, done=done, output=output, fp16=step.scaler.is_enabled())
+                        window.check(done, output)
                         checkpointer.save(epoch, done, process_state(rng, window))
                     if stops:
                         raise Stop(signals.pending or signal.SIGTERM)  # another process got the signal
@@ -116,80 +102,3 @@ def train(
                 checkpointer.save(done_epochs)
         signals.check()
         progress.end_epoch(done_epochs)
-
-
-class Checkpointer:
-    """Saves what `resume` restores.
-
-    Args:
-        minutes: the most that a kill may lose of a long epoch.
-    """
-
-    def __init__(
-        self,
-        step: TrainStep,
-        loader: Loader,
-        run: RunDirectory,
-        *,
-        start: ResumePoint,
-        observers: Mapping[str, StepObserver],
-        minutes: float,
-    ) -> None:
-        self.step, self.loader, self.run, self.start = step, loader, run, start
-        self.observers, self.minutes = observers, minutes
-        self.since = self.saved = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds spent on the run, in all sessions together."""
-        return self.start.seconds + time.perf_counter() - self.since
-
-    def is_due(self) -> bool:
-        """Whether the clock asks the main process for a checkpoint."""
-        return is_main() and time.perf_counter() - self.saved >= 60 * self.minutes
-
-    def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None) -> None:
-        """Save a checkpoint after whole epochs and batches of the next one.
-
-        Args:
-            process: `process_state`, inside an epoch; then every process must call this.
-        """
-        step, n = self.step, epoch * len(self.loader) + batch
-        processes = None if process is None else from_all(process)
-        check_weights(self.run, {"encoder": step.encoder, "head": step.head, "loss": step.objective}, step=n)
-        self.run.save({
-            "step": n, "epoch": epoch, "batch": batch, "process": processes, "untrained": self.start.untrained,
-            "seconds": self.seconds, "observers": {name: item.state() for name, item in self.observers.items()},
-            **step.state(),
-        })  # fmt: skip
-        self.saved = time.perf_counter()
-
-
-def resume(state: dict[str, Any], step: TrainStep, observers: Mapping[str, StepObserver]) -> ResumePoint:
-    """Restore a checkpoint."""
-    step.load(state)
-    for name, observer in observers.items():
-        observer.load(state["observers"][name])
-    processes = state["process"]
-    process = processes[rank() % len(processes)] if processes else None  # of another number of processes: not exact
-    return ResumePoint(state["epoch"], state["batch"], state["untrained"], state["seconds"], process)
-
-
-def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:
-    """What each process has of its own inside an epoch: random states and the window of the log."""
-    state = {"device": rng.device.type, "augmentation": rng.get_state(), "layers": torch.get_rng_state()}
-    if rng.device.type == "cuda":
-        state["cuda_layers"] = torch.cuda.get_rng_state(rng.device)
-    return {**state, "window": window.state()}
-
-
-def restore(state: dict[str, Any], rng: torch.Generator, window: Window, *, key: tuple[object, ...]) -> None:
-    """Restore `process_state`. Another kind of device cannot go on with the draws: it starts new ones from `key`."""
-    window.load(state["window"])
-    torch.set_rng_state(state["layers"])
-    if state["device"] != rng.device.type:
-        rng.manual_seed(derive(*key))
-        return
-    rng.set_state(state["augmentation"])
-    if "cuda_layers" in state:
-        torch.cuda.set_rng_state(state["cuda_layers"], rng.device)

@@ -9,24 +9,17 @@ from torch import Tensor
 from contrastive.errors import ConfigError
 
 
-def fast_bf16(device: torch.device) -> bool:
-    """Whether the device has bfloat16 instructions."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
 def choose(precision: str, device: torch.device) -> str:
-    """Resolve `auto`: bf16 if the device has instructions for it, else fp32.
-
-    Raises:
-        ConfigError: fp16 without a GPU.
-    """
+    """Resolve `auto`: bf16 if the device has instructions for it, else fp32."""
     if precision == "fp16" and device.type != "cuda":
         raise ConfigError("fp16 needs a GPU: try precision=auto")
-    if precision == "auto":
-        return "bf16" if fast_bf16(device) else "fp32"
-    return precision
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        is_fast = torch.cuda.get_device_capability(device) >= (8, 0)
+    else:
+        is_fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bf16" if is_fast else "fp32"
 
 
 def autocast(precision: str, device: torch.device) -> Callable[[], torch.autocast]:

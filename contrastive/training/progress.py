@@ -1,12 +1,9 @@
 """What a run shows while it trains: a bar that counts batches on a terminal, lines in a file or a pipe."""
 
 import math
-import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from types import TracebackType
 
 from tqdm import TqdmWarning
@@ -22,16 +19,6 @@ with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebo
 LINES = 20  # of a run, at most, unless its epochs are long
 LONGEST_SILENCE = 600  # seconds
 SHOWN = {"train/loss": "loss {:#.3g}", "test/knn_top1": "kNN {:.1f}", "time/views_per_s": "{:,.0f} views/s"}
-
-
-@contextmanager
-def silenced(quiet: bool) -> Iterator[None]:
-    """Print nothing on stdout in the body if `quiet`."""
-    if not quiet:
-        yield
-        return
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        yield
 
 
 class Progress:

@@ -11,38 +11,33 @@ from contrastive.distributed.process import all_reduce_sum, world_size
 from contrastive.errors import ConfigError
 from contrastive.run.directory import RunDirectory
 from contrastive.training.loader import Loader
-from contrastive.training.step import StepOutput
+from contrastive.training.step import StepOutput, TrainStep
 
 ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
 
 
 class Window:
-    """Loss and gradient norm of each step since the last log line.
+    """Loss and gradient norm of each step of an epoch since the last log line."""
 
-    Args:
-        views_per_step: images that go through the network in a step, for the throughput.
-    """
-
-    def __init__(self, views_per_step: int, device: torch.device) -> None:
-        self.views_per_step, self.device = views_per_step, device
+    def __init__(self, step: TrainStep, loader: Loader, run: RunDirectory, *, epoch: int) -> None:
+        self.step, self.loader, self.run, self.epoch = step, loader, run, epoch
         self._reset()
 
     def _reset(self) -> None:
-        self.total, self.since = torch.zeros(2, device=self.device), time.perf_counter()
+        self.total, self.since = torch.zeros(2, device=self.loader.device), time.perf_counter()
         self.steps: list[Tensor] = []
 
-    def add(self, loss: Tensor, grad_norm: Tensor) -> None:
-        self.steps.append(torch.stack([loss, grad_norm]))
+    def add(self, output: StepOutput) -> None:
+        self.steps.append(torch.stack([output.loss, output.grad_norm]))
         self.total = self.total + self.steps[-1]
 
-    def check(
-        self, run: RunDirectory, loader: Loader, *, epoch: int, done: int, output: StepOutput, fp16: bool
-    ) -> None:
+    def check(self, done: int, output: StepOutput) -> None:
         """Stop at the first step whose loss or gradient is not finite; waits for the device.
 
+        With a loss scaler an infinite gradient only means that it skips the step.
+
         Args:
-            epoch, done: batches of this epoch, from 0, so far. output: of the last one.
-            fp16: with a loss scaler, for which an infinite gradient only means that it skips the step.
+            done: batches of this epoch so far. output: of the last one.
 
         Raises:
             ConfigError: there is such a step; failure.json describes it.
@@ -51,15 +46,41 @@ class Window:
             return
         values = (all_reduce_sum(torch.stack(self.steps)) / world_size()).tolist()
         for i, (loss, grad_norm) in enumerate(values):
-            if not math.isfinite(loss) or not (fp16 or math.isfinite(grad_norm)):
-                batch = done - len(values) + i
-                _stop(run, loader, epoch=epoch, batch=batch, values=values[: i + 1], output=output)
+            if not math.isfinite(loss) or not (self.step.scaler.is_enabled() or math.isfinite(grad_norm)):
+                self._stop(done - len(values) + i, values[: i + 1], output)
+
+    def _stop(self, batch: int, values: list[list[float]], output: StepOutput) -> None:
+        """Write failure.json and raise.
+
+        Args:
+            batch: the one at fault, from 0. values: [loss, gradient norm] of the steps up to it, from the last log line
+                on. output: of the newest step, which comes after the one at fault or is it.
+        """
+        loader, epoch, (loss, grad_norm) = self.loader, self.epoch, values[-1]
+        index = loader.indices(epoch, batch)
+        self.run.fail({
+            "epoch": epoch + 1,
+            "batch": batch + 1,
+            "step": epoch * len(loader) + batch + 1,
+            "loss": [str(value) for value, _ in values],
+            "grad_norm": [str(value) for _, value in values],
+            "indices": index.tolist(),
+            "labels": loader.split.label[index].tolist(),
+            "images": statistics(loader.split.image[index]),
+            "embeddings_of_the_newest_step": {name: statistics(value) for name, value in output.main.outputs.items()},
+            "try": ADVICE,
+        })  # fmt: skip
+        what, value = ("gradient", grad_norm) if math.isfinite(loss) else ("loss", loss)
+        raise ConfigError(
+            f"the {what} became {value} in epoch {epoch + 1}, batch {batch + 1}; the last checkpoint is kept and "
+            f"{self.run.path / 'failure.json'} describes the batch: {ADVICE}"
+        )
 
     def close(self) -> dict[str, float]:
         """The means over steps and processes; starts the next window."""
-        n = len(self.steps)
-        loss, grad_norm = (all_reduce_sum(self.total) / (n * world_size())).tolist()
-        views_per_s = n * self.views_per_step / (time.perf_counter() - self.since)
+        n, views = len(self.steps), self.loader.views_per_step(self.step.n_views)
+        loss, grad_norm = (all_reduce_sum(self.total) / (n * world_size())).tolist()  # waits for the device
+        views_per_s = n * views / (time.perf_counter() - self.since)
         self._reset()
         return {"train/loss": loss, "train/grad_norm": grad_norm, "time/views_per_s": views_per_s}
 
@@ -69,38 +90,8 @@ class Window:
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        self.total = state["total"].to(self.device)
-        self.steps = [step.to(self.device) for step in state["steps"]]
-
-
-def _stop(
-    run: RunDirectory, loader: Loader, *, epoch: int, batch: int, values: list[list[float]], output: StepOutput
-) -> None:
-    """Write failure.json and raise.
-
-    Args:
-        epoch, batch: the step at fault, from 0. values: [loss, gradient norm] of the steps up to it, from the last
-            log line on. output: of the newest step, which comes after the one at fault or is it.
-    """
-    index = loader.indices(epoch, batch)
-    loss, grad_norm = values[-1]
-    run.fail({
-        "epoch": epoch + 1,
-        "batch": batch + 1,
-        "step": epoch * len(loader) + batch + 1,
-        "loss": [str(value) for value, _ in values],
-        "grad_norm": [str(value) for _, value in values],
-        "indices": index.tolist(),
-        "labels": loader.split.label[index].tolist(),
-        "images": statistics(loader.split.image[index]),
-        "embeddings_of_the_newest_step": {name: statistics(value) for name, value in output.main.outputs.items()},
-        "try": ADVICE,
-    })  # fmt: skip
-    what, value = ("gradient", grad_norm) if math.isfinite(loss) else ("loss", loss)
-    raise ConfigError(
-        f"the {what} became {value} in epoch {epoch + 1}, batch {batch + 1}; the last checkpoint is kept and "
-        f"{run.path / 'failure.json'} describes the batch: {ADVICE}"
-    )
+        self.total = state["total"].to(self.loader.device)
+        self.steps = [step.to(self.loader.device) for step in state["steps"]]
 
 
 def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int) -> None:
