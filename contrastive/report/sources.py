@@ -67,7 +67,7 @@ def runs_record(rows: dict[str, list[Path]], metrics: list[str]) -> dict[str, An
     shared, records = Shared(), []
     for name, paths in rows.items():
         seeds = {read_config(path)["seed"]: path for path in paths}
-        row = Row(name=name, words=(), published={}, source="", minutes=None)
+        row = Row(name=name, overrides=(), published={}, source="", minutes=None)
         records.append(row_record(row, seeds, metrics, shared))
     return {
         "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],

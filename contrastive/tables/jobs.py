@@ -29,15 +29,15 @@ Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configurati
 
 @dataclass(frozen=True, kw_only=True)
 class TableJob:
-    """One run of a table: the words that train.py gets, and the run directory."""
+    """One run of a table: the overrides that train.py gets, and the run directory."""
 
     row: Row
     seed: int
     path: Path
 
     @property
-    def words(self) -> tuple[str, ...]:
-        return (*self.row.words, f"seed={self.seed}")
+    def overrides(self) -> tuple[str, ...]:
+        return (*self.row.overrides, f"seed={self.seed}")
 
     @property
     def log(self) -> Path:
@@ -58,7 +58,7 @@ def is_done(job: TableJob, compose: Compose) -> bool:
         return False
     try:
         read_environment(job.path)
-        return not differences(read_config(job.path), Settings.from_config(compose(job.words)).to_dict())
+        return not differences(read_config(job.path), Settings.from_config(compose(job.overrides)).to_dict())
     except ConfigError:
         return False
 
@@ -71,7 +71,7 @@ def run_jobs(jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Pa
     """
     failed: list[TableJob] = []
     # composed when its process starts: a table of a hundred runs begins at once
-    tasks = (_Run(compose(job.words), job, tuple(folders)) for job in jobs)
+    tasks = (_Run(compose(job.overrides), job, tuple(folders)) for job in jobs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel), start=1):
         job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
         if failure is None:
@@ -98,9 +98,9 @@ class _Run:
         log = os.open(self.job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        print(f"python train.py {shlex.join(self.job.words)} hydra.run.dir={self.job.path}", flush=True)
+        print(f"python train.py {shlex.join(self.job.overrides)} hydra.run.dir={self.job.path}", flush=True)
         try:
-            run_job(self.cfg, self.job.words, self.job.path, folders=self.folders)
+            run_job(self.cfg, self.job.overrides, self.job.path, folders=self.folders)
             return None
         except Exception as error:
             if (sentence := user_message(error)) is None:
@@ -188,10 +188,10 @@ def missing_of(jobs: list[TableJob], compose: Compose) -> dict[Missing, list[Tab
     nodes: dict[tuple[str, ...], Missing | None] = {}
     missing: dict[Missing, list[TableJob]] = {}
     for job in jobs:
-        words = tuple(word for word in job.words if word.split("=")[0].split(".")[0] in DATA_KEYS)
-        if words not in nodes:
-            nodes[words] = missing_data(dataset_node(compose(words)))
-        if (item := nodes[words]) is not None:
+        overrides = tuple(word for word in job.overrides if word.split("=")[0].split(".")[0] in DATA_KEYS)
+        if overrides not in nodes:
+            nodes[overrides] = missing_data(dataset_node(compose(overrides)))
+        if (item := nodes[overrides]) is not None:
             missing.setdefault(item, []).append(job)
     return missing
 

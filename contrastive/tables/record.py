@@ -65,7 +65,7 @@ def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) 
 
 def finished_runs(row: Row, table: Table, base: Path) -> dict[int, Path]:
     """{seed: directory} of the row's finished runs."""
-    paths = {seed: row_folder(row, base) / f"seed={seed}" for seed in table.seeds} if row.words else {}
+    paths = {seed: row_folder(row, base) / f"seed={seed}" for seed in table.seeds} if row.overrides else {}
     return {seed: path for seed, path in paths.items() if read_result(path) is not None}
 
 
@@ -79,7 +79,7 @@ def row_record(
         "name": row.name,
         "folder": folder_name(row.name),
         "point": row.point,
-        "overrides": list(row.words),
+        "overrides": list(row.overrides),
         "published": row.published,
         "source": row.source,
         "runs": runs,

@@ -7,7 +7,7 @@
     metrics: {audit.linear.top1: linear probe, audit.reported.accuracy: reported}     # the same with headings
     minutes: 120                              # optional: of one run, until a finished run tells; also in a row
     needs_gpu: true                           # optional: the minutes are those of a GPU; false unless given
-    common: [epochs=80]                       # optional: words for every row; a row's own words beat them
+    common: [epochs=80]                       # optional: overrides for every row; a row's own overrides beat them
     grid: {dataset.rho: [0.999, 0.997]}       # optional: every row runs at every point; the first key changes slowest
     rows:
       - name: FairKL                          # the grid's point is appended: "FairKL, rho 0.999"
@@ -16,16 +16,16 @@
         source: Barbano et al. 2023           # optional, one text or a list along the grid
         zip: {regularizer.weight: [1, 5]}     # optional: further settings that go along the grid
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
-        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset; null = not run there
+        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further overrides in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
     claims:                                   # optional, judged by `contrastive.tables.verdicts`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
           # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
           # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
     presets:                                  # `paper` runs the table as it stands
-      small: [epochs=5, encoder.width=16]     # words for every row, which beat common and the row's
+      small: [epochs=5, encoder.width=16]     # overrides for every row, which beat common and the row's
       smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
-          # drop: settings left out of every row's words; points: how many points of each grid run, from the first;
+          # drop: settings left out of every row's overrides; points: how many points of each grid run, from the first;
           # grid: {dataset.rho: [0.997]} names the values of a grid that run
 
 Published curves lie in curves/ beside the YAML, in a file of the same name:
@@ -64,10 +64,10 @@ Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a table. No words: a quoted figure that is never run."""
+    """One line of a table. No overrides: a quoted figure that is never run."""
 
     name: str
-    words: tuple[str, ...]  # what train.py gets
+    overrides: tuple[str, ...]  # what train.py gets
     published: dict[str, str]
     source: str
     minutes: float | None
@@ -80,10 +80,10 @@ class Preset:
 
     name: str = "paper"
     overrides: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()  # settings left out of every row's words
+    drop: tuple[str, ...] = ()  # settings left out of every row's overrides
     points: int | None = None  # of each grid, from the first; None = all
     grid: dict[str, list[Any]] = field(default_factory=dict)  # the values of a grid that run; all of a key left out
-    extra: tuple[str, ...] = ()  # words of the command line
+    extra: tuple[str, ...] = ()  # overrides of the command line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Table:
     title: str
     note: str
     preset: str
-    extra: tuple[str, ...]  # words given on the command line for every row
+    extra: tuple[str, ...]  # overrides given on the command line for every row
     seeds: tuple[int, ...]
     metrics: dict[str, str]
     rows: tuple[Row, ...]
@@ -129,7 +129,7 @@ class Table:
     @property
     def jobs(self) -> list[tuple[Row, int]]:
         """Every (row, seed) that is run."""
-        return [(row, seed) for row in self.rows if row.words for seed in self.seeds]
+        return [(row, seed) for row in self.rows if row.overrides for seed in self.seeds]
 
 
 def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None, extra: tuple[str, ...] = ()) -> Table:
@@ -137,7 +137,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
 
     Args:
         preset: one of PRESETS; any but `paper` must stand in the YAML. n_seeds: seeds 0 ... n - 1 in place of the
-            table's. extra: words for every row, which beat all others.
+            table's. extra: overrides for every row, which beat all others.
 
     Raises:
         ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or
@@ -240,12 +240,14 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
             continue
         settings = dict(zip(grid, point, strict=True))
         at_point = {key: _pick(row.get(key, empty), i, len(points), f"{row['name']}: {key}") for key, empty in ALONG}
-        words = _words(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
+        overrides = _overrides(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
         place = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
         published = {metric: str(value) for metric, value in at_point["published"].items() if value is not None}
         minutes = row.get("minutes", spec.get("minutes")) if preset.name == "paper" else None
         name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
-        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
+        rows.append(
+            Row(name=name, overrides=overrides, published=published, source=source, minutes=minutes, point=place)
+        )
     return rows
 
 
@@ -265,23 +267,25 @@ def _pick(value: Any, i: int, n: int, where: str) -> Any:
     return value[i]
 
 
-def _words(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
-    """What train.py gets for a row at one point: later words beat earlier ones."""
+def _overrides(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
+    """What train.py gets for a row at one point: later overrides beat earlier ones."""
     own = [*spec.get("common", []), *row["overrides"], *(f"{key}={value}" for key, value in settings.items())]
     own = [word for word in own if key_of(word) not in preset.drop]
-    return merge_words(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
+    return merge_overrides(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
 
 
-def merge_words(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The words of all groups in order; of several for one key the last one stays.
+def merge_overrides(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """The overrides of all groups in order; of several for one key the last one stays.
 
     Settings of evaluators that an `evaluator=[...]` among them leaves out go with them.
     """
-    words = {key_of(word): word for group in groups for word in group}
-    if "evaluator" in words:
-        chosen = re.findall(r"\w+", words["evaluator"].partition("=")[2])
-        words = {k: word for k, word in words.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen}
-    return tuple(words.values())
+    overrides = {key_of(word): word for group in groups for word in group}
+    if "evaluator" in overrides:
+        chosen = re.findall(r"\w+", overrides["evaluator"].partition("=")[2])
+        overrides = {
+            k: word for k, word in overrides.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen
+        }
+    return tuple(overrides.values())
 
 
 def key_of(word: str) -> str:
@@ -324,7 +328,7 @@ def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> 
 
 def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
     """{point: full name} of a row named without its point; {None: name} of one named with it, which suits any point."""
-    run = [row for row in rows if row.words]
+    run = [row for row in rows if row.overrides]
     if any(row.name == name for row in run):
         return {None: name}
     at_points: dict[str | None, str] = {row.point: row.name for row in run if row.name == f"{name}, {row.point}"}
@@ -354,7 +358,7 @@ def look_up(result: dict[str, Any], metric: str) -> float | None:
 
 
 def is_published_setting(record: dict[str, Any]) -> bool:
-    """Whether a table's runs had the settings of its rows: no preset, no further words."""
+    """Whether a table's runs had the settings of its rows: no preset, no further overrides."""
     return record["preset"] == "paper" and not record["extra"]
 
 
