@@ -1,7 +1,6 @@
 """The jobs of a table: which are done, which data they lack, how long they take, and running them."""
 
 import fcntl
-import json
 import os
 import shlex
 import sys
@@ -17,9 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
-from contrastive.errors import ConfigError
 from contrastive.experiment.job import run_job
-from contrastive.run.files import read_config, read_environment, read_result
+from contrastive.run.files import read_result, run_state
 from contrastive.run.identity import differences
 from contrastive.tables.spec import Row, Table, row_folder
 from contrastive.text import format_grid
@@ -54,13 +52,10 @@ def table_jobs(table: Table, base: Path) -> list[TableJob]:
 
 def is_done(job: TableJob, compose: Compose) -> bool:
     """Whether the run is finished and whole, with the configuration that the job has now."""
-    if read_result(job.path) is None:
+    run = run_state(job.path)
+    if run.kind != "finished":
         return False
-    try:
-        read_environment(job.path)
-        return not differences(read_config(job.path), Settings.from_config(compose(job.overrides)).to_dict())
-    except ConfigError:
-        return False
+    return not differences(run.config, Settings.from_config(compose(job.overrides)).to_dict())
 
 
 def run_jobs(jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Path], n_parallel: int) -> list[TableJob]:
@@ -160,10 +155,8 @@ def hours_left(jobs: list[TableJob], device: str) -> float | None:
 
 def minutes_taken(path: Path, device: str) -> float | None:
     """Minutes of a finished run; None when it is not finished or ran on another device."""
-    result = read_result(path)
-    if result is None or json.loads((path / "environment.json").read_text())["device"] != device:
-        return None
-    return minutes_of(result)
+    run = run_state(path)
+    return minutes_of(run.result) if run.kind == "finished" and run.environment.get("device") == device else None
 
 
 def minutes_of(result: dict[str, Any]) -> float:
