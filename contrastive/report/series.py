@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
-
 from contrastive.tables.record import short
 from contrastive.tables.spec import look_up
 
@@ -87,14 +85,13 @@ def read_series(record: dict[str, Any]) -> list[Series]:
 
 def over_seeds(curves: list[dict[str, list[float]]]) -> dict[str, Any]:
     """Mean and sample standard deviation (0 for one seed) at the epochs that all curves have."""
-    by_epoch = [dict(zip(curve["epoch"], curve["value"], strict=True)) for curve in curves]
-    epochs = [epoch for epoch in by_epoch[0] if all(epoch in curve for curve in by_epoch)]
-    values = np.array([[curve[epoch] for epoch in epochs] for curve in by_epoch])
-    std = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(epochs))
+    values = [dict(zip(curve["epoch"], curve["value"], strict=True)) for curve in curves]
+    epochs = [epoch for epoch in curves[0]["epoch"] if all(epoch in value for value in values)]
+    columns = [[value[epoch] for value in values] for epoch in epochs]
     return {
         "epoch": epochs,
-        "mean": [short(value) for value in values.mean(axis=0)],
-        "std": [short(value) for value in std],
+        "mean": [short(mean(column)) for column in columns],
+        "std": [short(stdev(column)) if len(column) > 1 else 0.0 for column in columns],
         "n": len(curves),
     }
 
