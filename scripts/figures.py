@@ -21,7 +21,7 @@ from contrastive.files import write_text
 from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.series import COLORS, Series, label, read_series, read_sweeps
 from contrastive.report.sources import runs_record
-from contrastive.run.files import read_config, resolve_builtin
+from contrastive.run.files import read_config, resolve_builtin, run_state
 from contrastive.tables.page import read_table_json
 
 MARKERS = "osD^vP*X<>"
@@ -72,7 +72,14 @@ def read_all_series(sources: list[str]) -> list[Series]:
     """The curves of one table, or of named runs."""
     if len(sources) == 1 and sources[0].endswith(".json"):
         return read_series(read_record(Path(sources[0])))
-    return read_series(runs_record(named_runs(sources), []))
+    rows = {}
+    for name, paths in named_runs(sources).items():
+        states = {path: run_state(path) for path in paths}
+        if reason := next((state.reason for state in states.values() if state.kind != "finished"), ""):
+            raise ConfigError(reason)
+        by_seed = {state.config["seed"]: path for path, state in states.items()}
+        rows[name] = {path: states[path] for path in by_seed.values()}
+    return read_series(runs_record(rows, []))
 
 
 def named_runs(words: list[str]) -> dict[str, list[Path]]:

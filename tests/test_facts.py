@@ -28,7 +28,7 @@ def look_up(settings: Settings, key: str) -> Any:
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_have_the_settings_of_the_papers(composed, table):
     rows = read_table(ROOT / f"configs/table/{table}.yaml").rows
-    settings = {row.name: composed(*row.words) for row in rows if row.words}
+    settings = {row.name: composed(*row.overrides) for row in rows if row.overrides}
     checked = set()
     for pattern, expected in FACTS[table]:
         matching = [name for name in settings if re.search(pattern, name)]
@@ -48,7 +48,7 @@ def test_rows_have_folders_of_their_own_and_sources(path):
         folders = [row_folder(row, ROOT) for row in table.rows]
         assert len(set(folders)) == len(folders)
         for row in table.rows:
-            assert row.words or row.published, "a row is neither run nor quoted"
+            assert row.overrides or row.published, "a row is neither run nor quoted"
             assert bool(row.source) == bool(row.published), row.name
             assert row.published.keys() <= table.metrics.keys(), row.name
 
@@ -57,7 +57,7 @@ def test_rows_have_folders_of_their_own_and_sources(path):
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_rows_of_the_small_preset_compose(composed, path):
     """Of rows that differ in numbers alone the first. Those of the paper are composed above, those of smoke built."""
-    rows = [row.words for row in read_table(path, preset="small").rows if row.words]
+    rows = [row.overrides for row in read_table(path, preset="small").rows if row.overrides]
     for words in {tuple(re.sub(r"=[\d.e-]+$", "=", word) for word in row): row for row in rows}.values():
         composed(*words)
 
@@ -69,7 +69,7 @@ def test_hong_and_yang_is_named_as_the_source():
             assert row.source == "Hong & Yang 2021, quoted by Barbano et al. 2023"
         elif re.match("vanilla|ReBias|RUBi", row.name):
             assert row.source == "Bahng et al. 2020"
-            assert not row.words
+            assert not row.overrides
         else:
             assert row.source == "Barbano et al. 2023"
 

@@ -36,8 +36,8 @@ def test_typed_settings_override_the_recipe(composed):
 @pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
 def test_rows_of_the_smoke_presets_build(composed, path):
     for row in read_table(path, preset="smoke").rows:
-        if row.words:
-            build(composed(*row.words, "device=cpu"))
+        if row.overrides:
+            build(composed(*row.overrides, "device=cpu"))
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def test_the_tuned_rows_are_the_best_points_of_the_search(search, tuned, n_rows)
     rows = [row for row in read_table(ROOT / f"configs/table/{tuned}.yaml").rows if "tuned" in row.name]
     assert len({row.name for row in rows}) == n_rows
     for row in rows:
-        words = {key_of(word): word.partition("=")[2] for word in row.words}
+        words = {key_of(word): word.partition("=")[2] for word in row.overrides}
         _, chosen = best[words["loss"]]
         assert float(words["optimizer.lr"]) == float(chosen["optimizer.lr"])
         assert float(words["temperature"]) == float(chosen["temperature"])

@@ -10,7 +10,7 @@ from torch import nn
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.directory import finished_run, open_run
-from contrastive.run.files import read_config, read_result, run_state, write_config
+from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
@@ -128,14 +128,15 @@ def interrupt(path, **changed):
 
 def test_run_state_of_every_kind(tmp_path):
     run = tmp_path / "run"
-    assert run_state(run) == ("empty", "")
+    assert run_state(run) == RunState(kind="empty")
     with opened(run):
         assert run_state(run).kind == "empty"  # nothing to go on from
     interrupt(run)
-    assert run_state(run) == ("resumable", "")
+    assert run_state(run) == RunState(kind="resumable", config=CONFIG, environment=read_environment(run))
     with opened(run) as open_:
         open_.finish(RESULT, write_weights)
-    assert run_state(run) == ("finished", "")
+    assert run_state(run).kind == "finished"
+    assert run_state(run).result == read_result(run)
     (run / "result.json").write_text("{")
     assert run_state(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.tables.spec import look_up, merge_words, read_table
+from contrastive.tables.spec import look_up, merge_overrides, read_table
 
 SPEC = """
 title: T
@@ -51,10 +51,10 @@ def test_rows_of_the_tables_grid_stand_together_at_each_point(table_file):
         "C, tau_plus 0.2, n_views 2", "C, tau_plus 0.2, n_views 3", "Quoted",
     ]  # fmt: skip
     first, _, third, fourth = table.rows[:4]
-    assert first.words == ("epochs=80", "batch_size=64", "loss=supcon", "dataset.rho=0.999", "regularizer.weight=1")
+    assert first.overrides == ("epochs=80", "batch_size=64", "loss=supcon", "dataset.rho=0.999", "regularizer.weight=1")
     assert (first.published, first.source, first.minutes) == ({"knn_top1": "11.8 ± 0.7"}, "P", 12)
     assert (third.published, third.source) == ({"knn_top1": "90.8"}, "Q")
-    assert third.words[-1] == "regularizer.weight=5"
+    assert third.overrides[-1] == "regularizer.weight=5"
     assert (table.rows[1].published, fourth.published, fourth.minutes) == ({}, {"knn_top1": "3"}, 5)
     assert table.metrics == {"knn_top1": "kNN", "audit.reported.accuracy": "reported"}
 
@@ -80,9 +80,9 @@ def test_a_row_is_left_out_of_a_preset(table_file):
 
 def test_a_quoted_row_is_never_run(table_file):
     table = read_table(table_file)
-    assert table.rows[-1].words == ()
+    assert table.rows[-1].overrides == ()
     assert len(table.jobs) == 8 * 2
-    assert all(row.words for row, _ in table.jobs)
+    assert all(row.overrides for row, _ in table.jobs)
 
 
 def test_a_preset_replaces_drops_and_limits(table_file):
@@ -90,18 +90,18 @@ def test_a_preset_replaces_drops_and_limits(table_file):
     assert [row.name for row in table.rows] == [
         "A, rho 0.999", "B, rho 0.999", "C, tau_plus 0.1, n_views 2", "Quoted",
     ]  # fmt: skip
-    assert table.rows[0].words == (
+    assert table.rows[0].overrides == (
         "epochs=1", "batch_size=64", "loss=supcon", "regularizer.weight=1", "optimizer.lr=0.1",
     )  # fmt: skip
     assert (table.seeds, table.folder, table.rows[0].minutes) == ((7,), "t-smoke", None)
     assert read_table(table_file, preset="small").seeds == (0, 1)
-    assert "epochs=5" in read_table(table_file, preset="small").rows[0].words
+    assert "epochs=5" in read_table(table_file, preset="small").rows[0].overrides
 
 
 def test_cli_overrides_win_and_change_the_folder(table_file):
     table = read_table(table_file, preset="small", n_seeds=3, extra=("epochs=9", "device=cpu"))
-    assert "epochs=9" in table.rows[0].words
-    assert "epochs=5" not in table.rows[0].words
+    assert "epochs=9" in table.rows[0].overrides
+    assert "epochs=5" not in table.rows[0].overrides
     assert table.seeds == (0, 1, 2)
     assert table.folder.startswith("t-small-")
     assert table.changes == ["epochs=9"]
@@ -128,13 +128,13 @@ def test_an_unknown_preset_is_refused(table_file):
 
 
 def test_of_several_words_for_a_key_the_last_stays():
-    assert merge_words(["a=1", "+b=2"], ["a=3"], ["b=4"]) == ("a=3", "b=4")
+    assert merge_overrides(["a=1", "+b=2"], ["a=3"], ["b=4"]) == ("a=3", "b=4")
 
 
 def test_settings_of_evaluators_left_out_go_with_them():
     words = ["evaluator.knn.k=5", "evaluator.linear.l2=[1]"]
-    assert merge_words(words, ["evaluator=[knn,mine]"]) == ("evaluator.knn.k=5", "evaluator=[knn,mine]")
-    assert merge_words(words) == tuple(words)
+    assert merge_overrides(words, ["evaluator=[knn,mine]"]) == ("evaluator.knn.k=5", "evaluator=[knn,mine]")
+    assert merge_overrides(words) == tuple(words)
 
 
 def test_figures_are_looked_up_by_name_or_path():

@@ -15,8 +15,8 @@ from contrastive.tables.spec import Row, read_table
 from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
 
 
-def row(name: str = "A", minutes: float | None = None, words: tuple[str, ...] = ("loss=x",)) -> Row:
-    return Row(name=name, words=words, published={}, source="", minutes=minutes)
+def row(name: str = "A", minutes: float | None = None, overrides: tuple[str, ...] = ("loss=x",)) -> Row:
+    return Row(name=name, overrides=overrides, published={}, source="", minutes=minutes)
 
 
 def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
@@ -31,9 +31,9 @@ def finish(job: TableJob, *, processor: str = "X", seconds: float = 60, **config
 
 
 def test_done_is_a_result_of_the_same_configuration(tmp_path):
-    one = TableJob(row=row(words=("loss=nt_xent",)), seed=0, path=tmp_path)
+    one = TableJob(row=row(overrides=("loss=nt_xent",)), seed=0, path=tmp_path)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg = compose("train", [*one.words, "epochs=3"])
+        cfg = compose("train", [*one.overrides, "epochs=3"])
     assert not is_done(one, lambda overrides: cfg)
     finish(one, **Settings.from_config(cfg).to_dict() | {"device": "cuda"})
     seen = []

@@ -28,14 +28,14 @@ PROTOCOL = {"knn": "cosine", "bias_audit": "audit", "linear": "L-BFGS", "sgd_pro
 
 
 def row(name: str, **values: Any) -> Row:
-    return Row(**{"name": name, "words": ("loss=x",), "published": {}, "source": "", "minutes": None, **values})
+    return Row(**{"name": name, "overrides": ("loss=x",), "published": {}, "source": "", "minutes": None, **values})
 
 
 def table(**values: Any) -> Table:
     rows = (
         row("A, b", published={"knn_top1": "74.3 ± 0.2"}, source="Table 1"),
         row("C"),
-        row("Quoted", words=(), published={"knn_top1": "22.7"}),
+        row("Quoted", overrides=(), published={"knn_top1": "22.7"}),
     )
     plain = {
         "name": "t", "title": "Title", "note": "Note.", "preset": "paper", "extra": (), "seeds": (0, 1),

@@ -134,7 +134,7 @@ def unavailable_data(jobs: list[TableJob], composed: Compose) -> dict[str, list[
             from contrastive.experiment.components import instantiate_node  # late: importing torch takes seconds
 
             try:
-                instantiate_node(dataset_node(composed(blocked[0].words)))
+                instantiate_node(dataset_node(composed(blocked[0].overrides)))
                 continue
             except Exception as error:
                 if user_message(error) is None:

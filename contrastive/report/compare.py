@@ -16,6 +16,7 @@ from contrastive.tables.verdicts import paired_test, welch_interval
 from contrastive.text import format_grid, spread
 
 LETTERS = "ABCDEF"  # more columns, or curves, nobody reads side by side
+N_NAMED = 8  # names in an error
 USUAL_CURVES = ("test/knn_top1", "train/loss")
 
 
@@ -66,7 +67,7 @@ def chosen_rows(runs: Runs, only: list[str] | None) -> list[Row]:
         ConfigError: a name is that of no row, there is a single row, or there are more than can be read.
     """
     rows = {row.name: row for row in runs.rows}
-    known = ", ".join(rows)
+    known = ", ".join([*rows][:N_NAMED]) + (f" and {len(rows) - N_NAMED} more" if len(rows) > N_NAMED else "")
     if unknown := [name for name in only or () if name not in rows]:
         raise ConfigError(f"no runs are called {unknown[0]}, known are {known}: try --only '{next(iter(rows))}'")
     chosen = [rows[name] for name in dict.fromkeys(only or rows)]
@@ -76,7 +77,7 @@ def chosen_rows(runs: Runs, only: list[str] | None) -> list[Row]:
         example = " ".join(f"'{row.name}'" for row in chosen[:2])
         raise ConfigError(
             f"{len(chosen)} configurations are too many side by side: {known}: try --only {example}, at most "
-            f"{len(LETTERS)} of them, or python -m contrastive.report table"
+            f"{len(LETTERS)} of them, or python -m contrastive.report table, which lists all"
         )
     return chosen
 

@@ -73,13 +73,9 @@ def print_best(arguments: argparse.Namespace) -> int:
 
 def grid(section: Runs) -> list[list[str]]:
     """The figures on the test split as cells of text, the head first."""
-    figures = section.figures[section.figures.split == "test"]
-    cells = figures.groupby(["row", "metric"]).value.agg(lambda values: spread(list(values))).unstack()
-    cells = cells.reindex(index=[row.name for row in section.rows], columns=section.metrics()).fillna("-")
-    return [
-        ["runs", *cells.columns],
-        *([name, *values] for name, values in zip(cells.index, cells.values, strict=True)),
-    ]
+    metrics = section.metrics()
+    lines = [[row.name, *(spread(list(section.values(row, m).values())) for m in metrics)] for row in section.rows]
+    return [["runs", *metrics], *lines]
 
 
 def as_csv(sections: dict[str, Runs]) -> str:
@@ -88,11 +84,10 @@ def as_csv(sections: dict[str, Runs]) -> str:
     settings = pd.DataFrame([row.settings for row in rows], dtype=object).fillna("")
     lines = settings[[key for key in settings if settings[key].astype(str).nunique() > 1]]
     lines.index = pd.MultiIndex.from_tuples([(row.section, row.name) for row in rows], names=["dataset", "runs"])
-    figures = pd.concat(section.figures for section in sections.values())
-    for metric, own in figures[figures.split == "test"].groupby("metric", sort=False):
-        numbers = own.groupby(["section", "row"]).value.agg(["mean", "std", "count"]).reindex(lines.index)
-        numbers["count"] = numbers["count"].fillna(0).astype(int)
-        lines = lines.join(numbers.set_axis([metric, f"{metric}_std", f"{metric}_n"], axis=1))
+    for metric in Runs(rows=rows).metrics():
+        values = [pd.Series(row.figures.get(("test", metric), {}), dtype=float) for row in rows]
+        numbers = {metric: "mean", f"{metric}_std": "std", f"{metric}_n": "count"}
+        lines = lines.assign(**{name: [own.agg(how) for own in values] for name, how in numbers.items()})
     return str(lines.to_csv(float_format="%.4f"))
 
 

@@ -2,21 +2,17 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from contrastive.run.identity import flatten
-
-ABSENT = object()  # a key that this configuration does not have
-CONTAINER = "{}"  # the kind of a mapping without a `_target_`
+ABSENT = "(absent)"  # the text of a key that a configuration does not have
 FIRST = ("dataset", "loss", "regularizer")  # said first, and wherever they differ
 BARE = (*FIRST, "encoder", "optimizer")  # their options need no key: `fairkl`, `adam`
 SHORT = {"temperature": "t"}
 MAX_WORDS = 5
 
-Members = dict[int, Any]  # {number of the configuration: its node}
-Words = dict[int, list[str]]
+Texts = dict[int, str]  # {number of the configuration: its text of one setting}
 
 
 def option_name(target: str) -> str:
@@ -35,97 +31,90 @@ def distinguish(configs: Sequence[dict[str, Any]], plain: Sequence[str], typed: 
     replaced only the option is said; its settings are compared among configurations that have it.
 
     Args:
-        configs: nested. plain: the names where nothing is to be said, such as the loss.
+        configs: by dotted keys. plain: the names where nothing is to be said, such as the loss.
         typed: the overrides of each, which may name an option that is a bundle of settings, such as an augmentation.
 
     Returns:
         names, no two equal.
     """
-    members: Members = dict(enumerate(configs))
-    keys = list(dict.fromkeys(key for config in configs for key in config))
-    words: Words = {i: [] for i in members}
-    for key in sorted(keys, key=lambda key: FIRST.index(key) if key in FIRST else len(FIRST)):
-        nodes = {i: config.get(key, ABSENT) for i, config in members.items()}
-        for i, own in _differences(nodes, (key,), configs, typed).items():
-            option = [word for word in typed[i] if word.startswith(f"{key}=")]
-            words[i] += option[-1:] if len(own) > 2 and option and key not in BARE else own
-    names = [_shortened(words[i], typed[i]) or plain[i] for i in members]
-    return _told_apart(names, [flatten(config) for config in configs])
-
-
-def _differences(
-    nodes: Members, path: tuple[str, ...], configs: Sequence[dict[str, Any]], typed: Sequence[Sequence[str]]
-) -> Words:
-    """The words that tell each node from the others."""
-    if len({_text(node) for node in nodes.values()}) == 1:
-        return {i: [] for i in nodes}
-    if not any(isinstance(node, dict) and node for node in nodes.values()):
-        return _values(nodes, path, configs)
-    kinds = {i: _kind(node) for i, node in nodes.items()}
-    if CONTAINER in kinds.values():  # nothing is a container without any of the others' keys
-        kinds = {i: kind or CONTAINER for i, kind in kinds.items()}
-    words = _options(kinds, path, typed)
-    for kind in dict.fromkeys(kinds.values()):
-        members = {i: node if isinstance(node, dict) else {} for i, node in nodes.items() if kinds[i] == kind}
-        for key in dict.fromkeys(key for node in members.values() for key in node if key != "_target_"):
-            children = {i: node.get(key, ABSENT) for i, node in members.items()}
-            for i, own in _differences(children, (*path, key), configs, typed).items():
-                words[i] += own
-    if path == ("augmentation", "ops"):
-        words |= {i: ["augmentation=none"] for i, node in nodes.items() if not node and words[i]}
-    return words
-
-
-def _options(kinds: dict[int, str | None], path: tuple[str, ...], typed: Sequence[Sequence[str]]) -> Words:
-    """A word for each component whose option, or absence, is not the usual one."""
-    usual = None if len(path) == 1 and path[0] in FIRST else _most_common(kinds.values())
-    is_in_half = set(Counter(kinds.values()).values()) == {len(kinds) / 2} and None in kinds.values()
-    if is_in_half and len(path) > 1:  # the run for which least was typed has the usual
-        usual = kinds[min(kinds, key=lambda i: len(typed[i]))]
-    words: Words = {i: [] for i in kinds}
-    for i, kind in kinds.items():
-        if kind in (usual, CONTAINER) or len(set(kinds.values())) == 1:
+    texts = [{key: _text(value) for key, value in config.items()} for config in configs]
+    keys = list(dict.fromkeys(key for own in texts for key in own))
+    nodes = {".".join(key.split(".")[:n]) for key in keys for n in range(key.count(".") + 1)}
+    words: list[dict[str, list[str]]] = [defaultdict(list) for _ in configs]  # by the first part of the key
+    groups = list(dict.fromkeys([*FIRST, *(key.partition(".")[0] for key in keys)]))
+    for key in sorted(keys, key=lambda key: groups.index(key.partition(".")[0])):
+        if key in nodes:  # null or {}, which the keys below it in other configurations tell
             continue
-        if kind is None:
-            words[i] = [f"no {path[-1]}"]
-        elif len(path) > 1 and usual is None and None in kinds.values():
-            words[i] = [f"+{path[-1]}"]
+        for values in _comparable(key, texts):
+            if len(set(values.values())) > 1:
+                is_component = key.endswith("._target_")
+                said = _options(key, values, typed) if is_component else _values(key, values, texts)
+                for i, word in said.items():
+                    words[i][key.partition(".")[0]].append(word)
+    names = []
+    for own, by_group, overrides, usual in zip(texts, words, typed, plain, strict=True):
+        if own.get("augmentation.ops") == "{}" and by_group["augmentation"]:
+            by_group["augmentation"] = ["augmentation=none"]
+        for group, own_words in by_group.items():
+            option = [word for word in overrides if word.startswith(f"{group}=")]
+            if len(own_words) > 2 and option and group not in BARE:
+                by_group[group] = option[-1:]
+        names.append(_joined([word for said in by_group.values() for word in said], overrides) or usual)
+    return _told_apart(names, texts)
+
+
+def _comparable(key: str, texts: list[dict[str, str]]) -> list[Texts]:
+    """The texts of a key, in one dictionary those of configurations in which it belongs to the same component."""
+    path = key.removesuffix("._target_").split(".")
+    owners = [f"{'.'.join(path[:n])}._target_" for n in range(len(path) - 1, 0, -1)]
+    same: dict[str | None, Texts] = defaultdict(dict)
+    for i, own in enumerate(texts):
+        same[next((own[owner] for owner in owners if owner in own), None)][i] = own.get(key, ABSENT)
+    return list(same.values())
+
+
+def _options(key: str, targets: Texts, typed: Sequence[Sequence[str]]) -> Texts:
+    """A word for each component whose option, or absence, is not the usual one."""
+    path = key.removesuffix("._target_")
+    is_nested, name = "." in path, path.rpartition(".")[2]
+    usual = ABSENT if path in FIRST else _most_common(targets)
+    if usual is None and is_nested and ABSENT in targets.values():  # the run for which least was typed has the usual
+        usual = targets[min(targets, key=lambda i: len(typed[i]))]
+    words = {}
+    for i, target in targets.items():
+        if target == ABSENT:
+            word = f"no {name}"
+        elif is_nested and usual == ABSENT:
+            word = f"+{name}"
         else:
-            words[i] = [option_name(kind) if path[0] in BARE and len(path) == 1 else f"{path[-1]}={option_name(kind)}"]
+            word = option_name(target) if path in BARE else f"{name}={option_name(target)}"
+        if target != usual:
+            words[i] = word
     return words
 
 
-def _values(nodes: Members, path: tuple[str, ...], configs: Sequence[dict[str, Any]]) -> Words:
+def _values(key: str, values: Texts, texts: list[dict[str, str]]) -> Texts:
     """`t=0.2` for each value that is not the usual one; nothing for one that a setting of the same name explains."""
-    texts = {i: None if node is ABSENT else _text(node) for i, node in nodes.items()}
-    usual = _most_common(texts.values())
-    key = ".".join([*path[-2:-1], path[-1]] if len(path) > 2 else [SHORT.get(path[-1], path[-1])])
-    above = {_text(config.get(path[-1], ABSENT)) for config in configs} if len(path) > 1 else set()
-    is_explained = len(above) > 1  # by a top-level setting of the same name, which is said itself
-    words: Words = {i: [] for i in nodes}
-    for i, text in texts.items():
-        if text != usual and not (is_explained and _text(configs[i].get(path[-1], ABSENT)) == text):
-            words[i] = [f"no {key}" if text is None else f"{key}={text}"]
-    return words
+    *path, name = key.split(".")
+    shown = f"{path[-1]}.{name}" if len(path) > 1 else SHORT.get(name, name)
+    above = [own.get(name, ABSENT) if path else ABSENT for own in texts]
+    is_explained = len(set(above)) > 1  # by a top-level setting of the same name, which is said itself
+    usual = _most_common(values) or ABSENT  # of as many with as without the setting, only its values are said
+    return {
+        i: f"no {shown}" if value == ABSENT else f"{shown}={value}"
+        for i, value in values.items()
+        if value != usual and not (is_explained and above[i] == value)
+    }
 
 
-def _most_common(values: Iterable[str | None]) -> str | None:
-    """The value that is more frequent than any other; None if there is none, or if that is absence."""
-    first, *rest = Counter(values).most_common(2)
-    return first[0] if not rest or first[1] > rest[0][1] else None
-
-
-def _kind(node: Any) -> str | None:
-    """The `_target_` of a component; None for nothing."""
-    if node is ABSENT or node is None or node == {}:
-        return None
-    return str(node.get("_target_", CONTAINER)) if isinstance(node, dict) else _text(node)
+def _most_common(values: Texts) -> str | None:
+    """The value that is more frequent than any other; None if there is none."""
+    first, *rest = Counter(values.values()).most_common(2)
+    return None if rest and rest[0][1] == first[1] else first[0]
 
 
 def _text(value: Any) -> str:
     """A value as it is typed; equal texts are equal values."""
-    if value is ABSENT:
-        return "(absent)"
     if isinstance(value, str):
         try:
             json.loads(value)
@@ -134,7 +123,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
 
 
-def _shortened(words: list[str], typed: Sequence[str]) -> str:
+def _joined(words: list[str], typed: Sequence[str]) -> str:
     """The words in one line; of a whole recipe its name and the first ones."""
     if len(words) > MAX_WORDS:
         words = [*[word for word in typed if word.startswith("experiment=")][-1:], *words]
@@ -142,18 +131,13 @@ def _shortened(words: list[str], typed: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _told_apart(names: list[str], flat: list[dict[str, Any]]) -> list[str]:
+def _told_apart(names: list[str], texts: list[dict[str, str]]) -> list[str]:
     """The names, those that are equal with the first whole keys in which their configurations differ."""
-    names = list(names)
     while twice := [name for name, n in Counter(names).items() if n > 1]:
         for name in twice:
             same = [i for i, other in enumerate(names) if other == name]
-            for key in sorted({key for i in same for key in flat[i]}):
-                longer = {
-                    i: f"{names[i]} {key}={_text(flat[i][key])}" if key in flat[i] else f"{names[i]} no {key}"
-                    for i in same
-                }
-                if len(set(longer.values())) > len({names[i] for i in same}):
-                    for i in same:
-                        names[i] = longer[i].strip()
+            for key in sorted({key for i in same for key in texts[i]}):
+                more = {i: f"{key}={texts[i][key]}" if key in texts[i] else f"no {key}" for i in same}
+                if len({(names[i], more[i]) for i in same}) > len({names[i] for i in same}):
+                    names = [f"{own} {more[i]}".strip() if i in more else own for i, own in enumerate(names)]
     return names

@@ -113,7 +113,7 @@ def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleT
 
 
 def differences(record: Record) -> dict[str, Any]:
-    """The settings in which rows differ, as typed for train.py: a grid, and the words that every row has."""
+    """The settings in which rows differ, as typed for train.py: a grid, and the overrides that every row has."""
     rows = [row for row in record["rows"] if row["overrides"]]
     common = set.intersection(*(set(row["overrides"]) for row in rows)) if rows else set()
     own = {row["name"]: {key_of(w): w for w in row["overrides"] if w not in common} for row in rows}

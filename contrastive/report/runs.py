@@ -1,27 +1,26 @@
-"""Finished runs as one table: a line for each figure of each run and of its later evaluations.
+"""Finished runs as rows of a table, with every figure of the runs and of their later evaluations.
 
-Runs that differ in nothing but the seed are one row of what is printed. A setting that a run does not have is a value
-like any other. Settings of evaluators belong to the figures: a figure under other settings is another metric.
+Runs that differ in nothing but the seed are one row. A setting that a run does not have is a value like any other.
+Settings of evaluators belong to the figures: a figure under other settings is another metric.
 """
 
 import json
 import math
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
-
-import pandas as pd
 
 from contrastive.errors import ConfigError
 from contrastive.report.names import distinguish, option_name
-from contrastive.run.files import read_config, read_environment, read_evaluations, read_result
-from contrastive.run.identity import identity, is_identity
+from contrastive.run.files import RunState, read_evaluations, run_state
+from contrastive.run.identity import flatten, identity, is_identity
 
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
-COLUMNS = ["section", "row", "seed", "path", "processor", "split", "metric", "protocol", "value"]
 MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
+DATA_SEED = "dataset.data_seed"
 
 
 class Run(NamedTuple):
@@ -30,14 +29,19 @@ class Run(NamedTuple):
     path: Path
     seed: int
     settings: dict[str, Any]
-    config: dict[str, Any]
-    result: dict[str, Any]
-    environment: dict[str, Any]
+    files: RunState
 
     @property
     def processor(self) -> str:
         """Its kind: the GPU's name or the CPU's model."""
-        return str(self.environment.get("processor", self.environment.get("device")))
+        return str(self.files.environment.get("processor", self.files.environment.get("device")))
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's option; an image folder adds its own name."""
+        node = self.files.config["dataset"]
+        name = node["name"] or Path(str(node.get("root"))).name if "name" in node else ""
+        return "-".join([option_name(node["_target_"]), *([name] if name else [])])
 
 
 class Figure(NamedTuple):
@@ -56,12 +60,14 @@ class Row:
     Attributes:
         section: the dataset. name: what tells the row from the others of its section.
         settings: by dotted keys. runs: by seed; several of one seed differ in their evaluators alone.
+        figures: {(split, metric): {seed: value}}, in the order of the seeds.
     """
 
     section: str
     name: str
     settings: dict[str, Any]
     runs: dict[int, list[Run]]
+    figures: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @property
     def loss(self) -> str:
@@ -71,38 +77,34 @@ class Row:
     @property
     def paths(self) -> list[Path]:
         """The run directories in the order of the seeds."""
-        return [run.path for seed in sorted(self.runs) for run in self.runs[seed]]
+        return [run.path for runs in self.runs.values() for run in runs]
+
+    @property
+    def processors(self) -> list[str]:
+        """The kinds of processor of its runs."""
+        return sorted({run.processor for runs in self.runs.values() for run in runs})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """Rows, their figures as a table with COLUMNS, and a sentence for each run that is left out."""
+    """Rows, and a sentence for each run that is left out."""
 
     rows: list[Row]
-    figures: pd.DataFrame
-    notes: list[str]
+    notes: list[str] = field(default_factory=list)
 
     @property
     def sections(self) -> dict[str, "Runs"]:
         """The runs of each dataset, without notes."""
-        return {
-            name: Runs(
-                rows=[row for row in self.rows if row.section == name],
-                figures=self.figures[self.figures.section == name],
-                notes=[],
-            )
-            for name in dict.fromkeys(row.section for row in self.rows)
-        }
+        names = dict.fromkeys(row.section for row in self.rows)
+        return {name: Runs(rows=[row for row in self.rows if row.section == name]) for name in names}
 
     def metrics(self, split: str = "test") -> list[str]:
         """Every metric that some run has on `test` or `val`."""
-        return list(self.figures.metric[self.figures.split == split].unique())
+        return list(dict.fromkeys(metric for row in self.rows for of, metric in row.figures if of == split))
 
     def values(self, row: Row, metric: str, split: str = "test") -> dict[int, float]:
         """{seed: figure}, in the order of the seeds."""
-        figures = self.figures
-        own = figures[(figures.row == row.name) & (figures.metric == metric) & (figures.split == split)]
-        return dict(sorted(zip(own.seed, own.value, strict=True)))
+        return row.figures.get((split, metric), {})
 
     def check_metric(self, metric: str, split: str = "test") -> None:
         """Raise ConfigError unless some run has the metric."""
@@ -117,18 +119,20 @@ class Runs:
 
     def sorted_by(self, metric: str, split: str = "test") -> "Runs":
         """The rows by the mean of a metric, best first; those without it last."""
-        own = self.figures[(self.figures.split == split) & (self.figures.metric == metric)]
         sign = 1 if metric.rpartition(":")[2].partition(" ")[0] in LOWER_IS_BETTER else -1
-        means = sign * own.groupby("row").value.mean()
-        return replace(self, rows=sorted(self.rows, key=lambda row: means.get(row.name, math.inf)))
+
+        def place(row: Row) -> float:
+            values = self.values(row, metric, split).values()
+            return sign * mean(values) if values else math.inf
+
+        return replace(self, rows=sorted(self.rows, key=place))
 
     def mixed(self) -> list[str]:
         """A sentence for each row whose runs were computed on several kinds of processor."""
-        kinds = {row.name: sorted({run.processor for runs in row.runs.values() for run in runs}) for row in self.rows}
         return [
-            f"{name}: its runs are of several kinds of processor ({', '.join(own)})"
-            for name, own in kinds.items()
-            if len(own) > 1
+            f"{row.name}: its runs are of several kinds of processor ({', '.join(row.processors)})"
+            for row in self.rows
+            if len(row.processors) > 1
         ]
 
 
@@ -148,72 +152,57 @@ def read_runs(folders: list[Path], *, by_dataset: bool = True) -> Runs:
     if not found:
         example = "; ".join([*notes, "try python train.py first"])
         raise ConfigError(f"no finished run under {', '.join(map(str, folders))}: {example}")
-    datasets: dict[str, list[tuple[dict[str, Any], dict[int, list[Run]]]]] = {}
+    datasets: dict[str, list[Group]] = {}
     for settings, members in _groups(found):
         runs, repeated = _by_seed(members)
         notes += repeated
-        datasets.setdefault(dataset_name(members[0]), []).append((settings, runs))
+        datasets.setdefault(members[0].dataset, []).append((settings, runs))
     sections = [_rows(dataset, groups) for dataset, groups in datasets.items()]
     if not by_dataset:
-        sections = [[_in_one_section(row, len(sections)) for rows in sections for row in rows]]
-    return Runs(
-        rows=[row for rows in sections for row in rows],
-        figures=pd.concat([_table(rows) for rows in sections], ignore_index=True),
-        notes=notes,
-    )
-
-
-def _in_one_section(row: Row, n_datasets: int) -> Row:
-    """The row named by its dataset, too, where there are several."""
-    return replace(row, section="", name=f"{row.section} {row.name}" if n_datasets > 1 else row.name)
-
-
-def dataset_name(run: Run) -> str:
-    """The dataset's option; an image folder adds its own name."""
-    node = run.config["dataset"]
-    name = node["name"] or Path(str(node.get("root"))).name if "name" in node else ""
-    return "-".join([option_name(node["_target_"]), *([name] if name else [])])
+        rows = [row for rows in sections for row in rows]
+        names = [f"{row.section} {row.name}" if len(sections) > 1 else row.name for row in rows]
+        sections = [[replace(row, section="", name=name) for row, name in zip(rows, names, strict=True)]]
+    return Runs(rows=[row for rows in sections for row in _with_figures(rows)], notes=notes)
 
 
 def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
     """The finished runs in the order of the folders, and a sentence for each that cannot be read."""
     runs, notes = [], []
     for path in dict.fromkeys(path.parent for folder in folders for path in sorted(folder.rglob("result.json"))):
-        if (result := read_result(path)) is None:
-            notes.append(f"{path} holds a damaged result.json and is not counted")
+        files = run_state(path)
+        if files.kind != "finished":
+            notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
             continue
-        try:
-            config, environment = read_config(path), read_environment(path)
-        except ConfigError as error:
-            notes.append(f"{error}; the run is not counted")
-            continue
-        settings = {key: value for key, value in identity(config).items() if key.partition(".")[0] != "evaluator"}
-        del settings["seed"]
-        runs.append(Run(path, config["seed"], settings, config, result, environment))
+        settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
+        runs.append(Run(path, settings.pop("seed"), settings, files))
     return runs, notes
 
 
-def _groups(runs: list[Run]) -> list[tuple[dict[str, Any], list[Run]]]:
+Group = tuple[dict[str, Any], dict[int, list[Run]]]  # settings, and the runs that have exactly these by seed
+
+
+def _groups(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]]:
     """(settings, runs that have exactly these).
 
     `dataset.data_seed` is left out where it is the seed of every run: their bias maps belong to the spread over seeds.
     Else the data are a setting wherever the others do not tell them, as with a folder whose images changed.
     """
-    same_but_map: dict[str, list[Run]] = {}
+    for own in _grouped(runs, lambda run: _key({k: v for k, v in run.settings.items() if k != DATA_SEED})):
+        if all(run.settings.get(DATA_SEED) == run.seed for run in own):
+            yield {key: value for key, value in own[0].settings.items() if key != DATA_SEED}, own
+            continue
+        for same in _grouped(own, lambda run: _key(run.settings)):
+            by_data = _grouped(same, lambda run: str(run.files.environment["data"]))
+            for members in by_data:
+                data = {"data": members[0].files.environment["data"][:8]} if len(by_data) > 1 else {}
+                yield members[0].settings | data, members
+
+
+def _grouped(runs: list[Run], key: Callable[[Run], str]) -> list[list[Run]]:
+    """The runs of each key, in the order of their first."""
+    groups: dict[str, list[Run]] = {}
     for run in runs:
-        rest = {key: value for key, value in run.settings.items() if key != "dataset.data_seed"}
-        same_but_map.setdefault(_key(rest), []).append(run)
-    groups: dict[str, tuple[dict[str, Any], list[Run]]] = {}
-    for own in same_but_map.values():
-        draws_maps = all(run.settings.get("dataset.data_seed") == run.seed for run in own)
-        data = {(_key(run.settings), run.environment["data"]) for run in own}
-        for run in own:
-            settings = dict(run.settings)
-            if draws_maps:
-                del settings["dataset.data_seed"]
-            elif sum(key == _key(run.settings) for key, _ in data) > 1:
-                settings["data"] = run.environment["data"][:8]
-            groups.setdefault(_key(settings), (settings, []))[1].append(run)
+        groups.setdefault(key(run), []).append(run)
     return list(groups.values())
 
 
@@ -224,14 +213,14 @@ def _key(settings: dict[str, Any]) -> str:
 
 
 def _by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
-    """The runs of one configuration by seed, and a sentence for each that is there twice.
+    """The runs of one configuration by seed, in its order, and a sentence for each that is there twice.
 
     Raises:
         ConfigError: two of one seed differ in more than their evaluators.
     """
     by_seed: dict[int, list[Run]] = {}
     repeated = []
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run.seed):
         others = by_seed.setdefault(run.seed, [])
         for other in others:
             if difference := _difference(other, run):
@@ -239,7 +228,8 @@ def _by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
                     f"{other.path} and {run.path} have one configuration and seed {run.seed}, but differ in "
                     f"{difference}: try again without one of them"
                 )
-        if twin := next((other for other in others if other.config["evaluator"] == run.config["evaluator"]), None):
+        evaluators = run.files.config["evaluator"]
+        if twin := next((other for other in others if other.files.config["evaluator"] == evaluators), None):
             repeated.append(f"{run.path} repeats {twin.path} (equal settings, seed and data) and is not counted")
         others.append(run)
     return by_seed, repeated
@@ -247,45 +237,43 @@ def _by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
 
 def _difference(a: Run, b: Run) -> str:
     """What tells two runs of one configuration and seed apart, other than their evaluators; empty if nothing does."""
-    for word, x, y in (
-        ("data", a.environment["data"][:8], b.environment["data"][:8]),
-        ("processor", a.processor, b.processor),
-    ):
-        if x != y:
-            return f"{word}, {x} and {y}"
-    ours, theirs = ({figure[:3]: figure.value for figure in own_figures(run)} for run in (a, b))
-    for name in ours:
-        if name in theirs and ours[name] != theirs[name]:
-            figure = f"{name[1]}, {ours[name]:.4f} and {theirs[name]:.4f}"
-            key = next((key for key in MADE_WITH if a.environment.get(key) != b.environment.get(key)), None)
-            return (
-                f"{key}, {a.environment.get(key)} and {b.environment.get(key)}, and so in {figure}" if key else figure
-            )
+    ours, theirs = a.files.environment, b.files.environment
+    if ours["data"] != theirs["data"]:
+        return f"data, {ours['data'][:8]} and {theirs['data'][:8]}"
+    if a.processor != b.processor:
+        return f"processor, {a.processor} and {b.processor}"
+    figures = {figure[:3]: figure.value for figure in own_figures(b)}
+    for figure in own_figures(a):
+        if (other := figures.get(figure[:3], figure.value)) != figure.value:
+            cause = [
+                f"{key}, {ours.get(key)} and {theirs.get(key)}" for key in MADE_WITH if ours.get(key) != theirs.get(key)
+            ]
+            return ", and so in ".join([*cause[:1], f"{figure.metric}, {figure.value:.4f} and {other:.4f}"])
     return ""
 
 
 def own_figures(run: Run) -> Iterator[Figure]:
     """What the run itself measured."""
     for split in ("test", "val"):
-        for metric, value in run.result[split].items():
-            yield Figure(split, metric, _protocol(metric, run.config["evaluator"]), value)
+        for metric, value in run.files.result[split].items():
+            yield Figure(split, metric, _protocol(metric, run.files.config["evaluator"]), value)
 
 
-def later_figures(run: Run) -> Iterator[tuple[str, Figure]]:
-    """(time, figure) of each evaluation in RUN/evaluation/; on another dataset a metric is called `dataset:metric`."""
-    for record in read_evaluations(run.path).values():
-        dataset = _kept(record["settings"]["dataset"], "dataset")
+def later_figures(run: Run) -> Iterator[Figure]:
+    """Those of RUN/evaluation/, newest first; on another dataset a metric is called `dataset:metric`."""
+    records = read_evaluations(run.path).values()
+    for record in sorted(records, key=lambda record: str(record["time"]["finished"]), reverse=True):
+        node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
+        dataset = _kept(node, "dataset")
+        is_own = not record["is_transfer"] and dataset == _kept(run.files.config["dataset"], "dataset")
         if "name" in dataset:  # an image folder: two may have one name
-            dataset["root"] = record["settings"]["dataset"]["root"]
+            dataset["root"] = node["root"]
         dataset.pop("size", None)  # that of the images which the encoder was trained on
-        is_own = not record["is_transfer"] and _kept(record["settings"]["dataset"], "dataset") == _kept(
-            run.config["dataset"], "dataset"
-        )
         prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
         for split in ("test", "val"):
             for metric, value in record[split].items():
-                protocol = _protocol(metric, record["settings"]["evaluator"], {} if is_own else {"dataset": dataset})
-                yield str(record["time"]["finished"]), Figure(split, f"{prefix}{metric}", protocol, value)
+                protocol = _protocol(metric, evaluators, {} if is_own else {"dataset": dataset})
+                yield Figure(split, f"{prefix}{metric}", protocol, value)
 
 
 def _protocol(metric: str, evaluators: dict[str, Any], others: dict[str, Any] | None = None) -> str:
@@ -300,13 +288,13 @@ def _kept(node: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {key: value for key, value in node.items() if is_identity(f"{prefix}.{key}")}
 
 
-def _rows(section: str, groups: list[tuple[dict[str, Any], dict[int, list[Run]]]]) -> list[Row]:
+def _rows(section: str, groups: list[Group]) -> list[Row]:
     """The rows of a section with their names."""
-    first = [next(iter(runs.values()))[0] for _, runs in groups]
+    first = [next(iter(by_seed.values()))[0].files for _, by_seed in groups]
     names = distinguish(
-        [nested(settings) for settings, _ in groups],
-        plain=[option_name(run.config["loss"]["_target_"]) for run in first],
-        typed=[run.environment.get("overrides") or [] for run in first],
+        [settings for settings, _ in groups],
+        plain=[option_name(files.config["loss"]["_target_"]) for files in first],
+        typed=[files.environment.get("overrides") or [] for files in first],
     )
     return [
         Row(section=section, name=name, settings=settings, runs=runs)
@@ -314,32 +302,37 @@ def _rows(section: str, groups: list[tuple[dict[str, Any], dict[int, list[Run]]]
     ]
 
 
-def _table(rows: list[Row]) -> pd.DataFrame:
-    """The figures of a section's rows: of each seed the runs' own before those of later evaluations, newest first."""
-    lines = []
-    for row in rows:
-        for seed, runs in row.runs.items():
-            own = [("", run, figure) for run in runs for figure in own_figures(run)]
-            later = [(time, run, figure) for run in runs for time, figure in later_figures(run)]
-            for _, run, figure in [*own, *sorted(later, key=lambda item: item[0], reverse=True)]:
-                lines.append([row.section, row.name, seed, run.path, run.processor, *figure])
-    table = pd.DataFrame(lines, columns=COLUMNS).drop_duplicates(["row", "seed", "split", "metric", "protocol"])
-    names: dict[tuple[str, str], str] = {}
-    for metric, protocols in table.groupby("metric", sort=False).protocol.unique().items():
-        told = distinguish([json.loads(text) for text in protocols], [""] * len(protocols), [[]] * len(protocols))
-        names |= {
-            (str(metric), p): f"{metric} ({w})" if w else str(metric) for p, w in zip(protocols, told, strict=True)
+def _with_figures(rows: list[Row]) -> list[Row]:
+    """The rows of a section with their figures: of each seed the runs' own before those of later evaluations."""
+    measured = [
+        {
+            seed: [figure for read in (own_figures, later_figures) for run in runs for figure in read(run)]
+            for seed, runs in row.runs.items()
         }
-    return table.assign(metric=[names[key] for key in zip(table.metric, table.protocol, strict=True)])
+        for row in rows
+    ]
+    every = [figure for by_seed in measured for figures in by_seed.values() for figure in figures]
+    names = _metric_names(every)
+    order = dict.fromkeys((f.split, names[f.metric, f.protocol]) for f in every)
+    filled = []
+    for row, by_seed in zip(rows, measured, strict=True):
+        figures: dict[tuple[str, str], dict[int, float]] = {key: {} for key in order}  # the same order in every row
+        for seed, own in by_seed.items():
+            for f in own:
+                figures[f.split, names[f.metric, f.protocol]].setdefault(seed, f.value)
+        filled.append(replace(row, figures=figures))
+    return filled
 
 
-def nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """Dotted keys as nested dictionaries: the opposite of `flatten`."""
-    tree: dict[str, Any] = {}
-    for key, value in settings.items():
-        *path, last = key.split(".")
-        node = tree
-        for part in path:
-            node = node.setdefault(part, {})
-        node[last] = value
-    return tree
+def _metric_names(figures: list[Figure]) -> dict[tuple[str, str], str]:
+    """{(metric, protocol): its name}: `knn_top1`, or with several protocols `knn_top1 (k=5)`."""
+    protocols: dict[str, dict[str, None]] = {}
+    for figure in figures:
+        protocols.setdefault(figure.metric, {})[figure.protocol] = None
+    names: dict[tuple[str, str], str] = {}
+    for metric, own in protocols.items():
+        told = distinguish([flatten(json.loads(text)) for text in own], [""] * len(own), [[]] * len(own))
+        names |= {
+            (metric, text): f"{metric} ({words})" if words else metric for text, words in zip(own, told, strict=True)
+        }
+    return names

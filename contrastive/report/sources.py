@@ -5,7 +5,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.report.runs import Runs, read_runs
-from contrastive.run.files import read_config
+from contrastive.run.files import RunState
 from contrastive.tables.page import read_table_json
 from contrastive.tables.record import Shared, row_record, views_as_png
 from contrastive.tables.spec import Row
@@ -45,33 +45,29 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
 
 def section_record(name: str, section: Runs) -> dict[str, Any]:
     """The runs of a dataset as a table: its figures are those of all runs of a seed, and of later evaluations."""
-    section = section.sorted_by_name()
+    rows = section.sorted_by_name().rows
     record = runs_record(
-        {row.name: [runs[0].path for runs in row.runs.values()] for row in section.rows}, section.metrics()
+        {row.name: {run[0].path: run[0].files for run in row.runs.values()} for row in rows}, section.metrics()
     )
-    settings = {
-        key: {str(row.settings.get(key)) for row in section.rows} for row in section.rows for key in row.settings
-    }
-    for row, entry in zip(section.rows, record["rows"], strict=True):
-        entry["overrides"] = [f"{key}={value}" for key, value in row.settings.items() if len(settings[key]) > 1]
-        for split in ("test", "val"):
-            figures = {metric: section.values(row, metric, split) for metric in section.metrics(split)}
-            for run in entry["runs"]:
-                seed = run["seed"]
-                run[split] = {metric: round(own[seed], 4) for metric, own in figures.items() if seed in own}
+    keys = dict.fromkeys(key for row in rows for key in row.settings)
+    differing = [key for key in keys if len({str(row.settings.get(key)) for row in rows}) > 1]
+    for row, entry in zip(rows, record["rows"], strict=True):
+        entry["overrides"] = [f"{key}={row.settings[key]}" for key in differing if key in row.settings]
+        for run in entry["runs"]:
+            run |= {"test": {}, "val": {}}
+            for (split, metric), values in row.figures.items():
+                if run["seed"] in values:
+                    run[split][metric] = round(values[run["seed"]], 4)
     return {**record, "title": f"Finished runs: {name}"}
 
 
-def runs_record(rows: dict[str, list[Path]], metrics: list[str]) -> dict[str, Any]:
+def runs_record(rows: dict[str, dict[Path, RunState]], metrics: list[str]) -> dict[str, Any]:
     """The record of finished runs: {row: its runs, which differ in their seeds}."""
-    shared, records = Shared(), []
-    for name, paths in rows.items():
-        seeds = {read_config(path)["seed"]: path for path in paths}
-        row = Row(name=name, words=(), published={}, source="", minutes=None)
-        records.append(row_record(row, seeds, metrics, shared))
+    shared = Shared()
+    first = next(iter(next(iter(rows.values()))))
     return {
         "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],
-        "metrics": {metric: metric for metric in metrics}, "claims": [], "rows": records,
-        "environments": shared.environments, "protocols": shared.protocols,
-        "views": views_as_png(next(iter(rows.values()))[0]),
+        "metrics": {metric: metric for metric in metrics}, "claims": [],
+        "rows": [row_record(Row(name=name), runs, metrics, shared) for name, runs in rows.items()],
+        "environments": shared.environments, "protocols": shared.protocols, "views": views_as_png(first),
     }  # fmt: skip

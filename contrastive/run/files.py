@@ -6,8 +6,9 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import yaml
 
@@ -20,30 +21,42 @@ NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the progr
 ADVICE = "try rerun=true with the command of the run to start it over"
 
 
-class RunState(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class RunState:
     """What a run directory holds: nothing to go on from, a result, a checkpoint, or files that cannot be used.
 
-    `reason` is one sentence about a damaged one.
+    Attributes:
+        reason: one sentence about a damaged one.
+        config, environment: the contents of config.yaml and environment.json; {} where nothing was written yet, or
+            where the run is damaged.
+        result: the content of result.json; {} unless the run is finished.
     """
 
     kind: Literal["empty", "finished", "resumable", "damaged"]
     reason: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
 
 
 def run_state(run: Path) -> RunState:
-    """Whether a run is finished, can be resumed, or neither. Of a checkpoint only its existence is looked at."""
-    if not result_file(run).exists() and not has_checkpoint(run):
-        return RunState("empty")
+    """Whether a run is finished, can be resumed, or neither; a millisecond or two.
+
+    Its three small files are read once and come along. Of checkpoints and weights only the existence is looked at.
+    """
+    if not (run / "config.yaml").exists() and not result_file(run).exists() and not has_checkpoint(run):
+        return RunState(kind="empty")
     try:
-        read_config(run)
-        read_environment(run)
+        config, environment = read_config(run), read_environment(run)
     except ConfigError as error:
-        return RunState("damaged", str(error))
-    if read_result(run) is not None:
-        return RunState("finished")
+        return RunState(kind="damaged", reason=str(error))
+    if (result := read_result(run)) is not None:
+        return RunState(kind="finished", config=config, environment=environment, result=result)
     if has_checkpoint(run):
-        return RunState("resumable")
-    return RunState("damaged", f"{result_file(run)} is damaged: {ADVICE}")
+        return RunState(kind="resumable", config=config, environment=environment)
+    if result_file(run).exists():
+        return RunState(kind="damaged", reason=f"{result_file(run)} is damaged: {ADVICE}")
+    return RunState(kind="empty", config=config, environment=environment)
 
 
 def result_file(run: Path) -> Path:

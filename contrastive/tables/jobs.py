@@ -1,7 +1,6 @@
 """The jobs of a table: which are done, which data they lack, how long they take, and running them."""
 
 import fcntl
-import json
 import os
 import shlex
 import sys
@@ -18,8 +17,7 @@ from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.pool import run_in_processes
-from contrastive.errors import ConfigError
-from contrastive.run.files import read_config, read_environment, read_result
+from contrastive.run.files import read_result, run_state
 from contrastive.run.identity import differences
 from contrastive.tables.spec import Row, Table, row_folder
 from contrastive.text import format_grid
@@ -29,15 +27,15 @@ Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configurati
 
 @dataclass(frozen=True, kw_only=True)
 class TableJob:
-    """One run of a table: the words that train.py gets, and the run directory."""
+    """One run of a table: the overrides that train.py gets, and the run directory."""
 
     row: Row
     seed: int
     path: Path
 
     @property
-    def words(self) -> tuple[str, ...]:
-        return (*self.row.words, f"seed={self.seed}")
+    def overrides(self) -> tuple[str, ...]:
+        return (*self.row.overrides, f"seed={self.seed}")
 
     @property
     def log(self) -> Path:
@@ -54,13 +52,10 @@ def table_jobs(table: Table, base: Path) -> list[TableJob]:
 
 def is_done(job: TableJob, compose: Compose) -> bool:
     """Whether the run is finished and whole, with the configuration that the job has now."""
-    if read_result(job.path) is None:
+    run = run_state(job.path)
+    if run.kind != "finished":
         return False
-    try:
-        read_environment(job.path)
-        return not differences(read_config(job.path), Settings.from_config(compose(job.words)).to_dict())
-    except ConfigError:
-        return False
+    return not differences(run.config, Settings.from_config(compose(job.overrides)).to_dict())
 
 
 def run_jobs(jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Path], n_parallel: int) -> list[TableJob]:
@@ -71,7 +66,7 @@ def run_jobs(jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Pa
     """
     failed: list[TableJob] = []
     # composed when its process starts: a table of a hundred runs begins at once
-    tasks = (_Run(compose(job.words), job, tuple(folders)) for job in jobs)
+    tasks = (_Run(compose(job.overrides), job, tuple(folders)) for job in jobs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel), start=1):
         job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
         if failure is None:
@@ -98,13 +93,13 @@ class _Run:
         log = os.open(self.job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        print(f"python train.py {shlex.join(self.job.words)} hydra.run.dir={self.job.path}", flush=True)
+        print(f"python train.py {shlex.join(self.job.overrides)} hydra.run.dir={self.job.path}", flush=True)
         try:
             with importable(self.folders):
-                settings = checked_settings(self.cfg, self.job.words)
+                settings = checked_settings(self.cfg, self.job.overrides)
                 from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
 
-                run_experiment(settings, self.job.path, self.job.words)
+                run_experiment(settings, self.job.path, self.job.overrides)
             return None
         except Exception as error:
             if (sentence := user_message(error)) is None:
@@ -164,10 +159,8 @@ def hours_left(jobs: list[TableJob], device: str) -> float | None:
 
 def minutes_taken(path: Path, device: str) -> float | None:
     """Minutes of a finished run; None when it is not finished or ran on another device."""
-    result = read_result(path)
-    if result is None or json.loads((path / "environment.json").read_text())["device"] != device:
-        return None
-    return minutes_of(result)
+    run = run_state(path)
+    return minutes_of(run.result) if run.kind == "finished" and run.environment.get("device") == device else None
 
 
 def minutes_of(result: dict[str, Any]) -> float:
@@ -192,10 +185,10 @@ def missing_of(jobs: list[TableJob], compose: Compose) -> dict[Missing, list[Tab
     nodes: dict[tuple[str, ...], Missing | None] = {}
     missing: dict[Missing, list[TableJob]] = {}
     for job in jobs:
-        words = tuple(word for word in job.words if word.split("=")[0].split(".")[0] in DATA_KEYS)
-        if words not in nodes:
-            nodes[words] = missing_data(dataset_node(compose(words)))
-        if (item := nodes[words]) is not None:
+        overrides = tuple(word for word in job.overrides if word.split("=")[0].split(".")[0] in DATA_KEYS)
+        if overrides not in nodes:
+            nodes[overrides] = missing_data(dataset_node(compose(overrides)))
+        if (item := nodes[overrides]) is not None:
             missing.setdefault(item, []).append(job)
     return missing
 

@@ -1,7 +1,5 @@
 """A table as Markdown, CSV, LaTeX and JSON, computed from its record alone, and the check of committed ones."""
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -12,7 +10,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.tables.record import device_of
 from contrastive.tables.spec import is_published_setting, look_up, published_heading, published_number
-from contrastive.tables.verdicts import LEGEND, claims_grid, judge_claims
+from contrastive.tables.verdicts import LEGEND, claims_grid, judge_claims, signed
 from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
@@ -123,9 +121,8 @@ def _list(values: list[str]) -> str:
 
 def columns(record: dict[str, Any]) -> list[str]:
     """The metrics of the table; with other evaluators than usual also every other test metric that its runs have."""
-    runs = [run for row in record["rows"] for run in row["runs"]]
     chosen = any(word.startswith("evaluator=") for word in record["extra"])
-    others = dict.fromkeys(key for run in runs for key in run["test"]) if chosen else {}
+    others = dict.fromkeys(key for run in _runs(record) for key in run["test"]) if chosen else {}
     return list(dict.fromkeys([*record["metrics"], *others]))
 
 
@@ -147,7 +144,7 @@ def grid(record: dict[str, Any]) -> list[list[str]]:
     for row, ours in zip(rows, cells, strict=True):
         line = [row["name"], *(spread(one.values) if row["overrides"] or one.values else "" for one in ours)]
         for i in published:
-            line += [ours[i].published, *([_signed(ours[i].difference)] if i in compared else [])]
+            line += [ours[i].published, *([signed(ours[i].difference)] if i in compared else [])]
         line += [*([read_out(row)] if reported else []), *([row["source"]] if sources else []), minutes(row)]
         table.append(line)
     return table
@@ -161,10 +158,6 @@ def _title(record: dict[str, Any], metric: str) -> str:
     """The heading of a metric; one selected on the test split says so."""
     name = _name(record, metric)
     return f"{name} ({SELECTED})" if "best_test" in metric else name
-
-
-def _signed(difference: float | None) -> str:
-    return "" if difference is None else f"{difference:+.2f}"
 
 
 def minutes(row: dict[str, Any]) -> str:
@@ -227,11 +220,9 @@ def figures(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 def as_csv(record: dict[str, Any]) -> str:
     """One line for each row and metric."""
-    lines, text = figures(record), io.StringIO()
-    writer = csv.DictWriter(text, lines[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+    import pandas as pd  # late: checking committed tables does not need it
+
+    return str(pd.DataFrame(figures(record)).to_csv(index=False))
 
 
 def as_latex(record: dict[str, Any]) -> str:

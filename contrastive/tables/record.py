@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.run.files import read_config, read_environment, read_result
+from contrastive.run.files import RunState, read_result, run_state
 from contrastive.run.identity import is_identity
 from contrastive.run.log import has_same_log
 from contrastive.tables.spec import Curves, Row, Table, folder_name, row_folder
@@ -42,10 +42,9 @@ def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) 
         leave_out: directories of runs that are not the table's, such as those with other settings.
     """
     shared = Shared()
-    paths = {row.name: finished_runs(row, table, base) for row in table.rows}
-    paths = {name: {i: path for i, path in runs.items() if path not in leave_out} for name, runs in paths.items()}
+    runs = {row.name: finished_runs(row, table, base, leave_out) for row in table.rows}
     rows = [
-        row_record(row, paths[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
+        row_record(row, runs[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
         for row in table.rows
     ]
     return {
@@ -59,30 +58,30 @@ def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) 
         "rows": rows,
         "environments": shared.environments,
         "protocols": shared.protocols,
-        "views": views_as_png(next((path for runs in paths.values() for path in runs.values()), base)),
+        "views": views_as_png(next((path for own in runs.values() for path in own), base)),
     }
 
 
-def finished_runs(row: Row, table: Table, base: Path) -> dict[int, Path]:
-    """{seed: directory} of the row's finished runs."""
-    paths = {seed: row_folder(row, base) / f"seed={seed}" for seed in table.seeds} if row.words else {}
-    return {seed: path for seed, path in paths.items() if read_result(path) is not None}
+def finished_runs(row: Row, table: Table, base: Path, leave_out: Collection[Path]) -> dict[Path, RunState]:
+    """The row's finished runs in the order of the seeds."""
+    paths = [row_folder(row, base) / f"seed={seed}" for seed in table.seeds] if row.overrides else []
+    states = {path: run_state(path) for path in paths if path not in leave_out}
+    return {path: state for path, state in states.items() if state.kind == "finished"}
 
 
 def row_record(
-    row: Row, paths: dict[int, Path], metrics: list[str], shared: Shared, *, curves: Curves | None = None
+    row: Row, runs: dict[Path, RunState], metrics: list[str], shared: Shared, *, curves: Curves | None = None
 ) -> dict[str, Any]:
-    """One row with its runs; the histograms of similarities are those of its first run, `curves` the published ones."""
-    runs = [run_record(path, seed, metrics, shared) for seed, path in paths.items()]
-    biased = [path for path, run in zip(paths.values(), runs, strict=True) if "similarity" in run["audit"]]
+    """One row with its finished runs; its histograms of similarities are those of the first, `curves` the published."""
+    biased = [path for path, run in runs.items() if "similarity" in run.result["audit"]]
     return {
         "name": row.name,
         "folder": folder_name(row.name),
         "point": row.point,
-        "overrides": list(row.words),
+        "overrides": list(row.overrides),
         "published": row.published,
         "source": row.source,
-        "runs": runs,
+        "runs": [run_record(path, run, metrics, shared) for path, run in runs.items()],
         "similarities": similarity_histograms(biased[0]) if biased else {},
         "published_curves": {
             logged_name(metric): thin(list(enumerate(curve["values"], start=curve["from"])))
@@ -91,20 +90,17 @@ def row_record(
     }
 
 
-def run_record(path: Path, seed: int, metrics: list[str], shared: Shared) -> dict[str, Any]:
+def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) -> dict[str, Any]:
     """One finished run; its environment and protocol join the shared lists unless they are there."""
-    result = read_result(path)
-    assert result is not None  # callers choose finished runs
-    environment = read_environment(path)
     return {
-        "seed": seed,
-        "environment": _number({key: environment.get(key) for key in ENVIRONMENT}, shared.environments),
-        "protocol": _number(result["protocol"], shared.protocols),
-        "data": environment["data"][:16],
-        "date": result["time"].get("finished", "")[:10],
-        "minutes": round(result["time"]["seconds"] / 60, 2),
-        "settings": settings_in_words(read_config(path)),
-        **{key: _rounded(result[key]) for key in ("test", "val", "audit")},
+        "seed": run.config["seed"],
+        "environment": _number({key: run.environment.get(key) for key in ENVIRONMENT}, shared.environments),
+        "protocol": _number(run.result["protocol"], shared.protocols),
+        "data": run.environment["data"][:16],
+        "date": run.result["time"].get("finished", "")[:10],
+        "minutes": round(run.result["time"]["seconds"] / 60, 2),
+        "settings": settings_in_words(run.config),
+        **{key: _rounded(run.result[key]) for key in ("test", "val", "audit")},
         "curves": thinned_curves(path, metrics),
     }
 

@@ -7,7 +7,7 @@
     metrics: {audit.linear.top1: linear probe, audit.reported.accuracy: reported}     # the same with headings
     minutes: 120                              # optional: of one run, until a finished run tells; also in a row
     needs_gpu: true                           # optional: the minutes are those of a GPU; false unless given
-    common: [epochs=80]                       # optional: words for every row; a row's own words beat them
+    common: [epochs=80]                       # optional: overrides for every row; a row's own overrides beat them
     grid: {dataset.rho: [0.999, 0.997]}       # optional: every row runs at every point; the first key changes slowest
     rows:
       - name: FairKL                          # the grid's point is appended: "FairKL, rho 0.999"
@@ -16,16 +16,16 @@
         source: Barbano et al. 2023           # optional, one text or a list along the grid
         zip: {regularizer.weight: [1, 5]}     # optional: further settings that go along the grid
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
-        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further words in a preset; null = not run there
+        presets: {small: [optimizer.lr=0.1]}  # optional: this row's further overrides in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
     claims:                                   # optional, judged by `contrastive.tables.verdicts`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
           # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
           # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
     presets:                                  # `paper` runs the table as it stands
-      small: [epochs=5, encoder.width=16]     # words for every row, which beat common and the row's
+      small: [epochs=5, encoder.width=16]     # overrides for every row, which beat common and the row's
       smoke: {overrides: [dataset=digits, epochs=1], drop: [dataset.rho], seeds: [0], points: 1}
-          # drop: settings left out of every row's words; points: how many points of each grid run, from the first;
+          # drop: settings left out of every row's overrides; points: how many points of each grid run, from the first;
           # grid: {dataset.rho: [0.997]} names the values of a grid that run
 
 Published curves lie in curves/ beside the YAML, in a file of the same name:
@@ -40,6 +40,7 @@ Published curves lie in curves/ beside the YAML, in a file of the same name:
 import hashlib
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,13 +65,13 @@ Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a table. No words: a quoted figure that is never run."""
+    """One line of a table. No overrides: a quoted figure that is never run."""
 
     name: str
-    words: tuple[str, ...]  # what train.py gets
-    published: dict[str, str]
-    source: str
-    minutes: float | None
+    overrides: tuple[str, ...] = ()  # what train.py gets
+    published: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    minutes: float | None = None
     point: str = ""  # of the grid, as it stands at the end of the name
 
 
@@ -79,11 +80,12 @@ class Preset:
     """What a preset and the command line change in every row; the defaults are those of `paper`."""
 
     name: str = "paper"
-    overrides: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()  # settings left out of every row's words
+    overrides: Sequence[str] = ()
+    drop: Sequence[str] = ()  # settings left out of every row's overrides
+    seeds: Sequence[int] | None = None  # None = the table's
     points: int | None = None  # of each grid, from the first; None = all
     grid: dict[str, list[Any]] = field(default_factory=dict)  # the values of a grid that run; all of a key left out
-    extra: tuple[str, ...] = ()  # words of the command line
+    extra: Sequence[str] = ()  # overrides of the command line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ class Table:
     title: str
     note: str
     preset: str
-    extra: tuple[str, ...]  # words given on the command line for every row
+    extra: tuple[str, ...]  # overrides given on the command line for every row
     seeds: tuple[int, ...]
     metrics: dict[str, str]
     rows: tuple[Row, ...]
@@ -129,7 +131,7 @@ class Table:
     @property
     def jobs(self) -> list[tuple[Row, int]]:
         """Every (row, seed) that is run."""
-        return [(row, seed) for row in self.rows if row.words for seed in self.seeds]
+        return [(row, seed) for row in self.rows if row.overrides for seed in self.seeds]
 
 
 def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None, extra: tuple[str, ...] = ()) -> Table:
@@ -137,7 +139,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
 
     Args:
         preset: one of PRESETS; any but `paper` must stand in the YAML. n_seeds: seeds 0 ... n - 1 in place of the
-            table's. extra: words for every row, which beat all others.
+            table's. extra: overrides for every row, which beat all others.
 
     Raises:
         ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or
@@ -145,32 +147,24 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     """
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
     check_keys(spec, TABLE_KEYS, path.name)
-    if preset not in PRESETS or (preset != "paper" and preset not in spec.get("presets", {})):
-        known = [name for name in PRESETS if name == "paper" or name in spec.get("presets", {})]
+    known = ["paper", *spec.get("presets", {})]
+    if preset not in known:
         raise ConfigError(f"{path.stem} has no preset {preset}, known are {', '.join(known)}: try PRESET={known[-1]}")
-    chosen = spec.get("presets", {}).get(preset, {})
-    chosen = {"overrides": chosen} if isinstance(chosen, list) else chosen
-    check_keys(chosen, PRESET_KEYS, f"{path.name}: presets.{preset}")
-    seeds = range(n_seeds) if n_seeds else chosen.get("seeds", spec.get("seeds", []))
+    changes = spec.get("presets", {}).get(preset, {})
+    changes = {"overrides": changes} if isinstance(changes, list) else changes
+    check_keys(changes, PRESET_KEYS, f"{path.name}: presets.{preset}")
+    chosen = Preset(name=preset, extra=extra, **changes)
+    rows = expand_rows(spec, chosen)
     metrics = spec.get("metrics", {})
-    changes = Preset(
-        name=preset,
-        overrides=tuple(chosen.get("overrides", [])),
-        drop=tuple(chosen.get("drop", [])),
-        points=chosen.get("points"),
-        grid=chosen.get("grid", {}),
-        extra=extra,
-    )
-    rows = tuple(expand_rows(spec, changes))
     return Table(
         name=path.stem,
         title=spec["title"],
         note=spec.get("note", ""),
         preset=preset,
         extra=extra,
-        seeds=tuple(seeds),
+        seeds=tuple(range(n_seeds) if n_seeds else chosen.seeds or spec.get("seeds", [])),
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
-        rows=rows,
+        rows=tuple(rows),
         script=spec.get("script"),
         needs_gpu=spec.get("needs_gpu", False),
         claims=tuple(read_claims(spec, {row.name for row in rows})),
@@ -196,7 +190,6 @@ def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
     Raises:
         ConfigError: an unknown key or preset, a list that does not go along the grid, or a preset's value of no grid.
     """
-    check_preset_grid(spec, preset)
     for row in spec.get("rows", []):
         check_keys(row, ROW_KEYS, f"row {row.get('name')}")
         check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
@@ -208,25 +201,8 @@ def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
             rows += _expand(row, spec, preset)
         elif row is shared[0]:
             at_points = zip(*(_expand(other, spec, preset) for other in shared), strict=True)
-            rows += [one for at_point in at_points for one in at_point]
+            rows += itertools.chain.from_iterable(at_points)
     return rows
-
-
-def check_preset_grid(spec: dict[str, Any], preset: Preset) -> None:
-    """Raise ConfigError if a preset asks for a value that no grid has."""
-    grids = [spec.get("grid", {}), *(row.get("grid", {}) for row in spec.get("rows", []))]
-    for key, chosen in preset.grid.items():
-        values = [value for grid in grids for value in grid.get(key, [])]
-        if unknown := [value for value in chosen if value not in values]:
-            known = values or sorted({name for grid in grids for name in grid})
-            raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {known}")
-
-
-ALONG: tuple[tuple[str, Any], ...] = (
-    ("zip", {}),
-    ("published", {}),
-    ("source", ""),
-)  # keys whose lists follow the grid
 
 
 def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[Row]:
@@ -234,24 +210,33 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
     grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
     run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
     points = list(itertools.product(*grid.values()))
+    own_minutes = row.get("minutes", spec.get("minutes"))
     rows = []
     for i, point in enumerate(points):
         if point not in run:
             continue
         settings = dict(zip(grid, point, strict=True))
-        at_point = {key: _pick(row.get(key, empty), i, len(points), f"{row['name']}: {key}") for key, empty in ALONG}
-        words = _words(row, spec, preset, {**settings, **at_point["zip"]}) if "overrides" in row else ()
         place = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
-        published = {metric: str(value) for metric, value in at_point["published"].items() if value is not None}
-        minutes = row.get("minutes", spec.get("minutes")) if preset.name == "paper" else None
-        name, source = f"{row['name']}, {place}" if place else row["name"], str(at_point["source"])
-        rows.append(Row(name=name, words=words, published=published, source=source, minutes=minutes, point=place))
+        zipped, published, source = (
+            _pick(row.get(key), i, len(points), f"{row['name']}: {key}") for key in ("zip", "published", "source")
+        )
+        rows.append(Row(
+            name=f"{row['name']}, {place}" if place else row["name"],
+            overrides=_overrides(row, spec, preset, settings | (zipped or {})) if "overrides" in row else (),
+            published={metric: str(value) for metric, value in (published or {}).items() if value is not None},
+            source=str(source or ""),
+            minutes=own_minutes if preset.name == "paper" else None,
+            point=place,
+        ))  # fmt: skip
     return rows
 
 
 def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
     """The values of a grid that a preset runs."""
-    return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
+    chosen = preset.grid.get(key, values)
+    if unknown := [value for value in chosen if value not in values]:
+        raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {values}")
+    return [value for value in values if value in chosen][: preset.points]
 
 
 def _pick(value: Any, i: int, n: int, where: str) -> Any:
@@ -265,27 +250,28 @@ def _pick(value: Any, i: int, n: int, where: str) -> Any:
     return value[i]
 
 
-def _words(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
-    """What train.py gets for a row at one point: later words beat earlier ones."""
+def _overrides(row: dict[str, Any], spec: dict[str, Any], preset: Preset, settings: dict[str, Any]) -> tuple[str, ...]:
+    """What train.py gets for a row at one point: later overrides beat earlier ones."""
     own = [*spec.get("common", []), *row["overrides"], *(f"{key}={value}" for key, value in settings.items())]
     own = [word for word in own if key_of(word) not in preset.drop]
-    return merge_words(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
+    return merge_overrides(own, preset.overrides, row.get("presets", {}).get(preset.name, []), preset.extra)
 
 
-def merge_words(*groups: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The words of all groups in order; of several for one key the last one stays.
+def merge_overrides(*groups: Sequence[str]) -> tuple[str, ...]:
+    """The overrides of all groups in order; of several for one key the last one stays.
 
     Settings of evaluators that an `evaluator=[...]` among them leaves out go with them.
     """
-    words = {key_of(word): word for group in groups for word in group}
-    if "evaluator" in words:
-        chosen = re.findall(r"\w+", words["evaluator"].partition("=")[2])
-        words = {k: word for k, word in words.items() if not k.startswith("evaluator.") or k.split(".")[1] in chosen}
-    return tuple(words.values())
+    merged = {key_of(word): word for group in groups for word in group}
+    if "evaluator" in merged:
+        chosen = re.findall(r"\w+", merged["evaluator"].partition("=")[2])
+        left_out = [key for key in merged if key.startswith("evaluator.") and key.split(".")[1] not in chosen]
+        merged = {key: word for key, word in merged.items() if key not in left_out}
+    return tuple(merged.values())
 
 
 def key_of(word: str) -> str:
-    """The setting that a word such as `+loss.epsilon=0.1` is about."""
+    """The setting that an override such as `+loss.epsilon=0.1` is about."""
     return word.lstrip("+~").split("=", 1)[0]
 
 
@@ -295,18 +281,15 @@ def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
     Raises:
         ConfigError: an unknown key, a row or metric that the table does not have, or rows that share no point.
     """
-    rows = expand_rows(spec, Preset())
-    claims = [
-        claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, list(spec.get("metrics", [])))
-    ]
+    rows = [row for row in expand_rows(spec, Preset()) if row.overrides]
+    claims = [claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, [*spec["metrics"]])]
     return [claim for claim in claims if {claim.better, claim.worse} <= names]
 
 
 def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> list[Claim]:
     """One claim of the YAML at every point of the grid that both of its rows have."""
     check_keys(node, CLAIM_KEYS, f"claim {node.get('better')} > {node.get('worse')}")
-    missing = sorted({"better", "worse", "metric", "source"} - node.keys())
-    if missing:
+    if missing := sorted({"better", "worse", "metric", "source"} - node.keys()):
         raise ConfigError(f"a claim of {node} lacks {missing[0]}: try {missing[0]}: ... in the table's YAML")
     if node["metric"] not in metrics:
         raise ConfigError(f"a claim names the metric {node['metric']}: try one of {', '.join(metrics)}")
@@ -316,20 +299,17 @@ def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> 
         raise ConfigError(
             f"the rows {node['better']} and {node['worse']} share no point: try their names with the point"
         )
-    return [
-        Claim(better=b, worse=w, metric=node["metric"], gap=float(node.get("gap", 0)), source=node["source"])
-        for b, w in pairs
-    ]
+    rest = {"metric": node["metric"], "gap": float(node.get("gap", 0)), "source": node["source"]}
+    return [Claim(better=b, worse=w, **rest) for b, w in pairs]
 
 
 def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
     """{point: full name} of a row named without its point; {None: name} of one named with it, which suits any point."""
-    run = [row for row in rows if row.words]
-    if any(row.name == name for row in run):
+    if any(row.name == name for row in rows):
         return {None: name}
-    at_points: dict[str | None, str] = {row.point: row.name for row in run if row.name == f"{name}, {row.point}"}
+    at_points: dict[str | None, str] = {row.point: row.name for row in rows if row.name == f"{name}, {row.point}"}
     if not at_points:
-        raise ConfigError(f"a claim names the row {name}: try one of {'; '.join(row.name for row in run)}")
+        raise ConfigError(f"a claim names the row {name}: try one of {'; '.join(row.name for row in rows)}")
     return at_points
 
 
@@ -354,7 +334,7 @@ def look_up(result: dict[str, Any], metric: str) -> float | None:
 
 
 def is_published_setting(record: dict[str, Any]) -> bool:
-    """Whether a table's runs had the settings of its rows: no preset, no further words."""
+    """Whether a table's runs had the settings of its rows: no preset, no further overrides."""
     return record["preset"] == "paper" and not record["extra"]
 
 

@@ -104,7 +104,7 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     table[0] += [*(["gap"] if gaps else []), *([published_heading(record)] if published else []), "metric", "source"]
     for c in claims:
         line = [claim_text(c), c["verdict"], interval_text(c), str(c["n"]), "" if c["p"] is None else p_text(c["p"])]
-        line += [*([f"{c['gap']:g}"] if gaps else []), *([_signed(c["published_effect"])] if published else [])]
+        line += [*([f"{c['gap']:g}"] if gaps else []), *([signed(c["published_effect"])] if published else [])]
         table.append([*line, str(record["metrics"][c["metric"]]), c["source"]])
     return table
 
@@ -133,5 +133,6 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
-def _signed(value: float | None) -> str:
+def signed(value: float | None) -> str:
+    """A difference with its sign; nothing for none."""
     return "" if value is None else f"{value:+.2f}"
