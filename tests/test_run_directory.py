@@ -1,7 +1,6 @@
 """The run directory as an object: what is written, by whom."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from torch import nn
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.directory import finished_run, open_run
-from contrastive.run.files import read_config, read_result, run_state, write_config
+from contrastive.run.files import RunState, read_environment, read_result, run_state
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
@@ -128,14 +127,15 @@ def interrupt(path, **changed):
 
 def test_run_state_of_every_kind(tmp_path):
     run = tmp_path / "run"
-    assert run_state(run) == ("empty", "")
+    assert run_state(run) == RunState(kind="empty")
     with opened(run):
         assert run_state(run).kind == "empty"  # nothing to go on from
     interrupt(run)
-    assert run_state(run) == ("resumable", "")
+    assert run_state(run) == RunState(kind="resumable", config=CONFIG, environment=read_environment(run))
     with opened(run) as open_:
         open_.finish(RESULT, write_weights)
-    assert run_state(run) == ("finished", "")
+    assert run_state(run).kind == "finished"
+    assert run_state(run).result == read_result(run)
     (run / "result.json").write_text("{")
     assert run_state(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()
@@ -165,13 +165,6 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
     with opened(tmp_path, rerun=True) as run:
         run.finish(RESULT, write_weights)
     assert "resumed_with" not in json.loads((tmp_path / "result.json").read_text())
-
-
-def test_a_configuration_is_written_without_aliases(tmp_path):
-    shared = [1, 2]
-    write_config(tmp_path, {**CONFIG, "a": shared, "b": shared})
-    assert "*" not in Path(tmp_path / "config.yaml").read_text()
-    assert read_config(tmp_path)["b"] == shared
 
 
 def test_finished_run_says_what_changed_since(tmp_path):

@@ -16,7 +16,6 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.run.files import encoder_node
 from contrastive.run.foreign import load_into, weights_path
 from contrastive.run.provenance import targets
-from contrastive.run.weights import check_weights_hash
 
 
 def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
@@ -61,8 +60,7 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
     check_encoder_output(encoder, size)
     if weights is not None:
-        check_weights_hash(file := weights_path(weights))
-        loaded = load_into(encoder, file, prefix)
+        loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
             print(loaded)
     return encoder

@@ -21,7 +21,7 @@ from contrastive.experiment.job import Request
 from contrastive.experiment.machine import keep_freed_memory
 from contrastive.experiment.summary import as_typed
 from contrastive.files import file_hash
-from contrastive.run.files import evaluation_name, read_evaluation, write_evaluation
+from contrastive.run.files import evaluation_name, read_evaluations, write_evaluation
 from contrastive.run.foreign import weights_path
 from contrastive.run.provenance import environment_record
 from contrastive.text import format_grid
@@ -50,7 +50,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
         nodes["dataset"] = request.settings.dataset
         name = evaluation_name(request.dataset_name, nodes, data_hash=data_hash)
         place = f"[{i}/{len(requests)}] {as_typed(request.run)}/evaluation/{name}.json"
-        record = None if request.settings.rerun else read_evaluation(request.run, name)
+        record = None if request.settings.rerun else read_evaluations(request.run).get(name)
         if record is None or record["environment"].get("modules", {}) != environment["modules"]:
             record = _evaluate(request, chosen, data) | {"environment": environment}
             write_evaluation(request.run, name, record)

@@ -11,8 +11,7 @@ import torch
 
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.process import broadcast_from_main
-from contrastive.run.checkpoint import has_checkpoint
-from contrastive.run.files import read_result
+from contrastive.run.files import has_checkpoint, read_result
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 

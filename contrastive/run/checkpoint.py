@@ -12,7 +12,6 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.run.files import has_checkpoint as has_checkpoint
 from contrastive.run.files import last_checkpoint, previous_checkpoint
 from contrastive.run.log import missing_lines
 from contrastive.run.weights import content_hash

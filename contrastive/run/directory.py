@@ -7,10 +7,8 @@
 """
 
 import fcntl
-import hashlib
 import json
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +24,8 @@ from contrastive.run.checkpoint import CheckpointError, load_checkpoint, read_ch
 from contrastive.run.files import (
     ENCODER,
     HEAD,
+    PROJECTOR,
+    PROJECTOR_CONFIG,
     has_checkpoint,
     last_checkpoint,
     previous_checkpoint,
@@ -38,11 +38,9 @@ from contrastive.run.files import (
     write_result,
 )
 from contrastive.run.foreign import weights_hash
-from contrastive.run.identity import differences, identity
+from contrastive.run.identity import config_hash, differences
 from contrastive.run.log import Logs, event_files, has_same_log
 from contrastive.run.provenance import CODE_KEYS, code_record
-from contrastive.run.tensorboard import CONFIG as PROJECTOR_CONFIG
-from contrastive.run.tensorboard import FOLDER as PROJECTOR
 from contrastive.run.weights import has_own_weights, weights_hashes
 
 
@@ -123,16 +121,17 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
 
     Neither data nor networks are needed to show it. Whatever else the directory holds is for `open_run`.
     """
-    if run_state(path).kind != "finished" or differences(read_config(path), config):
+    state = run_state(path)
+    if state.kind != "finished" or differences(state.config, config) or not _is_own(state.result, config):
         return None
-    result, environment = read_result(path), read_environment(path)
-    if result is None or not _is_own(result, config) or not has_own_weights(path, result):
+    if not has_own_weights(path):
         return None
-    _warn_of_changed_log(path, result)
-    changed = [] if environment["code"] == code_record(config)["code"] else ["code"]
+    _warn_of_changed_log(path, state.result)
+    changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
     with suppress(ConfigError):  # the file that it started from may be gone
-        changed += [] if weights_hash(config["encoder"].get("weights")).items() <= environment.items() else ["weights"]
-    return RunDirectory(path, result=result, changed_since=changed)
+        weights = weights_hash(config["encoder"].get("weights"))
+        changed += [] if weights.items() <= state.environment.items() else ["weights"]
+    return RunDirectory(path, result=state.result, changed_since=changed)
 
 
 @contextmanager
@@ -162,15 +161,13 @@ def open_run(
                 changed = check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
             result = read_result(path)
-            if result is not None and not _is_own(result, config):
-                raise ConfigError(f"{result_file(path)} is another run's: try rerun=true to start this one over")
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
-            elif result is not None and not has_own_weights(path, result):
+            elif result is not None and not has_own_weights(path):
                 state = _state_for_weights(path, origin["made_by"], epochs=config["epochs"])
             if writable and result is not None:
                 _warn_of_changed_log(path, result)
-            if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
+            elif writable and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
         logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
         yield RunDirectory(
@@ -187,19 +184,20 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     Raises:
         ConfigError: the directory holds another run, one on other data or from other weights, or damaged files.
     """
-    _check_is_run(path)
+    check_is_run(path)
     state = run_state(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
-    if not (path / "config.yaml").exists():
+    if not state.config:
         return []
-    if settings := differences(read_config(path), config):
+    if settings := differences(state.config, config):
         raise ConfigError(
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
-    recorded = read_environment(path)
-    changed = [key for key in ("code", "data", "weights") if recorded.get(key) != environment.get(key)]
+    if not _is_own(state.result, config):
+        raise ConfigError(f"{result_file(path)} is another run's: try rerun=true to start this one over")
+    changed = [key for key in ("code", "data", "weights") if state.environment.get(key) != environment.get(key)]
     refused = [key for key in changed if key != "code"]
     if state.kind == "resumable" and refused:
         raise ConfigError(
@@ -216,21 +214,6 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
 def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
     """Hashes of what determines a run: configuration, code, data."""
     return {"config": config_hash(config), "code": environment["code"], "data": environment["data"]}
-
-
-def config_hash(config: dict[str, Any]) -> str:
-    """sha256 of the settings that make the run what it is."""
-    written = json.dumps(_as_floats(identity(config)), sort_keys=True, default=str)
-    return hashlib.sha256(written.encode()).hexdigest()
-
-
-def _as_floats(value: Any) -> Any:
-    """Whole numbers as floats, inside containers too: 1 and 1.0 are one setting."""
-    if isinstance(value, dict):
-        return {key: _as_floats(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_floats(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:
@@ -267,30 +250,38 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     Returns:
         `resumed_with`: the state of the code in every later session that changed it.
     """
-    recorded = read_environment(path) if (path / "config.yaml").exists() else {}
-    earlier, resumed_with = [], []
+    state = run_state(path)
+    recorded, sessions = state.environment, dict[str, Any](earlier=[])
     if recorded:
-        earlier = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
-    if has_checkpoint(path):
+        sessions["earlier"] = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
+    resumed_with = recorded.get("resumed_with", []) if state.kind == "resumable" else []
+    if state.kind == "resumable":
         for key in EXACT_KEYS:
             if recorded.get(key) != environment[key]:
                 before, now = recorded.get(key), environment[key]
                 print(f"warning: {key} {before} before and {now} now: not exact to the last bit")
-        resumed_with = list(recorded.get("resumed_with", []))
         if recorded["code"] != environment["code"]:
             print("warning: the code changed since the run was interrupted: it goes on, and its result says so")
-            resumed_with.append({key: environment.get(key) for key in CODE_KEYS})
-    sessions = {"earlier": earlier, **({"resumed_with": resumed_with} if resumed_with else {})}
+            resumed_with = [*resumed_with, {key: environment.get(key) for key in CODE_KEYS}]
+    if resumed_with:
+        sessions["resumed_with"] = resumed_with
     # config.yaml last: where it exists, environment.json does too
     write_text(path / "environment.json", json.dumps({**environment, **sessions}, indent=1))
     write_config(path, config)
     return resumed_with
 
 
-# of a run directory, besides result.json, checkpoints/, projector/ and TensorBoard's; the exports belong to the encoder
+# of a run directory, besides result.json, checkpoints/, projector/ and events; the exports belong to the encoder
 FILES = (
-    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", "environment.json", "config.yaml",
+    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", PROJECTOR_CONFIG,
+    "environment.json", "config.yaml",
 )  # fmt: skip
+
+
+def run_files(path: Path) -> list[Path]:
+    """The places of a run's files, the result first and the configuration last."""
+    checkpoints = [last_checkpoint(path), previous_checkpoint(path)]
+    return [result_file(path), *checkpoints, *event_files(path), *(path / name for name in FILES)]
 
 
 def clear(path: Path) -> None:
@@ -299,37 +290,26 @@ def clear(path: Path) -> None:
     Raises:
         ConfigError: files of these names are no run's.
     """
-    _check_is_run(path)
-    for file in _files(path):
+    check_is_run(path)
+    for file in run_files(path):
         file.unlink(missing_ok=True)
 
 
 def remove_leftovers(path: Path) -> None:
     """Remove what a killed process of this run left half-written; the lock of the directory is held."""
-    for folder in (path, last_checkpoint(path).parent, path / PROJECTOR):
-        for part in folder.glob(".*.part"):
-            name = re.fullmatch(r"\.(.+)\.\d+\.part", part.name)
-            if name and (folder != path or name[1] in (*FILES, result_file(path).name, PROJECTOR_CONFIG)):
-                part.unlink()
+    for file in (*run_files(path), path / PROJECTOR / "*"):
+        for part in file.parent.glob(f".{file.name}.*.part"):
+            part.unlink()
 
 
-def _check_is_run(path: Path) -> None:
+def check_is_run(path: Path) -> None:
     """Refuse a directory with files that look like a run's where nothing says that they are one's."""
-    if (file := next(filter(Path.exists, _files(path)), None)) is None:
-        return
     for read in (read_config, read_environment):
-        try:
+        with suppress(ConfigError):
             read(path)
             return
-        except ConfigError:
-            continue
-    raise ConfigError(f"{path} holds a {file.name} that no run wrote: try hydra.run.dir=PATH, another folder")
-
-
-def _files(path: Path) -> list[Path]:
-    """The places of a run's files, the result first and the configuration last."""
-    checkpoints = [last_checkpoint(path), previous_checkpoint(path)]
-    return [result_file(path), *checkpoints, *event_files(path), *(path / name for name in FILES)]
+    if file := next(filter(Path.exists, run_files(path)), None):
+        raise ConfigError(f"{path} holds a {file.name} that no run wrote: try hydra.run.dir=PATH, another folder")
 
 
 @contextmanager

@@ -2,12 +2,10 @@
 have written them. Imports no torch."""
 
 import hashlib
-import importlib.util
 import json
-import re
-from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import yaml
 
@@ -16,34 +14,47 @@ from contrastive.files import file_hash, write_text
 from contrastive.run.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 
 ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
+PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
 NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 ADVICE = "try rerun=true with the command of the run to start it over"
 
 
-class RunState(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class RunState:
     """What a run directory holds: nothing to go on from, a result, a checkpoint, or files that cannot be used.
 
-    `reason` is one sentence about a damaged one.
+    Attributes:
+        reason: one sentence about a damaged one.
+        config, environment: the contents of config.yaml and environment.json; {} where nothing was written yet, or
+            where the run is damaged.
+        result: the content of result.json; {} unless the run is finished.
     """
 
     kind: Literal["empty", "finished", "resumable", "damaged"]
     reason: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
 
 
 def run_state(run: Path) -> RunState:
-    """Whether a run is finished, can be resumed, or neither. Of a checkpoint only its existence is looked at."""
-    if not result_file(run).exists() and not has_checkpoint(run):
-        return RunState("empty")
+    """Whether a run is finished, can be resumed, or neither; a millisecond or two.
+
+    Its three small files are read once and come along. Of checkpoints and weights only the existence is looked at.
+    """
+    if not (run / "config.yaml").exists() and not result_file(run).exists() and not has_checkpoint(run):
+        return RunState(kind="empty")
     try:
-        read_config(run)
-        read_environment(run)
+        config, environment = read_config(run), read_environment(run)
     except ConfigError as error:
-        return RunState("damaged", str(error))
-    if read_result(run) is not None:
-        return RunState("finished")
+        return RunState(kind="damaged", reason=str(error))
+    if (result := read_result(run)) is not None:
+        return RunState(kind="finished", config=config, environment=environment, result=result)
     if has_checkpoint(run):
-        return RunState("resumable")
-    return RunState("damaged", f"{result_file(run)} is damaged: {ADVICE}")
+        return RunState(kind="resumable", config=config, environment=environment)
+    if result_file(run).exists():
+        return RunState(kind="damaged", reason=f"{result_file(run)} is damaged: {ADVICE}")
+    return RunState(kind="empty", config=config, environment=environment)
 
 
 def result_file(run: Path) -> Path:
@@ -67,17 +78,11 @@ def has_checkpoint(run: Path) -> bool:
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML comes with libyaml
-MAX_DEPTH = 100
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:
-    """Write config.yaml, without aliases."""
-    write_text(run / "config.yaml", yaml.dump(config, Dumper=_Dumper, sort_keys=False))
-
-
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    """Write config.yaml."""
+    write_text(run / "config.yaml", yaml.safe_dump(config, sort_keys=False))
 
 
 def read_config(run: Path) -> dict[str, Any]:
@@ -88,51 +93,25 @@ def read_config(run: Path) -> dict[str, Any]:
     """
     file = run / "config.yaml"
     try:
-        config = _read_yaml(file.read_text(encoding="utf-8"))
+        config = yaml.load(file.read_text(encoding="utf-8"), Loader=LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         config = None
     if not is_config(config):
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
-    if interpolation := next(_interpolations(config), None):
-        raise ConfigError(f"{file} holds {interpolation}, which no run writes there: try another run")
+    if "${" in repr(config):
+        raise ConfigError(f"{file} holds an interpolation, which no run writes there: try another run")
     config.pop("trust", None)  # a setting once, which older runs recorded
     return config  # type: ignore[no-any-return]
 
 
-def _read_yaml(text: str) -> Any:
-    """The content of a YAML; ValueError for aliases, which can stand for more than fits into memory, and for depth."""
-    depth = 0
-    for event in yaml.parse(text, Loader=LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
-            raise ValueError("no run writes aliases, nor so many levels")
-    return yaml.load(text, Loader=LOADER)
-
-
 def is_config(content: Any) -> bool:
-    """Whether the content of a YAML is the configuration of a run."""
-    if not isinstance(content, dict) or not isinstance(content.get("seed"), int):
+    """Whether the content of a YAML is the configuration of a run, down to the last line that evaluations read."""
+    if not isinstance(content, dict) or not isinstance(content.get("evaluator"), dict):
         return False
-    if not isinstance(content.get("channels_last"), bool):  # of what evaluations read, the last line of the file
+    if not isinstance(content.get("seed"), int) or not isinstance(content.get("channels_last"), bool):
         return False
     nodes = [content.get(group) for group in COMPONENTS if group not in OPTIONAL]
-    return isinstance(content.get("evaluator"), dict) and all(
-        isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
-    )
-
-
-def resolve_builtin(target: Any, groups: Sequence[str]) -> Any:
-    """The class or function of this package that a file names; None for anything else, which is not imported.
-
-    Args:
-        groups: folders of the package that it may be defined in, such as encoder.
-    """
-    module, _, name = str(target).rpartition(".")
-    is_inside = re.fullmatch(rf"contrastive\.({'|'.join(groups)})\.[a-z]\w*", module) and not name.startswith("_")
-    if not is_inside or importlib.util.find_spec(module) is None:
-        return None
-    found = getattr(importlib.import_module(module), name, None)
-    return found if getattr(found, "__module__", None) == module else None  # not what that module itself imports
+    return all(isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes)
 
 
 def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
@@ -155,15 +134,6 @@ def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
         if not is_identity(f"dataset.{key}") and isinstance(value, str) and Path(value).is_relative_to(old):
             node[key] = str(Path(data_root) / Path(value).relative_to(old))
     return node
-
-
-def _interpolations(node: Any) -> Iterator[str]:
-    """Every string below a node that OmegaConf would resolve."""
-    if isinstance(node, str) and "${" in node:
-        yield node
-    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    for child in children:
-        yield from _interpolations(child)
 
 
 GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
@@ -193,10 +163,8 @@ def read_result(run: Path) -> dict[str, Any] | None:
         return None
     if not is_whole or not all(isinstance(result.get(group), dict) for group in GROUPS):
         return None
-    if not all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights")):
-        return None
     has_numbers = all(isinstance(value, int | float) for value in result["test"].values())
-    return result if has_numbers and "config" in result.get("made_by", {"config": ""}) else None
+    return result if has_numbers else None
 
 
 ENVIRONMENT_KEYS = {"command": str, "code": str, "data": str, "threads": int}  # of every run
@@ -239,30 +207,19 @@ def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash
     return f"{f'{evaluators}-{dataset}'[:MAX_LENGTH]}-{digest}"
 
 
-def read_evaluation(run: Path, name: str) -> dict[str, Any] | None:
-    """The record of that name, if it is whole and its weights are those that the run has now."""
-    return _evaluation(run, name, weights=_encoder_hash(run))
-
-
 def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
-    """{name: record} of every evaluation of the weights that the run has now, by name."""
-    names = sorted(path.stem for path in (run / EVALUATIONS).glob("*.json"))
-    weights = _encoder_hash(run) if names else None
-    records = {name: _evaluation(run, name, weights=weights) for name in names}
-    return {name: record for name, record in records.items() if record is not None}
-
-
-def _evaluation(run: Path, name: str, *, weights: str | None) -> dict[str, Any] | None:
-    try:
-        record = json.loads((run / EVALUATIONS / f"{name}.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_whole = isinstance(record, dict) and record.keys() >= EVALUATION_KEYS
-    return record if is_whole and weights is not None and record["weights"] == weights else None
-
-
-def _encoder_hash(run: Path) -> str | None:
-    return file_hash(run / ENCODER) if (run / ENCODER).exists() else None
+    """{name: record} of every whole evaluation of the weights that the run has now, by name."""
+    files = sorted((run / EVALUATIONS).glob("*.json"))
+    weights = _encoder_hash(run) if files else None
+    records = {}
+    for file in files:
+        try:
+            record = json.loads(file.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and record.keys() >= EVALUATION_KEYS and record["weights"] == weights:
+            records[file.stem] = record
+    return records
 
 
 def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
@@ -276,3 +233,7 @@ def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
         raise ConfigError(f"the weights of {run} changed while they were evaluated: try the same command again")
     write_text(path, json.dumps(record, indent=1, allow_nan=False))
     return path
+
+
+def _encoder_hash(run: Path) -> str | None:
+    return file_hash(run / ENCODER) if (run / ENCODER).exists() else None

@@ -1,5 +1,7 @@
 """Settings that identify a run, and the differences between two configurations. Imports no torch."""
 
+import hashlib
+import json
 import re
 from typing import Any
 
@@ -31,6 +33,12 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
 def identity(config: dict[str, Any]) -> dict[str, Any]:
     """The flattened settings that are part of a run's identity."""
     return {key: value for key, value in flatten(config).items() if is_identity(key)}
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    """sha256 of the settings that make the run what it is; 1 and 1.0 are one setting."""
+    plain = json.loads(json.dumps(identity(config), default=str), parse_int=float)
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
