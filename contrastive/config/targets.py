@@ -82,11 +82,10 @@ def resolve_builtin(target: Any, group: str) -> Any:
 def find(target: Any, places: Sequence[str]) -> Any:
     """The class or function of a dotted name, if it is defined below one of the `places`, packages or modules; or None.
 
-    Of this package's functions only those count that a YAML of it names.
+    This package's classes may be called by their public name, too; of its functions only those count that a YAML names.
     """
     module, _, name = target.rpartition(".") if isinstance(target, str) else ("", "", "")
-    is_public = module == "contrastive" and places[: len(ALLOWED)] == ALLOWED
-    if not is_public and not any(f"{module}.".startswith(f"{place}.") for place in places):
+    if module != "contrastive" and not any(f"{module}.".startswith(f"{place}.") for place in places):
         return None
     if not all(part.isidentifier() and not part.startswith("_") for part in target.split(".")):
         return None

@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive.files import file_hash
+
 if TYPE_CHECKING:
     import torch
 
@@ -96,11 +98,9 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
     """{module: sha256 of its file} of the modules that the configuration names, other than this package and torch."""
-    hashes = {}
-    for target in sorted(targets(config)):
-        if target.split(".")[0] not in ("contrastive", "torch", "torchvision") and (found := find_module(target)):
-            hashes[found[0]] = hashlib.sha256(found[1].read_bytes()).hexdigest()
-    return hashes
+    others = (target for target in targets(config) if target.split(".")[0] not in ("contrastive", "torch", "torchvision"))
+    found = sorted(module for target in others if (module := find_module(target)))
+    return {name: file_hash(file) for name, file in found}
 
 
 def find_module(target: str) -> tuple[str, Path] | None:
@@ -127,9 +127,8 @@ def targets(node: Any) -> set[str]:
 
 def typed_command(overrides: Sequence[str]) -> str:
     """The command line of train.py; for a run that another program started, the one that would start the same run."""
-    if Path(sys.argv[0]).name == "train.py":
-        return shlex.join(["train.py", *sys.argv[1:]])
-    return shlex.join(["train.py", *overrides])
+    typed = sys.argv[1:] if Path(sys.argv[0]).name == "train.py" else overrides
+    return shlex.join(["train.py", *typed])
 
 
 def device_name(device: "torch.device") -> str:
