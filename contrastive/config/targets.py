@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hydra.utils import get_object
 
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.run.identity import COMPONENTS
+from contrastive.run.identity import COMPONENTS, targets
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")
 # Python's own, and what lies in the current folder where that is a checkout of this project
@@ -35,7 +35,7 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
             and of no module of yours.
     """
     homes = [folder.resolve() for folder in (Path.cwd(), *folders)]
-    for key, target in _targets(config):
+    for key, target in targets(config):
         first = target.partition(".")[0] if isinstance(target, str) else ""
         is_yours = first.isidentifier() and first not in NOT_YOURS and _lies_in(first, homes)
         if find(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
@@ -47,7 +47,7 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
 
 def check_modules(config: dict[str, Any]) -> None:
     """Raise ConfigError for a `_target_` whose module Python does not find; nothing is imported, so it is quick."""
-    for key, target in _targets(config):
+    for key, target in targets(config):
         first, dot, _ = str(target).partition(".")
         if not (first and dot and importlib.util.find_spec(first)):
             raise ConfigError(
@@ -98,16 +98,6 @@ def find(target: Any, places: Sequence[str]) -> Any:
     )
     home = f"{getattr(found, '__module__', '')}."
     return found if is_component and any(home.startswith(f"{place}.") for place in places) else None
-
-
-def _targets(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of every `_target_` below a node."""
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list | tuple) else ()
-    for name, value in items:
-        path = f"{key}.{name}" if key else str(name)
-        if name == "_target_":
-            yield path, value
-        yield from _targets(value, path)
 
 
 def _shipped() -> set[str]:

@@ -15,7 +15,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.run.files import encoder_node
 from contrastive.run.foreign import load_into, weights_path
-from contrastive.run.provenance import targets
+from contrastive.run.identity import targets
 
 
 def instantiate_node(node: dict[str, Any], **wiring: Any) -> Any:
@@ -34,7 +34,7 @@ def _instantiate(node: dict[str, Any], wiring: dict[str, Any], *, place: str) ->
     Args:
         place: the setting to try where the file system refuses to read or write.
     """
-    for target in targets(node):
+    for _, target in targets(node):
         load_target(target)
     try:
         return instantiate(node, **wiring, _convert_="all")

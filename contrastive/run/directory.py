@@ -10,8 +10,8 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +24,22 @@ from contrastive.run.checkpoint import CheckpointError, load_checkpoint, read_ch
 from contrastive.run.files import (
     ENCODER,
     HEAD,
+    LAST,
+    PREVIOUS,
     PROJECTOR,
     PROJECTOR_CONFIG,
+    RESULT,
     has_checkpoint,
-    last_checkpoint,
-    previous_checkpoint,
     read_config,
     read_environment,
     read_result,
-    result_file,
     run_state,
     write_config,
     write_result,
 )
 from contrastive.run.foreign import weights_hash
 from contrastive.run.identity import config_hash, differences
-from contrastive.run.log import Logs, event_files, has_same_log
+from contrastive.run.log import Logs, has_same_log
 from contrastive.run.provenance import CODE_KEYS, code_record
 from contrastive.run.weights import has_own_weights, weights_hashes
 
@@ -51,8 +51,8 @@ class RunDirectory:
         result: the content of result.json when the run is done, else None.
         state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing,
             damaged or another run's, its tensors on the CPU; else None.
-        changed_since: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other
-            weights than there are now.
+        changed_since: `code`, `weights` when a finished run was made by other code or from other weights than there
+            are now.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class RunDirectory:
         path: Path,
         *,
         result: dict[str, Any] | None,
-        changed_since: list[str],
+        changed_since: Sequence[str] = (),
         state: dict[str, Any] | None = None,
         origin: dict[str, Any] | None = None,
         logs: Logs | None = None,
@@ -126,7 +126,8 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
         return None
     if not has_own_weights(path):
         return None
-    _warn_of_changed_log(path, state.result)
+    if not has_same_log(path, state.result):
+        print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
     with suppress(ConfigError):  # the file that it started from may be gone
         weights = weights_hash(config["encoder"].get("weights"))
@@ -152,34 +153,27 @@ def open_run(
     """
     with ExitStack() as stack:
         origin: dict[str, Any] = {"made_by": provenance_hashes(config, environment)}
-        changed, state = [], None
+        state = None
         with main_process_first():
             if writable:
                 stack.enter_context(lock(path))
                 if rerun:
                     clear(path)
-                changed = check_resumable(path, config=config, environment=environment)
+                check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
             result = read_result(path)
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
             elif result is not None and not has_own_weights(path):
                 state = _state_for_weights(path, origin["made_by"], epochs=config["epochs"])
-            if writable and result is not None:
-                _warn_of_changed_log(path, result)
-            elif writable and (resumed_with := record(path, config=config, environment=environment)):
+            if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
-        logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
-        yield RunDirectory(
-            path, result=result, state=state, changed_since=changed, origin=origin, logs=logs, writable=writable
-        )
+        logs = stack.enter_context(closing(Logs(path, state))) if writable and result is None else None
+        yield RunDirectory(path, result=result, state=state, origin=origin, logs=logs, writable=writable)
 
 
-def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[str]:
+def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:
     """Check whether a run can be created in the directory, resumed, or must be refused.
-
-    Returns:
-        what differs from the run that is there: `code`, `data`, `weights`.
 
     Raises:
         ConfigError: the directory holds another run, one on other data or from other weights, or damaged files.
@@ -188,27 +182,23 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     state = run_state(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
-    if not state.config:
-        return []
-    if settings := differences(state.config, config):
+    if state.config and (settings := differences(state.config, config)):
         raise ConfigError(
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
     if not _is_own(state.result, config):
-        raise ConfigError(f"{result_file(path)} is another run's: try rerun=true to start this one over")
-    changed = [key for key in ("code", "data", "weights") if state.environment.get(key) != environment.get(key)]
-    refused = [key for key in changed if key != "code"]
-    if state.kind == "resumable" and refused:
+        raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
+    changed = [key for key in ("data", "weights") if state.environment.get(key) != environment.get(key)]
+    if state.kind == "resumable" and changed:
         raise ConfigError(
-            f"{path} was interrupted under other {' and '.join(refused)} and cannot be continued exactly: "
+            f"{path} was interrupted under other {' and '.join(changed)} and cannot be continued exactly: "
             "try rerun=true to start it over"
         )
-    if state.kind == "resumable" and result_file(path).exists():
+    if state.kind == "resumable" and (path / RESULT).exists():
         print("warning: result.json is damaged: it is computed again from the checkpoint")
-        result_file(path).unlink()
+        (path / RESULT).unlink()
     (path / "failure.json").unlink(missing_ok=True)
-    return changed
 
 
 def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
@@ -224,18 +214,13 @@ def _is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:
 def _state_for_weights(path: Path, made_by: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
     """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
     try:
-        state = read_checkpoint(last_checkpoint(path), made_by=made_by)
+        state = read_checkpoint(path / LAST, made_by=made_by)
         if state["epoch"] != epochs:
             raise CheckpointError("is of an earlier epoch")
     except CheckpointError as error:
         print(f"warning: files of weights are damaged or another run's and last.pt {error}: rerun=true starts it over")
         return None
     return state
-
-
-def _warn_of_changed_log(path: Path, result: dict[str, Any]) -> None:
-    if not has_same_log(path, result):
-        print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
 
 
 # recorded of every interrupted session
@@ -271,17 +256,11 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     return resumed_with
 
 
-# of a run directory, besides result.json, checkpoints/, projector/ and events; the exports belong to the encoder
+# of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
 FILES = (
-    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", PROJECTOR_CONFIG,
-    "environment.json", "config.yaml",
+    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json",
+    PROJECTOR_CONFIG, "environment.json", "config.yaml",
 )  # fmt: skip
-
-
-def run_files(path: Path) -> list[Path]:
-    """The places of a run's files, the result first and the configuration last."""
-    checkpoints = [last_checkpoint(path), previous_checkpoint(path)]
-    return [result_file(path), *checkpoints, *event_files(path), *(path / name for name in FILES)]
 
 
 def clear(path: Path) -> None:
@@ -292,12 +271,17 @@ def clear(path: Path) -> None:
     """
     check_is_run(path)
     for file in run_files(path):
-        file.unlink(missing_ok=True)
+        file.unlink()
+
+
+def run_files(path: Path) -> list[Path]:
+    """The files that a run wrote, the result first and the configuration last."""
+    return [file for name in FILES for file in path.glob(name)]
 
 
 def remove_leftovers(path: Path) -> None:
     """Remove what a killed process of this run left half-written; the lock of the directory is held."""
-    for file in (*run_files(path), path / PROJECTOR / "*"):
+    for file in (*(path / name for name in FILES), path / PROJECTOR / "*"):
         for part in file.parent.glob(f".{file.name}.*.part"):
             part.unlink()
 
@@ -308,8 +292,8 @@ def check_is_run(path: Path) -> None:
         with suppress(ConfigError):
             read(path)
             return
-    if file := next(filter(Path.exists, run_files(path)), None):
-        raise ConfigError(f"{path} holds a {file.name} that no run wrote: try hydra.run.dir=PATH, another folder")
+    if files := run_files(path):
+        raise ConfigError(f"{path} holds a {files[0].name} that no run wrote: try hydra.run.dir=PATH, another folder")
 
 
 @contextmanager

@@ -13,7 +13,9 @@ from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
 from contrastive.run.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 
-ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
+# in a run directory; result.json, written last, means that the run is done
+RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
+LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
 PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
 NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 ADVICE = "try rerun=true with the command of the run to start it over"
@@ -42,7 +44,7 @@ def run_state(run: Path) -> RunState:
 
     Its three small files are read once and come along. Of checkpoints and weights only the existence is looked at.
     """
-    if not (run / "config.yaml").exists() and not result_file(run).exists() and not has_checkpoint(run):
+    if not (run / "config.yaml").exists() and not (run / RESULT).exists() and not has_checkpoint(run):
         return RunState(kind="empty")
     try:
         config, environment = read_config(run), read_environment(run)
@@ -52,29 +54,14 @@ def run_state(run: Path) -> RunState:
         return RunState(kind="finished", config=config, environment=environment, result=result)
     if has_checkpoint(run):
         return RunState(kind="resumable", config=config, environment=environment)
-    if result_file(run).exists():
-        return RunState(kind="damaged", reason=f"{result_file(run)} is damaged: {ADVICE}")
+    if (run / RESULT).exists():
+        return RunState(kind="damaged", reason=f"{run / RESULT} is damaged: {ADVICE}")
     return RunState(kind="empty", config=config, environment=environment)
-
-
-def result_file(run: Path) -> Path:
-    """The path of result.json, whose existence means that the run is done."""
-    return run / "result.json"
-
-
-def last_checkpoint(run: Path) -> Path:
-    """The path of the newest checkpoint of a run."""
-    return run / "checkpoints/last.pt"
-
-
-def previous_checkpoint(run: Path) -> Path:
-    """The path of the checkpoint before the newest."""
-    return run / "checkpoints/previous.pt"
 
 
 def has_checkpoint(run: Path) -> bool:
     """Whether the run was interrupted after its first checkpoint, or is finished."""
-    return last_checkpoint(run).exists() or previous_checkpoint(run).exists()
+    return (run / LAST).exists() or (run / PREVIOUS).exists()
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML comes with libyaml
@@ -146,7 +133,7 @@ def write_result(run: Path, result: dict[str, Any]) -> None:
         ValueError: a figure is not finite.
     """
     plain = json.loads(json.dumps(result, allow_nan=False))
-    write_text(result_file(run), json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
+    write_text(run / RESULT, json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
 
 
 def checksum(result: dict[str, Any]) -> str:
@@ -157,7 +144,7 @@ def checksum(result: dict[str, Any]) -> str:
 def read_result(run: Path) -> dict[str, Any] | None:
     """The content of result.json, without its checksum; None if it is missing, damaged, or a figure is not finite."""
     try:
-        result = json.loads(result_file(run).read_bytes())
+        result = json.loads((run / RESULT).read_bytes())
         is_whole = isinstance(result, dict) and result.pop("checksum", None) in (None, checksum(result))
     except (OSError, ValueError, RecursionError):
         return None

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 # The groups of components, each a folder of configs/ and of the package.
@@ -33,6 +34,16 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
 def identity(config: dict[str, Any]) -> dict[str, Any]:
     """The flattened settings that are part of a run's identity."""
     return {key: value for key, value in flatten(config).items() if is_identity(key)}
+
+
+def targets(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of every `_target_` below a node."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list | tuple) else ()
+    for name, value in items:
+        path = f"{key}.{name}" if key else str(name)
+        if name == "_target_":
+            yield path, value
+        yield from targets(value, path)
 
 
 def config_hash(config: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive.files import file_hash
+from contrastive.run.identity import targets
 
 if TYPE_CHECKING:
     import torch
@@ -98,9 +99,12 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
     """{module: sha256 of its file} of the modules that the configuration names, other than this package and torch."""
-    others = (target for target in targets(config) if target.split(".")[0] not in ("contrastive", "torch", "torchvision"))
-    found = sorted(module for target in others if (module := find_module(target)))
-    return {name: file_hash(file) for name, file in found}
+    hashes = {}
+    for target in sorted({target for _, target in targets(config)}):
+        if target.split(".")[0] not in ("contrastive", "torch", "torchvision") and (found := find_module(target)):
+            name, file = found
+            hashes[name] = file_hash(file)
+    return hashes
 
 
 def find_module(target: str) -> tuple[str, Path] | None:
@@ -115,14 +119,6 @@ def find_module(target: str) -> tuple[str, Path] | None:
             return module, Path(spec.origin)
         module = module.rpartition(".")[0]
     return None
-
-
-def targets(node: Any) -> set[str]:
-    """Every `_target_` of a configuration."""
-    if isinstance(node, dict):
-        names = {node["_target_"]} if "_target_" in node else set()
-        return names.union(*(targets(value) for value in node.values()))
-    return set().union(*(targets(value) for value in node)) if isinstance(node, list) else set()
 
 
 def typed_command(overrides: Sequence[str]) -> str:
