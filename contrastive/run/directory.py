@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from contrastive.run.provenance import CODE_KEYS, code_record
 from contrastive.run.weights import has_own_weights, weights_hashes
 
 
+@dataclass(kw_only=True)
 class RunDirectory:
     """An open run directory, made by `open_run`. Methods that write do nothing in a read-only one.
 
@@ -53,65 +55,62 @@ class RunDirectory:
             damaged or another run's, its tensors on the CPU; else None.
         changed_since: `code`, `weights` when a finished run was made by other code or from other weights than there
             are now.
+        origin: what the result and every checkpoint say about what made them.
+        logs: open while the run is made, in the process that writes.
+        writable: whether this process may write.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        result: dict[str, Any] | None,
-        changed_since: Sequence[str] = (),
-        state: dict[str, Any] | None = None,
-        origin: dict[str, Any] | None = None,
-        logs: Logs | None = None,
-        writable: bool = False,
-    ) -> None:
-        self.path, self.result, self.state, self.changed_since = path, result, state, changed_since
-        self._origin, self._logs, self._writable = origin or {}, logs, writable
+    path: Path
+    result: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
+    changed_since: Sequence[str] = ()
+    origin: dict[str, Any] = field(default_factory=dict)
+    logs: Logs | None = None
+    writable: bool = False
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         """One line of metrics.jsonl and one point on every curve."""
-        if self._logs is not None:
-            self._logs.add(step, epoch, metrics)
+        if self.logs is not None:
+            self.logs.add(step, epoch, metrics)
 
     def log_image(self, step: int, name: str, image: Tensor) -> None:
         """Show an image (3, H, W) in [0, 1] in TensorBoard."""
-        if self._logs is not None:
-            self._logs.tensorboard.add_image(name, image, step)
+        if self.logs is not None:
+            self.logs.tensorboard.add_image(name, image, step)
 
     def log_histogram(self, step: int, name: str, values: Tensor) -> None:
         """Show the distribution of values in TensorBoard; an empty set is left out."""
-        if self._logs is not None:
-            self._logs.tensorboard.add_histogram(name, values, step)
+        if self.logs is not None:
+            self.logs.tensorboard.add_histogram(name, values, step)
 
     def log_embedding(self, vectors: Tensor, columns: dict[str, list[str]], images: Tensor) -> None:
         """Show vectors (n, F) in TensorBoard's projector, with n words in each column and images (n, 3, H, W) uint8."""
-        if self._logs is not None:
-            self._logs.tensorboard.add_embedding(vectors, columns, images)
+        if self.logs is not None:
+            self.logs.tensorboard.add_embedding(vectors, columns, images)
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
-        if self._logs is not None:
-            save_checkpoint(self.path, {**state, "logs": self._logs.flush()}, made_by=self._origin["made_by"])
+        if self.logs is not None:
+            save_checkpoint(self.path, {**state, "logs": self.logs.flush()}, made_by=self.origin["made_by"])
 
     def fail(self, report: dict[str, Any]) -> None:
         """Write failure.json, which says where and how training broke down."""
-        if self._logs is not None:
+        if self.logs is not None:
             write_text(self.path / "failure.json", json.dumps(report, indent=1))
 
     def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
         """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
         self.result = result
-        if self._logs is not None:
+        if self.logs is not None:
             write_weights(self.path)
-            self._logs.tensorboard.add_hparams()
-            hashes = {"weights": weights_hashes(self.path), "log": self._logs.finish()}
-            self.result = {**result, **self._origin, **hashes}
+            self.logs.tensorboard.add_hparams()
+            hashes = {"weights": weights_hashes(self.path), "log": self.logs.finish()}
+            self.result = {**result, **self.origin, **hashes}
             write_result(self.path, self.result)
 
     def rewrite(self, write_weights: Callable[[Path], None]) -> None:
         """Write the weights of a finished run again, by `write_weights(path)`."""
-        if self._writable:
+        if self.writable:
             write_weights(self.path)
             print("warning: files of weights were missing, damaged or another run's: written again from the checkpoint")
 
@@ -132,7 +131,7 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
     with suppress(ConfigError):  # the file that it started from may be gone
         weights = weights_hash(config["encoder"].get("weights"))
         changed += [] if weights.items() <= state.environment.items() else ["weights"]
-    return RunDirectory(path, result=state.result, changed_since=changed)
+    return RunDirectory(path=path, result=state.result, changed_since=changed)
 
 
 @contextmanager
@@ -169,7 +168,7 @@ def open_run(
             if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
         logs = stack.enter_context(closing(Logs(path, state))) if writable and result is None else None
-        yield RunDirectory(path, result=result, state=state, origin=origin, logs=logs, writable=writable)
+        yield RunDirectory(path=path, result=result, state=state, origin=origin, logs=logs, writable=writable)
 
 
 def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:

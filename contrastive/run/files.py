@@ -40,7 +40,7 @@ class RunState:
 
 
 def run_state(run: Path) -> RunState:
-    """Whether a run is finished, can be resumed, or neither; a millisecond or two.
+    """Whether a run is finished, can be resumed, or neither: the one answer, in some 3 ms and without torch.
 
     Its three small files are read once and come along. Of checkpoints and weights only the existence is looked at.
     """

@@ -131,8 +131,9 @@ def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
     typed = [override.lstrip("+~").partition("=")[0] for override in read_environment(path).get("overrides", ())]
     shared = [key for key in typed if f"loss.{key}" in flat]  # tau_plus is listed as loss.tau_plus
     keys = [key for key in (*MAIN_SETTINGS, *typed) if key in flat and is_identity(key) and key not in shared]
+    names = {name: component_name(config[name]) for name in NAMED if config.get(name)}
     values = {key: flat[key] if isinstance(flat[key], str | int | float | bool) else str(flat[key]) for key in keys}
-    return {name: component_name(config[name]) for name in NAMED if config.get(name)} | values
+    return {**names, **values}
 
 
 def component_name(node: dict[str, Any]) -> str:
