@@ -29,7 +29,7 @@ BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
     [
         b"", b"\xff\xfe", b"a: [", b"[1, 2]", BOMB, {**SOUND_CONFIG, "loss": None},
         {**SOUND_CONFIG, "encoder": {"width": 2}}, {**SOUND_CONFIG, "seed": "x"},
-        b"a: &x 1\nb: *x",
+        b"a: &x 1\nb: *x", yaml.safe_dump(SOUND_CONFIG).encode() + BOMB,
     ],
 )  # fmt: skip
 def test_what_is_no_configuration_is_one_sentence(tmp_path, content):

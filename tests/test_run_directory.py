@@ -9,7 +9,7 @@ from torch import nn
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.directory import finished_run, open_run
-from contrastive.run.files import RunState, read_environment, read_result, run_state
+from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
@@ -165,6 +165,13 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
     with opened(tmp_path, rerun=True) as run:
         run.finish(RESULT, write_weights)
     assert "resumed_with" not in json.loads((tmp_path / "result.json").read_text())
+
+
+def test_a_configuration_is_written_without_aliases(tmp_path):
+    shared = [1, 2]
+    write_config(tmp_path, {**CONFIG, "a": shared, "b": shared})
+    assert "*" not in (tmp_path / "config.yaml").read_text()
+    assert read_config(tmp_path)["b"] == shared
 
 
 def test_finished_run_says_what_changed_since(tmp_path):

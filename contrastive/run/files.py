@@ -68,8 +68,13 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:
-    """Write config.yaml."""
-    write_text(run / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+    """Write config.yaml, without aliases."""
+    write_text(run / "config.yaml", yaml.dump(config, Dumper=_Dumper, sort_keys=False))
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def read_config(run: Path) -> dict[str, Any]:
@@ -80,7 +85,10 @@ def read_config(run: Path) -> dict[str, Any]:
     """
     file = run / "config.yaml"
     try:
-        config = yaml.load(file.read_text(encoding="utf-8"), Loader=LOADER)
+        text = file.read_text(encoding="utf-8")
+        # no run writes aliases, and a few of them can stand for more than fits into memory
+        has_aliases = "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER))
+        config = None if has_aliases else yaml.load(text, LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         config = None
     if not is_config(config):
