@@ -84,6 +84,7 @@ def read_config(run: Path) -> dict[str, Any]:
         ConfigError: config.yaml is missing, damaged, no run's, or holds an interpolation.
     """
     file = run / "config.yaml"
+    config: Any
     try:
         text = file.read_text(encoding="utf-8")
         # no run writes aliases, and a few of them can stand for more than fits into memory
