@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.series import COLORS, Series, label, read_series, read_sweeps
 from contrastive.report.sources import runs_record
-from contrastive.run.files import read_config, resolve_builtin, run_state
+from contrastive.run.files import read_config, run_state
 from contrastive.tables.page import read_table_json
 
 MARKERS = "osD^vP*X<>"
@@ -230,7 +231,7 @@ def tsne_map(run: Path) -> dict[str, list[Any]]:
 
 def build_dataset(node: dict[str, Any]) -> Any:
     """Call the `_target_` of config.yaml's dataset, one of this package, with its other values."""
-    if (target := resolve_builtin(node["_target_"], ["dataset"])) is None:
+    if (target := resolve_builtin(node["_target_"], "dataset")) is None:
         raise ConfigError(f"{node['_target_']} is no dataset of contrastive: try a run on one of its datasets")
     return target(**{key: value for key, value in node.items() if not key.startswith("_")})
 

@@ -94,7 +94,7 @@ def mounted(disk: Path, options: str) -> Iterator[Callable[[str], None]]:
         ("size=12k", "size=50m", "no space left on device: free some space"),
         ("size=400k", "size=50m", "no space left on device: free some space"),
         ("size=1m", "size=50m", "no space left on device: free some space"),
-        ("ro", "rw", "read-only file system: try hydra.run.dir=PATH that can be written to"),
+        ("ro", "rw", "read-only file system: try hydra.run.dir=PATH, a folder"),
     ],
 )
 def test_a_full_or_read_only_disk_is_one_sentence(whole, tmp_path, options, later, sentence):  # noqa: F811
@@ -114,8 +114,8 @@ def test_a_full_or_read_only_disk_is_one_sentence(whole, tmp_path, options, late
 def test_bad_paths_are_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     for path, said in (
-        ("file", "every part is a folder"),
-        ("file/run", "every part is a folder"),
+        ("file", "a folder that can be written to"),
+        ("file/run", "a folder that can be written to"),
         ("x" * 300, "shorter"),
         ("/sys/run", "hydra.run.dir=PATH"),
     ):

@@ -147,10 +147,9 @@ def test_damaged_weights_are_never_used(run):
     content = bytearray(file.read_bytes())
     content[-100] ^= 0xFF
     file.write_bytes(content)
-    with pytest.raises(ConfigError, match="is damaged: try the command of its run again"):
-        load_encoder(path)
-    with pytest.raises(ConfigError, match="has other content than was written"):
-        read_tensors(file)
+    for use, damaged in ((load_encoder, path), (read_tensors, file)):
+        with pytest.raises(ConfigError, match="is damaged: try the command of its run again"):
+            use(damaged)
     file.write_bytes(content[:-50])
     with pytest.raises(ConfigError, match=r"no whole \.safetensors file"):
         load_encoder(path)
@@ -163,7 +162,7 @@ def test_damaged_metadata_are_never_used(run, old, new):
     assert old in content
     file.write_bytes(content.replace(old, new, 1))
     for use in (load_encoder, read_weights, read_tensors):
-        with pytest.raises(ConfigError, match=r"is damaged: try the command|has other content than was written"):
+        with pytest.raises(ConfigError, match="is damaged: try the command"):
             use(file)
 
 

@@ -29,7 +29,7 @@ BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
     [
         b"", b"\xff\xfe", b"a: [", b"[1, 2]", BOMB, {**SOUND_CONFIG, "loss": None},
         {**SOUND_CONFIG, "encoder": {"width": 2}}, {**SOUND_CONFIG, "seed": "x"},
-        b"a: &x 1\nb: *x", b"a: " + b"[" * 100_000,
+        b"a: &x 1\nb: *x", yaml.safe_dump(SOUND_CONFIG).encode() + BOMB,
     ],
 )  # fmt: skip
 def test_what_is_no_configuration_is_one_sentence(tmp_path, content):
@@ -45,5 +45,5 @@ def test_a_missing_file_is_one_sentence(tmp_path):
 
 def test_an_interpolation_is_never_resolved(tmp_path):
     run = written(tmp_path / "run", {**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}})
-    with pytest.raises(ConfigError, match=r"holds \$\{oc.env:SECRET\}, which no run writes"):
+    with pytest.raises(ConfigError, match="holds an interpolation, which no run writes"):
         read_config(run)

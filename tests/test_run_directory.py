@@ -1,7 +1,6 @@
 """The run directory as an object: what is written, by whom."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -171,7 +170,7 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
 def test_a_configuration_is_written_without_aliases(tmp_path):
     shared = [1, 2]
     write_config(tmp_path, {**CONFIG, "a": shared, "b": shared})
-    assert "*" not in Path(tmp_path / "config.yaml").read_text()
+    assert "*" not in (tmp_path / "config.yaml").read_text()
     assert read_config(tmp_path)["b"] == shared
 
 

@@ -48,11 +48,6 @@ def test_what_a_run_directory_may_name(target):
     check_targets({"loss": {"_target_": target, "a": [{"_target_": "torch.nn.ReLU"}]}, "regularizer": None})
 
 
-def test_interpolations_are_refused():
-    with pytest.raises(ConfigError, match="holds an interpolation"):
-        check_targets({"loss": {"_target_": "torch.nn.ReLU", "x": "${oc.env:HOME}"}})
-
-
 def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch):
     source = "from os import system\nclass Loss: pass\n"
     for place in ("here/my_loss_of_here", "elsewhere/my_loss_of_elsewhere", "here/.venv/site-packages/my_library"):

@@ -17,7 +17,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
-from contrastive.run.files import dataset_below, read_config, result_file
+from contrastive.run.files import RESULT, dataset_below, read_config
 from contrastive.run.identity import flatten
 from contrastive.text import as_typed, format_grid
 
@@ -135,7 +135,7 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
 
 def finished_runs(folder: Path) -> list[Path]:
     """The run directory itself, or every finished run below the folder."""
-    if (folder / "config.yaml").exists() and not result_file(folder).exists():
+    if (folder / "config.yaml").exists() and not (folder / RESULT).exists():
         raise ConfigError(f"the run in {folder} is not finished: try the command that began it once more")
     runs = sorted(path.parent for path in folder.rglob("result.json"))
     if not runs:

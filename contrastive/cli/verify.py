@@ -21,8 +21,8 @@ from contrastive.run.directory import EXACT_KEYS, provenance_hashes
 from contrastive.run.files import (
     ENCODER,
     HEAD,
+    LAST,
     dataset_below,
-    last_checkpoint,
     read_config,
     read_environment,
     read_result,
@@ -155,7 +155,7 @@ def check_files(
     """Check the checkpoint, the weights and the log; load the exported encoder and what only the checkpoint holds."""
     observers, state = prepare_observers(experiment), None
     try:
-        state = read_checkpoint(last_checkpoint(path), made_by=hashes)
+        state = read_checkpoint(path / LAST, made_by=hashes)
         experiment.step.load(state)
         for name, observer in observers.items():
             observer.load(state["observers"][name])

@@ -1,6 +1,7 @@
 """The folders of --config-dir: their YAMLs and modules; and the names of runs, for all commands."""
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,19 +23,13 @@ def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
     Raises:
         ConfigError: the flag has no value, or one that is no folder.
     """
-    folders: list[Path] = []
-    others: list[str] = []
-    rest = list(words)
-    while rest:
-        word, is_joined, value = rest.pop(0).partition("=")
-        if word not in ("--config-dir", "-cd"):
-            others.append(word + is_joined + value)
-            continue
-        name = value if is_joined else rest.pop(0) if rest else ""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-dir", "-cd", action="append", nargs="?", const="", default=[])
+    typed, others = parser.parse_known_args(words)
+    for name in typed.config_dir:
         if not name or not Path(name).is_dir():
             raise ConfigError(f"--config-dir needs a folder, got {name!r}: try --config-dir mine")
-        folders.append(Path(name).resolve())
-    return folders, others
+    return [Path(name).resolve() for name in typed.config_dir], others
 
 
 @contextmanager

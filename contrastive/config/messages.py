@@ -16,18 +16,11 @@ PLUGINS = {"submitit": "slurm", "ray": "ray", "optuna": "search"}  # of Hydra, a
 KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false",
          "Union[bool, str]": "auto, true or false"}  # fmt: skip
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
-ADVICE = {
-    errno.ENOSPC: "free some space and run the same command again, or try {place} on another disk",
-    errno.EDQUOT: "free some space and run the same command again, or try {place} on another disk",
-    errno.EROFS: "try {place} that can be written to",
-    errno.EACCES: "try {place} that may be read and written by you",
-    errno.EPERM: "try {place} that may be read and written by you",
-    errno.ENAMETOOLONG: "try a shorter {place}",
-    errno.ENOTDIR: "try {place} whose every part is a folder",
-    errno.EEXIST: "try {place} whose every part is a folder",
-    errno.ENOLCK: "try {place} on a disk of this machine, whose files can be locked",
-    errno.EIO: "check the disk, then run the same command again",
-}
+FULL = "free some space and run the same command again, or try {place} on another disk"
+USABLE = "try {place}, a folder that can be written to"
+ADVICE = {errno.ENOSPC: FULL, errno.EDQUOT: FULL, errno.ENAMETOOLONG: "try a shorter {place}"} | dict.fromkeys(
+    (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENOLCK, errno.EIO), USABLE
+)
 KNOBS = "try a smaller batch_size, grad_cache_chunk=128 (exact, and holds fewer activations), or resident=false"
 
 

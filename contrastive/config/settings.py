@@ -83,7 +83,10 @@ class Settings:
         check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)
-        check_threads(self.threads)
+        if self.threads != "auto" and not (isinstance(self.threads, int) and 1 <= self.threads <= MAX_THREADS):
+            raise ConfigError(
+                f"threads must be auto or a number from 1 to {MAX_THREADS}, got {self.threads}: try threads=auto"
+            )
         if self.resident not in ("auto", True, False):
             raise ConfigError(f"resident must be auto, true or false, got {self.resident!r}: try resident=auto")
         for key, fraction in (("noise_frac", self.noise_frac), ("blur_frac", self.blur_frac)):
@@ -155,12 +158,6 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
     for key in unused_overrides(cfg, overrides):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
     return settings
-
-
-def check_threads(threads: int | str) -> None:
-    """Raise ConfigError for anything but auto or a number of threads."""
-    if threads != "auto" and not (isinstance(threads, int) and 1 <= threads <= MAX_THREADS):
-        raise ConfigError(f"threads must be auto or a number from 1 to {MAX_THREADS}, got {threads}: try threads=auto")
 
 
 def unused_overrides(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:

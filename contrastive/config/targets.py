@@ -1,4 +1,4 @@
-"""What a `_target_` may name: anything in a composed configuration, little in one that a run directory holds.
+"""What a `_target_` may name: anything in a composed configuration, little in a file or run directory.
 
 What you type and the folders that you name are yours and may name any class. A run directory is data, perhaps a
 stranger's: it may name components and your own modules, and nothing else.
@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hydra.utils import get_object
 
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.run.identity import COMPONENTS
+from contrastive.run.identity import COMPONENTS, targets
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")
 # Python's own, and what lies in the current folder where that is a checkout of this project
@@ -25,33 +25,33 @@ NOT_YOURS = {*sys.stdlib_module_names, "contrastive", "scripts", "setup", "tests
 
 
 def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
-    """Check every `_target_` of a configuration that was read from a run directory or a file, nested ones too.
+    """Check every `_target_` of a configuration that `read_config` read from a run directory, nested ones too.
 
     Args:
         config: plain containers. folders: of modules that it may name besides the current one: those of --config-dir.
 
     Raises:
         ConfigError: one that is no component of this package, no class of torch.nn, torch.optim or torchvision.models,
-            and of no module of yours; or a string that would be resolved later.
+            and of no module of yours.
     """
     homes = [folder.resolve() for folder in (Path.cwd(), *folders)]
-    for key, value in _leaves(config):
-        if isinstance(value, str) and "${" in value:
-            raise ConfigError(f"{key}={value} holds an interpolation, which no run writes: try another run")
-        if key.rpartition(".")[2] == "_target_" and not _is_allowed(value, homes):
+    for key, target in targets(config):
+        first = target.partition(".")[0] if isinstance(target, str) else ""
+        is_yours = first.isidentifier() and first not in NOT_YOURS and _lies_in(first, homes)
+        if find(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
             raise ConfigError(
-                f"{key}={value} is no component, and of no module in this folder: "
+                f"{key}={target} is no component, and of no module in this folder: "
                 "try --config-dir with the folder of the module, if you know what it does"
             )
 
 
 def check_modules(config: dict[str, Any]) -> None:
     """Raise ConfigError for a `_target_` whose module Python does not find; nothing is imported, so it is quick."""
-    for key, value in _leaves(config):
-        first, dot, _ = str(value).partition(".")
-        if key.rpartition(".")[2] == "_target_" and not (first and dot and importlib.util.find_spec(first)):
+    for key, target in targets(config):
+        first, dot, _ = str(target).partition(".")
+        if not (first and dot and importlib.util.find_spec(first)):
             raise ConfigError(
-                f"{key}={value} names no module that Python finds: try --config-dir with the folder of {first}.py"
+                f"{key}={target} names no module that Python finds: try --config-dir with the folder of {first}.py"
             )
 
 
@@ -70,31 +70,34 @@ def load_target(target: str) -> Any:
         ) from error
 
 
-def _leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything below a node."""
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list | tuple) else ()
-    for name, value in items:
-        path = f"{key}.{name}" if key else str(name)
-        yield path, value
-        yield from _leaves(value, path)
+def resolve_builtin(target: Any, group: str) -> Any:
+    """The class or function of this package that a file names; None for anything else, which is not imported.
+
+    Args:
+        group: the folder of the package that it may be defined in, such as encoder.
+    """
+    return find(target, (f"contrastive.{group}",))
 
 
-def _is_allowed(target: Any, homes: list[Path]) -> bool:
-    """Whether a name is a component's class or function, and is defined where it says."""
+def find(target: Any, places: Sequence[str]) -> Any:
+    """The class or function of a dotted name, if it is defined below one of the `places`, packages or modules; or None.
+
+    This package's classes may be called by their public name, too; of its functions only those count that a YAML names.
+    """
     module, _, name = target.rpartition(".") if isinstance(target, str) else ("", "", "")
-    first = module.partition(".")[0]
-    places = [place for place in ALLOWED if f"{module}.".startswith(f"{place}.")]
-    places += ALLOWED if module == "contrastive" else ()  # its public names
-    places += [first] if first and first not in NOT_YOURS and _is_yours(first, homes) else []
-    if not places or not all(part.isidentifier() and not part.startswith("_") for part in target.split(".")):
-        return False
+    if module != "contrastive" and not any(f"{module}.".startswith(f"{place}.") for place in places):
+        return None
+    if not all(part.isidentifier() and not part.startswith("_") for part in target.split(".")):
+        return None
     try:
-        thing = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):  # such as contrastive.encoder.torchvision.torch.hub.load: no module's path
-        return False
-    is_function = inspect.isfunction(thing) and (first != "contrastive" or target in _shipped())
-    home = f"{getattr(thing, '__module__', '')}."
-    return (inspect.isclass(thing) or is_function) and any(home.startswith(f"{place}.") for place in places)
+        return None
+    is_component = inspect.isclass(found) or (
+        inspect.isfunction(found) and (not module.startswith("contrastive") or target in _shipped())
+    )
+    home = f"{getattr(found, '__module__', '')}."
+    return found if is_component and any(home.startswith(f"{place}.") for place in places) else None
 
 
 def _shipped() -> set[str]:
@@ -102,8 +105,8 @@ def _shipped() -> set[str]:
     return {name for path in CONFIGS.rglob("*.yaml") for name in re.findall(r"_target_: ([\w.]+)", path.read_text())}
 
 
-def _is_yours(module: str, homes: list[Path]) -> bool:
-    """Whether the source of a top-level module, found without importing it, lies in a folder of yours."""
+def _lies_in(module: str, homes: list[Path]) -> bool:
+    """Whether the source of a top-level module, found without importing it, lies in one of the folders, no library."""
     spec = importlib.util.find_spec(module)
     files = [] if spec is None else [spec.origin] if spec.origin else [*(spec.submodule_search_locations or [])]
     paths = [Path(file).resolve() for file in files if file]

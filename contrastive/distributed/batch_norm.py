@@ -64,14 +64,6 @@ def convert_sync_batchnorm(module: M, device: torch.device) -> M:
 
 
 def _convert(norm: BatchNorm) -> CrossProcessBatchNorm:
-    converted = CrossProcessBatchNorm(
-        norm.num_features,
-        eps=norm.eps,
-        momentum=norm.momentum,
-        affine=norm.affine,
-        track_running_stats=norm.track_running_stats,
-    )
-    converted.weight, converted.bias = norm.weight, norm.bias
-    converted.running_mean, converted.running_var = norm.running_mean, norm.running_var
-    converted.num_batches_tracked = norm.num_batches_tracked
+    converted = CrossProcessBatchNorm(norm.num_features)
+    converted.__dict__.update(norm.__dict__)  # its very parameters and buffers
     return converted

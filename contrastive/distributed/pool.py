@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -66,19 +65,24 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int) -> Iterator[tupl
 def _start(task: Callable[[], Any]) -> tuple[Connection, BaseProcess]:
     ours, theirs = SERVER.Pipe(duplex=False)
     process = SERVER.Process(target=_run, args=(task, theirs), name=NAME)
-    with _without_ctrl_c(), theirs:  # which would end the server and stop a process half started
+    # Ctrl-C waits: it would end the server and stop a process half started; both begin with it blocked
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
         process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()
     return ours, process
 
 
 def _result(connection: Connection, process: BaseProcess) -> Any:
     try:
-        result = connection.recv()
+        return connection.recv()
     except EOFError:
         process.join()
         return Died(f"its process ended with exit code {process.exitcode}")
-    process.join()
-    return result
+    finally:
+        process.join()
 
 
 def _run(task: Callable[[], Any], connection: Connection) -> None:
@@ -97,13 +101,3 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Within the body Ctrl-C waits; a server that starts there, and its processes, begin like that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
 
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
@@ -68,22 +69,6 @@ class _Gather(torch.autograd.Function):
         return gradient[shard().of(len(gradient))]
 
 
-class _Sum(torch.autograd.Function):
-    """Sums over ranks, forward and backward."""
-
-    @staticmethod
-    def forward(context: Any, x: Tensor) -> Tensor:
-        x = x.clone()
-        dist.all_reduce(x)
-        return x
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(gradient)
-        return gradient
-
-
 def gather(x: Tensor) -> Tensor:
     """(B / world_size, ...) of each process → (B, ...) of all, in rank order; differentiable."""
     return cast(Tensor, _Gather.apply(x)) if world_size() > 1 else x
@@ -91,7 +76,7 @@ def gather(x: Tensor) -> Tensor:
 
 def all_reduce_sum(x: Tensor) -> Tensor:
     """The sum of a tensor over processes; differentiable."""
-    return cast(Tensor, _Sum.apply(x)) if world_size() > 1 else x
+    return cast(Tensor, all_reduce(x)) if world_size() > 1 else x
 
 
 @torch.no_grad()
@@ -114,18 +99,11 @@ def broadcast_from_main(task: Callable[[], T]) -> T:
     Raises:
         ConfigError: on every rank, if the task raised it on rank 0.
     """
-    if world_size() == 1:
-        return task()
-    message: list[Any] = [None, None]  # result, error
-    if is_main():
-        try:
-            message[0] = task()
-        except ConfigError as error:
-            message[1] = str(error)
-    dist.broadcast_object_list(message)
-    if message[1] is not None:
-        raise ConfigError(message[1])
-    return cast(T, message[0])
+    with main_process_first():
+        result = [task() if is_main() else None]
+    if world_size() > 1:
+        dist.broadcast_object_list(result)
+    return cast(T, result[0])
 
 
 @contextmanager
@@ -136,18 +114,18 @@ def main_process_first() -> Iterator[None]:
         ConfigError: on every rank, if the body raised it on rank 0.
     """
     if not is_main():
-        _broadcast_error(None)
-        yield
-        return
+        _share_error(None)
     try:
         yield
     except ConfigError as error:
-        _broadcast_error(str(error))
+        if is_main():
+            _share_error(str(error))
         raise
-    _broadcast_error(None)
+    if is_main():
+        _share_error(None)
 
 
-def _broadcast_error(error: str | None) -> None:
+def _share_error(error: str | None) -> None:
     """Send the error of rank 0, if any, to the other ranks, which raise it; they wait here until rank 0 calls this."""
     message = [error]
     if world_size() > 1:

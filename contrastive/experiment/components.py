@@ -16,8 +16,7 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import encoder_node
 from contrastive.run.foreign import load_into, weights_path
-from contrastive.run.provenance import targets
-from contrastive.run.weights import check_weights_hash
+from contrastive.run.identity import targets
 
 
 def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH", **wiring: Any) -> Any:
@@ -31,7 +30,7 @@ def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH",
         ConfigError: a `_target_` in it is no component, or the constructor refuses its arguments. All processes of a
             run understand this, not Hydra's error.
     """
-    for target in targets(node):
+    for _, target in targets(node):
         load_target(target)
     try:
         return instantiate(node, **wiring, _convert_="all")
@@ -54,8 +53,7 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
     check_encoder_output(encoder, size)
     if weights is not None:
-        check_weights_hash(file := weights_path(weights))
-        loaded = load_into(encoder, file, prefix)
+        loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
             print(loaded)
     return encoder

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
 
+from contrastive.config.targets import resolve_builtin
 from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import HEAD, encoder_node, resolve_builtin
+from contrastive.run.files import HEAD, encoder_node
 from contrastive.run.foreign import weights_path
 from contrastive.run.weights import read_weights
 from contrastive.training.precision import Normalize
@@ -138,7 +139,7 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
     """Build a network from what a file says, if its `_target_` lies in contrastive/<group>/ and arguments are plain."""
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in arguments.values())
-    target = resolve_builtin(node.get("_target_"), [group])
+    target = resolve_builtin(node.get("_target_"), group)
     if target is None or not plain:
         raise ConfigError(
             f"the file's {group} {node.get('_target_')} is no part of contrastive and is not built from a file: if you "

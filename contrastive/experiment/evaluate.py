@@ -18,7 +18,7 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import choose_device, is_resident, keep_freed_memory
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.run.files import evaluation_name, read_evaluation, write_evaluation
+from contrastive.run.files import evaluation_name, read_evaluations, write_evaluation
 from contrastive.run.foreign import weights_path
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed
@@ -72,7 +72,7 @@ def evaluate_run(
     nodes = {f"evaluator.{name}": node for name, node in settings.evaluator.items()}
     name = evaluation_name(dataset_name, {**nodes, "dataset": settings.dataset}, data_hash=data_hash)
     place = f"{as_typed(run)}/evaluation/{name}.json"
-    record = None if settings.rerun else read_evaluation(run, name)
+    record = None if settings.rerun else read_evaluations(run).get(name)
     if record is not None and record["environment"].get("modules", {}) == environment["modules"]:
         by = "" if record["environment"]["code"] == environment["code"] else ", by other code than there is now"
         print(f"{place} is done already{by}; rerun=true evaluates again", flush=True)

@@ -12,8 +12,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.run.files import has_checkpoint as has_checkpoint
-from contrastive.run.files import last_checkpoint, previous_checkpoint
+from contrastive.run.files import LAST, PREVIOUS
 from contrastive.run.log import missing_lines
 from contrastive.run.weights import content_hash
 
@@ -31,7 +30,7 @@ def save_checkpoint(run: Path, state: dict[str, Any], *, made_by: dict[str, str]
         state: plain containers and tensors. made_by: as `provenance_hashes` returns them.
     """
     content = {**state, "made_by": made_by}
-    with atomic(last_checkpoint(run), keep=previous_checkpoint(run)) as part, part.open("wb") as file:
+    with atomic(run / LAST, keep=run / PREVIOUS) as part, part.open("wb") as file:
         torch.save({**content, "sha256": content_hash(content)}, file)  # given a path, it hides why writing fails
 
 
@@ -42,7 +41,7 @@ def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
         ConfigError: neither can be used.
     """
     reasons = []
-    for path in (last_checkpoint(run), previous_checkpoint(run)):
+    for path in (run / LAST, run / PREVIOUS):
         try:
             state = read_checkpoint(path, made_by=made_by)
             if missing := missing_lines(run, state["logs"]):
@@ -52,7 +51,7 @@ def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
             continue
         if reasons:
             print(f"warning: {'; '.join(reasons)}: going on from {path.name}, the checkpoint before it")
-            path.replace(last_checkpoint(run))
+            path.replace(run / LAST)
         return state
     raise ConfigError(
         f"{run} was interrupted and no checkpoint can be used ({'; '.join(reasons)}): try rerun=true to start it over"

@@ -7,13 +7,12 @@
 """
 
 import fcntl
-import hashlib
 import json
 import os
-import re
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,27 @@ from contrastive.run.checkpoint import CheckpointError, load_checkpoint, read_ch
 from contrastive.run.files import (
     ENCODER,
     HEAD,
+    LAST,
+    PREVIOUS,
+    PROJECTOR,
+    PROJECTOR_CONFIG,
+    RESULT,
     has_checkpoint,
-    last_checkpoint,
-    previous_checkpoint,
     read_config,
     read_environment,
     read_result,
-    result_file,
     run_state,
     write_config,
     write_result,
 )
 from contrastive.run.foreign import weights_hash
-from contrastive.run.identity import differences, identity
-from contrastive.run.log import Logs, event_files, has_same_log
+from contrastive.run.identity import config_hash, differences
+from contrastive.run.log import Logs, has_same_log
 from contrastive.run.provenance import CODE_KEYS, code_record
-from contrastive.run.tensorboard import CONFIG as PROJECTOR_CONFIG
-from contrastive.run.tensorboard import FOLDER as PROJECTOR
 from contrastive.run.weights import has_own_weights, weights_hashes
 
 
+@dataclass(kw_only=True)
 class RunDirectory:
     """An open run directory, made by `open_run`. Methods that write do nothing in a read-only one.
 
@@ -53,67 +53,64 @@ class RunDirectory:
         result: the content of result.json when the run is done, else None.
         state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing,
             damaged or another run's, its tensors on the CPU; else None.
-        changed_since: `code`, `data`, `weights` when a finished run was made by other code, on other data or from other
-            weights than there are now.
+        changed_since: `code`, `weights` when a finished run was made by other code or from other weights than there
+            are now.
+        origin: what the result and every checkpoint say about what made them.
+        logs: open while the run is made, in the process that writes.
+        writable: whether this process may write.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        result: dict[str, Any] | None,
-        changed_since: list[str],
-        state: dict[str, Any] | None = None,
-        origin: dict[str, Any] | None = None,
-        logs: Logs | None = None,
-        writable: bool = False,
-    ) -> None:
-        self.path, self.result, self.state, self.changed_since = path, result, state, changed_since
-        self._origin, self._logs, self._writable = origin or {}, logs, writable
+    path: Path
+    result: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
+    changed_since: Sequence[str] = ()
+    origin: dict[str, Any] = field(default_factory=dict)
+    logs: Logs | None = None
+    writable: bool = False
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         """One line of metrics.jsonl and one point on every curve."""
-        if self._logs is not None:
-            self._logs.add(step, epoch, metrics)
+        if self.logs is not None:
+            self.logs.add(step, epoch, metrics)
 
     def log_image(self, step: int, name: str, image: Tensor) -> None:
         """Show an image (3, H, W) in [0, 1] in TensorBoard."""
-        if self._logs is not None:
-            self._logs.tensorboard.add_image(name, image, step)
+        if self.logs is not None:
+            self.logs.tensorboard.add_image(name, image, step)
 
     def log_histogram(self, step: int, name: str, values: Tensor) -> None:
         """Show the distribution of values in TensorBoard; an empty set is left out."""
-        if self._logs is not None:
-            self._logs.tensorboard.add_histogram(name, values, step)
+        if self.logs is not None:
+            self.logs.tensorboard.add_histogram(name, values, step)
 
     def log_embedding(self, vectors: Tensor, columns: dict[str, list[str]], images: Tensor) -> None:
         """Show vectors (n, F) in TensorBoard's projector, with n words in each column and images (n, 3, H, W) uint8."""
-        if self._logs is not None:
-            self._logs.tensorboard.add_embedding(vectors, columns, images)
+        if self.logs is not None:
+            self.logs.tensorboard.add_embedding(vectors, columns, images)
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
-        if self._logs is not None:
-            save_checkpoint(self.path, {**state, "logs": self._logs.flush()}, made_by=self._origin["made_by"])
+        if self.logs is not None:
+            save_checkpoint(self.path, {**state, "logs": self.logs.flush()}, made_by=self.origin["made_by"])
 
     def fail(self, report: dict[str, Any]) -> None:
         """Write failure.json, which says where and how training broke down."""
-        if self._logs is not None:
+        if self.logs is not None:
             write_text(self.path / "failure.json", json.dumps(report, indent=1))
 
     def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
         """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
         self.result = result
-        if self._logs is not None:
+        if self.logs is not None:
             write_weights(self.path)
-            self._logs.tensorboard.add_hparams()
-            hashes = {"weights": weights_hashes(self.path), "log": self._logs.finish()}
-            self.result = {**result, **self._origin, **hashes}
+            self.logs.tensorboard.add_hparams()
+            hashes = {"weights": weights_hashes(self.path), "log": self.logs.finish()}
+            self.result = {**result, **self.origin, **hashes}
             write_result(self.path, self.result)
 
     def rewrite(self, write_weights: Callable[[Path], None]) -> None:
         """Write the weights of a finished run again, by `write_weights(path)`."""
-        if self._writable:
+        if self.writable:
             write_weights(self.path)
             print("warning: files of weights were missing, damaged or another run's: written again from the checkpoint")
 
@@ -123,16 +120,18 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
 
     Neither data nor networks are needed to show it. Whatever else the directory holds is for `open_run`.
     """
-    if run_state(path).kind != "finished" or differences(read_config(path), config):
+    state = run_state(path)
+    if state.kind != "finished" or differences(state.config, config) or not _is_own(state.result, config):
         return None
-    result, environment = read_result(path), read_environment(path)
-    if result is None or not _is_own(result, config) or not has_own_weights(path, result):
+    if not has_own_weights(path):
         return None
-    _warn_of_changed_log(path, result)
-    changed = [] if environment["code"] == code_record(config)["code"] else ["code"]
+    if not has_same_log(path, state.result):
+        print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
+    changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
     with suppress(ConfigError):  # the file that it started from may be gone
-        changed += [] if weights_hash(config["encoder"].get("weights")).items() <= environment.items() else ["weights"]
-    return RunDirectory(path, result=result, changed_since=changed)
+        weights = weights_hash(config["encoder"].get("weights"))
+        changed += [] if weights.items() <= state.environment.items() else ["weights"]
+    return RunDirectory(path=path, result=state.result, changed_since=changed)
 
 
 @contextmanager
@@ -153,84 +152,57 @@ def open_run(
     """
     with ExitStack() as stack:
         origin: dict[str, Any] = {"made_by": provenance_hashes(config, environment)}
-        changed, state = [], None
+        state = None
         with main_process_first():
             if writable:
                 stack.enter_context(lock(path))
                 if rerun:
                     clear(path)
-                changed = check_resumable(path, config=config, environment=environment)
+                check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
             result = read_result(path)
-            if result is not None and not _is_own(result, config):
-                raise ConfigError(f"{result_file(path)} is another run's: try rerun=true to start this one over")
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
-            elif result is not None and not has_own_weights(path, result):
+            elif result is not None and not has_own_weights(path):
                 state = _state_for_weights(path, origin["made_by"], epochs=config["epochs"])
-            if writable and result is not None:
-                _warn_of_changed_log(path, result)
             if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
-        logs = stack.enter_context(Logs(path, state)) if writable and result is None else None
-        yield RunDirectory(
-            path, result=result, state=state, changed_since=changed, origin=origin, logs=logs, writable=writable
-        )
+        logs = stack.enter_context(closing(Logs(path, state))) if writable and result is None else None
+        yield RunDirectory(path=path, result=result, state=state, origin=origin, logs=logs, writable=writable)
 
 
-def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[str]:
+def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:
     """Check whether a run can be created in the directory, resumed, or must be refused.
-
-    Returns:
-        what differs from the run that is there: `code`, `data`, `weights`.
 
     Raises:
         ConfigError: the directory holds another run, one on other data or from other weights, or damaged files.
     """
-    _check_is_run(path)
+    check_is_run(path)
     state = run_state(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
-    if not (path / "config.yaml").exists():
-        return []
-    if settings := differences(read_config(path), config):
+    if state.config and (settings := differences(state.config, config)):
         raise ConfigError(
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
-    recorded = read_environment(path)
-    changed = [key for key in ("code", "data", "weights") if recorded.get(key) != environment.get(key)]
-    refused = [key for key in changed if key != "code"]
-    if state.kind == "resumable" and refused:
+    if not _is_own(state.result, config):
+        raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
+    changed = [key for key in ("data", "weights") if state.environment.get(key) != environment.get(key)]
+    if state.kind == "resumable" and changed:
         raise ConfigError(
-            f"{path} was interrupted under other {' and '.join(refused)} and cannot be continued exactly: "
+            f"{path} was interrupted under other {' and '.join(changed)} and cannot be continued exactly: "
             "try rerun=true to start it over"
         )
-    if state.kind == "resumable" and result_file(path).exists():
+    if state.kind == "resumable" and (path / RESULT).exists():
         print("warning: result.json is damaged: it is computed again from the checkpoint")
-        result_file(path).unlink()
+        (path / RESULT).unlink()
     (path / "failure.json").unlink(missing_ok=True)
-    return changed
 
 
 def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
     """Hashes of what determines a run: configuration, code, data."""
     return {"config": config_hash(config), "code": environment["code"], "data": environment["data"]}
-
-
-def config_hash(config: dict[str, Any]) -> str:
-    """sha256 of the settings that make the run what it is."""
-    written = json.dumps(_as_floats(identity(config)), sort_keys=True, default=str)
-    return hashlib.sha256(written.encode()).hexdigest()
-
-
-def _as_floats(value: Any) -> Any:
-    """Whole numbers as floats, inside containers too: 1 and 1.0 are one setting."""
-    if isinstance(value, dict):
-        return {key: _as_floats(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_floats(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:
@@ -241,18 +213,13 @@ def _is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:
 def _state_for_weights(path: Path, made_by: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
     """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
     try:
-        state = read_checkpoint(last_checkpoint(path), made_by=made_by)
+        state = read_checkpoint(path / LAST, made_by=made_by)
         if state["epoch"] != epochs:
             raise CheckpointError("is of an earlier epoch")
     except CheckpointError as error:
         print(f"warning: files of weights are damaged or another run's and last.pt {error}: rerun=true starts it over")
         return None
     return state
-
-
-def _warn_of_changed_log(path: Path, result: dict[str, Any]) -> None:
-    if not has_same_log(path, result):
-        print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
 
 
 # recorded of every interrupted session
@@ -267,29 +234,31 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     Returns:
         `resumed_with`: the state of the code in every later session that changed it.
     """
-    recorded = read_environment(path) if (path / "config.yaml").exists() else {}
-    earlier, resumed_with = [], []
+    state = run_state(path)
+    recorded, sessions = state.environment, dict[str, Any](earlier=[])
     if recorded:
-        earlier = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
-    if has_checkpoint(path):
+        sessions["earlier"] = [*recorded.get("earlier", []), {key: recorded.get(key) for key in EARLIER_KEYS}]
+    resumed_with = recorded.get("resumed_with", []) if state.kind == "resumable" else []
+    if state.kind == "resumable":
         for key in EXACT_KEYS:
             if recorded.get(key) != environment[key]:
                 before, now = recorded.get(key), environment[key]
                 print(f"warning: {key} {before} before and {now} now: not exact to the last bit")
-        resumed_with = list(recorded.get("resumed_with", []))
         if recorded["code"] != environment["code"]:
             print("warning: the code changed since the run was interrupted: it goes on, and its result says so")
-            resumed_with.append({key: environment.get(key) for key in CODE_KEYS})
-    sessions = {"earlier": earlier, **({"resumed_with": resumed_with} if resumed_with else {})}
+            resumed_with = [*resumed_with, {key: environment.get(key) for key in CODE_KEYS}]
+    if resumed_with:
+        sessions["resumed_with"] = resumed_with
     # config.yaml last: where it exists, environment.json does too
     write_text(path / "environment.json", json.dumps({**environment, **sessions}, indent=1))
     write_config(path, config)
     return resumed_with
 
 
-# of a run directory, besides result.json, checkpoints/, projector/ and TensorBoard's; the exports belong to the encoder
+# of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
 FILES = (
-    ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json", "environment.json", "config.yaml",
+    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json",
+    PROJECTOR_CONFIG, "environment.json", "config.yaml",
 )  # fmt: skip
 
 
@@ -299,37 +268,31 @@ def clear(path: Path) -> None:
     Raises:
         ConfigError: files of these names are no run's.
     """
-    _check_is_run(path)
-    for file in _files(path):
-        file.unlink(missing_ok=True)
+    check_is_run(path)
+    for file in run_files(path):
+        file.unlink()
+
+
+def run_files(path: Path) -> list[Path]:
+    """The files that a run wrote, the result first and the configuration last."""
+    return [file for name in FILES for file in path.glob(name)]
 
 
 def remove_leftovers(path: Path) -> None:
     """Remove what a killed process of this run left half-written; the lock of the directory is held."""
-    for folder in (path, last_checkpoint(path).parent, path / PROJECTOR):
-        for part in folder.glob(".*.part"):
-            name = re.fullmatch(r"\.(.+)\.\d+\.part", part.name)
-            if name and (folder != path or name[1] in (*FILES, result_file(path).name, PROJECTOR_CONFIG)):
-                part.unlink()
+    for file in (*(path / name for name in FILES), path / PROJECTOR / "*"):
+        for part in file.parent.glob(f".{file.name}.*.part"):
+            part.unlink()
 
 
-def _check_is_run(path: Path) -> None:
+def check_is_run(path: Path) -> None:
     """Refuse a directory with files that look like a run's where nothing says that they are one's."""
-    if (file := next(filter(Path.exists, _files(path)), None)) is None:
-        return
     for read in (read_config, read_environment):
-        try:
+        with suppress(ConfigError):
             read(path)
             return
-        except ConfigError:
-            continue
-    raise ConfigError(f"{path} holds a {file.name} that no run wrote: try hydra.run.dir=PATH, another folder")
-
-
-def _files(path: Path) -> list[Path]:
-    """The places of a run's files, the result first and the configuration last."""
-    checkpoints = [last_checkpoint(path), previous_checkpoint(path)]
-    return [result_file(path), *checkpoints, *event_files(path), *(path / name for name in FILES)]
+    if files := run_files(path):
+        raise ConfigError(f"{path} holds a {files[0].name} that no run wrote: try hydra.run.dir=PATH, another folder")
 
 
 @contextmanager

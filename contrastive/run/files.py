@@ -2,10 +2,7 @@
 have written them. Imports no torch."""
 
 import hashlib
-import importlib.util
 import json
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +13,10 @@ from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
 from contrastive.run.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 
-ENCODER, HEAD = "encoder.safetensors", "head.safetensors"  # in a run directory
+# in a run directory; result.json, written last, means that the run is done
+RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
+LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
+PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
 NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
 ADVICE = "try rerun=true with the command of the run to start it over"
 
@@ -44,7 +44,7 @@ def run_state(run: Path) -> RunState:
 
     Its three small files are read once and come along. Of checkpoints and weights only the existence is looked at.
     """
-    if not (run / "config.yaml").exists() and not result_file(run).exists() and not has_checkpoint(run):
+    if not (run / "config.yaml").exists() and not (run / RESULT).exists() and not has_checkpoint(run):
         return RunState(kind="empty")
     try:
         config, environment = read_config(run), read_environment(run)
@@ -54,33 +54,17 @@ def run_state(run: Path) -> RunState:
         return RunState(kind="finished", config=config, environment=environment, result=result)
     if has_checkpoint(run):
         return RunState(kind="resumable", config=config, environment=environment)
-    if result_file(run).exists():
-        return RunState(kind="damaged", reason=f"{result_file(run)} is damaged: {ADVICE}")
+    if (run / RESULT).exists():
+        return RunState(kind="damaged", reason=f"{run / RESULT} is damaged: {ADVICE}")
     return RunState(kind="empty", config=config, environment=environment)
-
-
-def result_file(run: Path) -> Path:
-    """The path of result.json, whose existence means that the run is done."""
-    return run / "result.json"
-
-
-def last_checkpoint(run: Path) -> Path:
-    """The path of the newest checkpoint of a run."""
-    return run / "checkpoints/last.pt"
-
-
-def previous_checkpoint(run: Path) -> Path:
-    """The path of the checkpoint before the newest."""
-    return run / "checkpoints/previous.pt"
 
 
 def has_checkpoint(run: Path) -> bool:
     """Whether the run was interrupted after its first checkpoint, or is finished."""
-    return last_checkpoint(run).exists() or previous_checkpoint(run).exists()
+    return (run / LAST).exists() or (run / PREVIOUS).exists()
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML comes with libyaml
-MAX_DEPTH = 100
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:
@@ -100,52 +84,41 @@ def read_config(run: Path) -> dict[str, Any]:
         ConfigError: config.yaml is missing, damaged, no run's, or holds an interpolation.
     """
     file = run / "config.yaml"
+    config: Any
     try:
-        config = _read_yaml(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        config = yaml.load(text, LOADER) if _is_plain(text) else None
     except (OSError, ValueError, yaml.YAMLError):
         config = None
     if not is_config(config):
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
-    if interpolation := next(_interpolations(config), None):
-        raise ConfigError(f"{file} holds {interpolation}, which no run writes there: try another run")
+    if "${" in repr(config):
+        raise ConfigError(f"{file} holds an interpolation, which no run writes there: try another run")
     config.pop("trust", None)  # a setting once, which older runs recorded
     return config  # type: ignore[no-any-return]
 
 
-def _read_yaml(text: str) -> Any:
-    """The content of a YAML; ValueError for aliases, which can stand for more than fits into memory, and for depth."""
+def _is_plain(text: str) -> bool:
+    """Whether a YAML has no aliases, a few of which can stand for more than fits into memory, and no levels so deep
+    that libyaml crashes. No run writes either; only a text that could hold them is looked at event by event."""
+    if "*" not in text and sum(map(text.count, "[{-?")) < 1000:
+        return True
     depth = 0
-    for event in yaml.parse(text, Loader=LOADER):
+    for event in yaml.parse(text, LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
-            raise ValueError("no run writes aliases, nor so many levels")
-    return yaml.load(text, Loader=LOADER)
+        if isinstance(event, yaml.AliasEvent) or depth > 100:
+            return False
+    return True
 
 
 def is_config(content: Any) -> bool:
-    """Whether the content of a YAML is the configuration of a run."""
-    if not isinstance(content, dict) or not isinstance(content.get("seed"), int):
+    """Whether the content of a YAML is the configuration of a run, down to the last line that evaluations read."""
+    if not isinstance(content, dict) or not isinstance(content.get("evaluator"), dict):
         return False
-    if not isinstance(content.get("channels_last"), bool):  # of what evaluations read, the last line of the file
+    if not isinstance(content.get("seed"), int) or not isinstance(content.get("channels_last"), bool):
         return False
     nodes = [content.get(group) for group in COMPONENTS if group not in OPTIONAL]
-    return isinstance(content.get("evaluator"), dict) and all(
-        isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes
-    )
-
-
-def resolve_builtin(target: Any, groups: Sequence[str]) -> Any:
-    """The class or function of this package that a file names; None for anything else, which is not imported.
-
-    Args:
-        groups: folders of the package that it may be defined in, such as encoder.
-    """
-    module, _, name = str(target).rpartition(".")
-    is_inside = re.fullmatch(rf"contrastive\.({'|'.join(groups)})\.[a-z]\w*", module) and not name.startswith("_")
-    if not is_inside or importlib.util.find_spec(module) is None:
-        return None
-    found = getattr(importlib.import_module(module), name, None)
-    return found if getattr(found, "__module__", None) == module else None  # not what that module itself imports
+    return all(isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes)
 
 
 def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
@@ -170,15 +143,6 @@ def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
     return node
 
 
-def _interpolations(node: Any) -> Iterator[str]:
-    """Every string below a node that OmegaConf would resolve."""
-    if isinstance(node, str) and "${" in node:
-        yield node
-    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    for child in children:
-        yield from _interpolations(child)
-
-
 GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
 
 
@@ -189,7 +153,7 @@ def write_result(run: Path, result: dict[str, Any]) -> None:
         ValueError: a figure is not finite.
     """
     plain = json.loads(json.dumps(result, allow_nan=False))
-    write_text(result_file(run), json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
+    write_text(run / RESULT, json.dumps({**plain, "checksum": checksum(plain)}, indent=1))
 
 
 def checksum(result: dict[str, Any]) -> str:
@@ -200,16 +164,14 @@ def checksum(result: dict[str, Any]) -> str:
 def read_result(run: Path) -> dict[str, Any] | None:
     """The content of result.json, without its checksum; None if it is missing, damaged, or a figure is not finite."""
     try:
-        result = json.loads(result_file(run).read_bytes())
+        result = json.loads((run / RESULT).read_bytes())
         is_whole = isinstance(result, dict) and result.pop("checksum", None) in (None, checksum(result))
     except (OSError, ValueError, RecursionError):
         return None
     if not is_whole or not all(isinstance(result.get(group), dict) for group in GROUPS):
         return None
-    if not all(isinstance(result.get(group, {}), dict) for group in ("log", "made_by", "weights")):
-        return None
     has_numbers = all(isinstance(value, int | float) for value in result["test"].values())
-    return result if has_numbers and "config" in result.get("made_by", {"config": ""}) else None
+    return result if has_numbers else None
 
 
 ENVIRONMENT_KEYS = {"command": str, "code": str, "data": str, "threads": int}  # of every run
@@ -252,30 +214,19 @@ def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash
     return f"{f'{evaluators}-{dataset}'[:MAX_LENGTH]}-{digest}"
 
 
-def read_evaluation(run: Path, name: str) -> dict[str, Any] | None:
-    """The record of that name, if it is whole and its weights are those that the run has now."""
-    return _evaluation(run, name, weights=_encoder_hash(run))
-
-
 def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
-    """{name: record} of every evaluation of the weights that the run has now, by name."""
-    names = sorted(path.stem for path in (run / EVALUATIONS).glob("*.json"))
-    weights = _encoder_hash(run) if names else None
-    records = {name: _evaluation(run, name, weights=weights) for name in names}
-    return {name: record for name, record in records.items() if record is not None}
-
-
-def _evaluation(run: Path, name: str, *, weights: str | None) -> dict[str, Any] | None:
-    try:
-        record = json.loads((run / EVALUATIONS / f"{name}.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_whole = isinstance(record, dict) and record.keys() >= EVALUATION_KEYS
-    return record if is_whole and weights is not None and record["weights"] == weights else None
-
-
-def _encoder_hash(run: Path) -> str | None:
-    return file_hash(run / ENCODER) if (run / ENCODER).exists() else None
+    """{name: record} of every whole evaluation of the weights that the run has now, by name."""
+    files = sorted((run / EVALUATIONS).glob("*.json"))
+    weights = _encoder_hash(run) if files else None
+    records = {}
+    for file in files:
+        try:
+            record = json.loads(file.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and record.keys() >= EVALUATION_KEYS and record["weights"] == weights:
+            records[file.stem] = record
+    return records
 
 
 def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
@@ -289,3 +240,7 @@ def write_evaluation(run: Path, name: str, record: dict[str, Any]) -> Path:
         raise ConfigError(f"the weights of {run} changed while they were evaluated: try the same command again")
     write_text(path, json.dumps(record, indent=1, allow_nan=False))
     return path
+
+
+def _encoder_hash(run: Path) -> str | None:
+    return file_hash(run / ENCODER) if (run / ENCODER).exists() else None

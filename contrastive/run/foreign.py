@@ -3,30 +3,19 @@
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER
-from contrastive.run.weights import FORMAT, checksum
+from contrastive.run.weights import read_safetensors
 
-CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
-# blocks of each stage, and whether they are bottlenecks → depth of the ResNet
-BLOCKS: dict[tuple[tuple[int, ...], bool], int] = {
-    ((2, 2, 2, 2), False): 18, ((3, 4, 6, 3), False): 34, ((3, 4, 6, 3), True): 50, ((3, 4, 23, 3), True): 101,
-    ((3, 8, 36, 3), True): 152,
-}  # fmt: skip
-OURS = (18, 34, 50)  # depths that have a YAML of their own
-WRAPPERS = {"module", "_orig_mod", "_forward_module"}  # of DataParallel, torch.compile and Lightning's Fabric
-OUTER = {"state_dict", "model"}  # where checkpoints keep the network
 LAYOUTS = {  # prefix of the encoder's tensors, wrappers and outer keys removed → whose layout it is
     "": "torchvision or contrastive",
     "encoder_q.": "MoCo",
@@ -34,7 +23,16 @@ LAYOUTS = {  # prefix of the encoder's tensors, wrappers and outer keys removed 
     "encoder.": "SupContrast",
     "f.": "DCL or HCL",
 }
-STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
+WRAPPERS = {"module", "_orig_mod", "_forward_module"}  # of DataParallel, torch.compile and Lightning's Fabric
+OUTER = {"state_dict", "model"}  # where checkpoints keep the network
+CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
+STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")  # children of a ResNet that have tensors
+# blocks of each stage, and whether they are bottlenecks → depth of the ResNet
+DEPTHS: dict[tuple[tuple[int, ...], bool], int] = {
+    ((2, 2, 2, 2), False): 18, ((3, 4, 6, 3), False): 34, ((3, 4, 6, 3), True): 50, ((3, 4, 23, 3), True): 101,
+    ((3, 8, 36, 3), True): 152,
+}  # fmt: skip
+OURS = (18, 34, 50)  # depths that have a YAML of their own
 
 
 def weights_path(path: str | Path) -> Path:
@@ -55,9 +53,7 @@ def weights_path(path: str | Path) -> Path:
 
 def weights_hash(path: str | None) -> dict[str, str]:
     """sha256 of the file that a run starts from, as its environment records it; nothing where there is none."""
-    if path is None:
-        return {}
-    return {"weights": file_hash(weights_path(path))}
+    return {} if path is None else {"weights": file_hash(weights_path(path))}
 
 
 def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
@@ -79,11 +75,11 @@ def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
     if not all(value.isfinite().all() for value in layout.tensors.values()):
         raise ConfigError(f"{path} holds weights that are not finite: try an earlier file of that training")
     check_relu(encoder, layout)
-    counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
-    encoder.load_state_dict(counters | {key: value for key, value in layout.tensors.items() if key in own})
-    left_out = [*layout.outside, *(key for key in layout.tensors if key not in own)]
-    line = f"encoder weights of {path}: {len(own.keys() & layout.tensors.keys())} tensors, layout of {layout.name}"
-    line = f"{line}; left out: {_summary(left_out)}" if left_out else line
+    used = {key: value for key, value in layout.tensors.items() if key in own}
+    encoder.load_state_dict({**own, **used})  # files before torch counted batches lack num_batches_tracked
+    line = f"encoder weights of {path}: {len(used)} tensors, layout of {layout.name}"
+    if tops := [key.split(".")[0] for key in (*layout.outside, *(key for key in layout.tensors if key not in own))]:
+        line += "; left out: " + ", ".join(f"{top} ({tops.count(top)})" for top in dict.fromkeys(tops))
     if layout.name == LAYOUTS["backbone."] and getattr(encoder, "stem", None) == "small" and layout.relu:
         line += "\nif solo-learn trained them on CIFAR, its 3 × 3 stem pads by 2: try encoder.stem=solo_learn"
     return line
@@ -117,43 +113,34 @@ def recognize(tensors: dict[str, Tensor], names: Collection[str], prefix: str | 
         ConfigError: no tensor of the file belongs to the encoder.
     """
     bare = {_without_wrappers(key): value for key, value in tensors.items()}
-    if prefix is None:
-        layouts = [_layout(forms, start, name) for forms in (tensors, bare) for start, name in LAYOUTS.items()]
-    else:
+    known = LAYOUTS
+    if prefix is not None:
         start = prefix.rstrip(".") + "."
-        layouts = [
-            _layout(tensors, start, f"prefix {start}"),
-            _layout(bare, _without_wrappers(start), f"prefix {start}"),
-        ]
+        known = dict.fromkeys((start, _without_wrappers(start)), f"prefix {start}")
+    layouts = [_layout(forms, start, name) for forms in (tensors, bare) for start, name in known.items()]
     best = max(layouts, key=lambda layout: len(layout.tensors.keys() & set(names)))
     if not best.tensors.keys() & set(names):
+        tops = dict.fromkeys(".".join(key.split(".")[:2]) for key in bare)
         raise ConfigError(
-            f"no tensor of the weights file belongs to this encoder, its names begin with {', '.join(_tops(bare))}: "
+            f"no tensor of the weights file belongs to this encoder, its names begin with {', '.join([*tops][:8])}: "
             "try encoder.prefix=PREFIX, or another encoder"
         )
     return best
 
 
 def _layout(tensors: dict[str, Tensor], prefix: str, name: str) -> Layout:
+    """The tensors below a prefix, by torchvision's names."""
     local = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
     outside = [key for key in tensors if not key.startswith(prefix)]
     indices = sorted({int(key.split(".")[0]) for key in local if re.match(r"\d+\.", key)})
     relu = True
     if len(indices) == len(STAGES):  # a ResNet's children in nn.Sequential; ReLU and max-pool have no tensors
         stage = dict(zip(map(str, indices), STAGES, strict=True))
-        local = {_rename_first(key, stage): value for key, value in local.items()}
+        local = {re.sub(r"^\d+", lambda index: stage[index[0]], key): value for key, value in local.items()}
         relu = indices[2] > indices[1] + 1
-    return Layout(name, {_torchvision_block(key): value for key, value in local.items()}, outside, relu)
-
-
-def _rename_first(key: str, names: dict[str, str]) -> str:
-    first, dot, rest = key.partition(".")
-    return names.get(first, first) + dot + rest
-
-
-def _torchvision_block(key: str) -> str:
-    """`layer2.0.shortcut.0.weight`, as SupContrast and lightly call it → `layer2.0.downsample.0.weight`."""
-    return re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", key)
+    # SupContrast and lightly call it `layer2.0.shortcut.0.weight`
+    local = {re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", key): value for key, value in local.items()}
+    return Layout(name, local, outside, relu)
 
 
 def _without_wrappers(key: str) -> str:
@@ -161,24 +148,27 @@ def _without_wrappers(key: str) -> str:
     return ".".join(dropwhile(OUTER.__contains__, (part for part in key.split(".") if part not in WRAPPERS)))
 
 
-def _tops(keys: Collection[str]) -> list[str]:
-    """The first two parts of the names, in order, at most eight of them."""
-    return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys))[:8]
-
-
 def check_fit(own: dict[str, Tensor], layout: Layout, path: Path) -> None:
     """Raise ConfigError unless the file has every weight of the encoder and no other but a classifier's."""
     theirs = layout.tensors
     missing = [key for key in own if key not in theirs and not key.endswith("num_batches_tracked")]
     unexpected = [key for key in theirs if key not in own and key.split(".")[0] not in CLASSIFIERS]
-    shapes = [key for key in own if key in theirs and theirs[key].shape != own[key].shape]
-    if not (missing or unexpected or shapes):
-        return
+    shapes = [
+        f"{key} of shape {tuple(theirs[key].shape)} instead of {tuple(own[key].shape)}"
+        for key in own
+        if key in theirs and theirs[key].shape != own[key].shape
+    ]
     faults = [f"lacks {_some(missing)}"] if missing else []
     faults += [f"has {_some(unexpected)} besides"] if unexpected else []
-    faults += [f"has {_some(_shape(key, theirs[key], own[key]) for key in shapes)}"] if shapes else []
-    advice = _resnet_settings(layout, own) or "encoder=NAME for the network that the file holds"
-    raise ConfigError(f"{path} does not fit this encoder, it {' and '.join(faults)}: try {advice}")
+    faults += [f"has {_some(shapes)}"] if shapes else []
+    if faults:
+        advice = _resnet_settings(layout, own) or "encoder=NAME for the network that the file holds"
+        raise ConfigError(f"{path} does not fit this encoder, it {' and '.join(faults)}: try {advice}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def check_relu(encoder: nn.Module, layout: Layout) -> None:
@@ -196,43 +186,26 @@ def check_relu(encoder: nn.Module, layout: Layout) -> None:
 def _resnet_settings(layout: Layout, own: dict[str, Tensor]) -> str | None:
     """What to type for the ResNet that the file holds; None if it holds another network, or the encoder's."""
     settings = _describe(layout.tensors, small="small" if layout.relu else "lightly")
-    if settings is None or settings == _describe(own):
-        return None
-    return " ".join(f"{key}={value}" for key, value in settings.items())
+    return None if settings == _describe(own) else settings
 
 
-def _describe(tensors: dict[str, Tensor], small: str = "small") -> dict[str, object] | None:
-    """Depth, width and stem of a ResNet as settings, read from the shapes of its weights."""
+def _describe(tensors: dict[str, Tensor], small: str = "small") -> str | None:
+    """Depth, width and stem of a ResNet as settings, read from the shapes of its weights; None for another network.
+
+    Args:
+        small: what a 3 × 3 stem is called.
+    """
     conv1 = tensors.get("conv1.weight")
     if conv1 is None or "layer4.0.conv1.weight" not in tensors:
         return None
     counts = tuple(len({key.split(".")[1] for key in tensors if key.startswith(f"layer{i}.")}) for i in range(1, 5))
-    depth = BLOCKS.get((counts, "layer1.0.conv3.weight" in tensors))
+    depth = DEPTHS.get((counts, "layer1.0.conv3.weight" in tensors))
     width, is_small = conv1.shape[0], conv1.shape[-1] == 3
     if depth in OURS:
-        return {"encoder": f"resnet{depth}", "encoder.width": width, "encoder.stem": small if is_small else "large"}
+        return f"encoder=resnet{depth} encoder.width={width} encoder.stem={small if is_small else 'large'}"
     if depth is not None and width == 64:
-        return {
-            "encoder": "torchvision", "encoder.name": f"resnet{depth}", "encoder.stem": "small" if is_small else "null",
-        }  # fmt: skip
+        return f"encoder=torchvision encoder.name=resnet{depth} encoder.stem={'small' if is_small else 'null'}"
     return None
-
-
-def _shape(key: str, theirs: Tensor, own: Tensor) -> str:
-    return f"{key} of shape {tuple(theirs.shape)} instead of {tuple(own.shape)}"
-
-
-def _some(names: Iterable[str], most: int = 3) -> str:
-    """The first few names, and how many more there are."""
-    names = list(names)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def _summary(names: Collection[str]) -> str:
-    """The first parts of the names, each with the number of its tensors."""
-    tops = [name.split(".")[0] for name in names]
-    return ", ".join(f"{top} ({tops.count(top)})" for top in dict.fromkeys(tops))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -245,23 +218,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     Raises:
         ConfigError: the file cannot be read in this way.
     """
-    content = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
+    content = read_safetensors(path)[0] if path.suffix == ".safetensors" else _read_pickle(path)
     tensors = dict(_flatten(content))
     if not tensors:
         raise ConfigError(f"{path} holds no tensors: try a file with a state_dict")
-    return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        tensors = load_file(path)
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} is no whole .safetensors file ({error}): try to copy it again") from error
-    is_ours = metadata.get("contrastive_format") == FORMAT
-    if is_ours and metadata.get("sha256") != checksum(tensors, metadata):
-        raise ConfigError(f"{path} has other content than was written: try to copy it again")
     return tensors
 
 

@@ -1,6 +1,9 @@
 """Settings that identify a run, and the differences between two configurations. Imports no torch."""
 
+import hashlib
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 # The groups of components, each a folder of configs/ and of the package.
@@ -31,6 +34,22 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
 def identity(config: dict[str, Any]) -> dict[str, Any]:
     """The flattened settings that are part of a run's identity."""
     return {key: value for key, value in flatten(config).items() if is_identity(key)}
+
+
+def targets(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of every `_target_` below a node."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list | tuple) else ()
+    for name, value in items:
+        path = f"{key}.{name}" if key else str(name)
+        if name == "_target_":
+            yield path, value
+        yield from targets(value, path)
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    """sha256 of the settings that make the run what it is; 1 and 1.0 are one setting."""
+    plain = json.loads(json.dumps(identity(config), default=str), parse_int=float)
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ class Logs:
 
         position: dict[str, Any] = state["logs"] if state else {"lines": 0, "events": {}}
         metrics = path / "metrics.jsonl"
-        lines = metrics.read_bytes().splitlines(keepends=True)[: position["lines"]] if metrics.exists() else []
+        lines = _lines(path)[: position["lines"]]
         write_text(metrics, b"".join(lines).decode())
         cut_events(path, position["events"])
         self._n_lines, self._hash, self._lines = len(lines), hashlib.sha256(b"".join(lines)), metrics.open("a")
@@ -44,18 +44,14 @@ class Logs:
         position = self.flush()
         return {name: position[name] for name in ("lines", "sha256")}
 
-    def __enter__(self) -> "Logs":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._lines.close()
         self.tensorboard.close()
 
 
 def missing_lines(path: Path, position: dict[str, Any]) -> str:
     """Why metrics.jsonl is not what the checkpoint counted; empty if it is."""
-    metrics, n = path / "metrics.jsonl", position["lines"]
-    lines = metrics.read_bytes().splitlines(keepends=True) if metrics.exists() else []
+    lines, n = _lines(path), position["lines"]
     if len(lines) < n:
         return f"counts {n} lines of metrics.jsonl, which has {len(lines)}"
     same = hashlib.sha256(b"".join(lines[:n])).hexdigest() == position["sha256"]
@@ -66,8 +62,12 @@ def has_same_log(path: Path, result: dict[str, Any]) -> bool:
     """Whether metrics.jsonl of a finished run is what the run wrote; True where an older result does not say."""
     if not result.get("log"):
         return True
+    return bool(result["log"].get("sha256") == hashlib.sha256(b"".join(_lines(path))).hexdigest())
+
+
+def _lines(path: Path) -> list[bytes]:
     metrics = path / "metrics.jsonl"
-    return metrics.exists() and hashlib.sha256(metrics.read_bytes()).hexdigest() == result["log"].get("sha256")
+    return metrics.read_bytes().splitlines(keepends=True) if metrics.exists() else []
 
 
 def event_files(folder: Path) -> list[Path]:

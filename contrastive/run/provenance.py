@@ -16,6 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive.files import file_hash
+from contrastive.run.identity import targets
+
 if TYPE_CHECKING:
     import torch
 
@@ -97,9 +100,10 @@ def _git(root: Path, *arguments: str) -> str | None:
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
     """{module: sha256 of its file} of the modules that the configuration names, other than this package and torch."""
     hashes = {}
-    for target in sorted(targets(config)):
+    for target in sorted({target for _, target in targets(config)}):
         if target.split(".")[0] not in ("contrastive", "torch", "torchvision") and (found := find_module(target)):
-            hashes[found[0]] = hashlib.sha256(found[1].read_bytes()).hexdigest()
+            name, file = found
+            hashes[name] = file_hash(file)
     return hashes
 
 
@@ -117,19 +121,10 @@ def find_module(target: str) -> tuple[str, Path] | None:
     return None
 
 
-def targets(node: Any) -> set[str]:
-    """Every `_target_` of a configuration."""
-    if isinstance(node, dict):
-        names = {node["_target_"]} if "_target_" in node else set()
-        return names.union(*(targets(value) for value in node.values()))
-    return set().union(*(targets(value) for value in node)) if isinstance(node, list) else set()
-
-
 def typed_command(overrides: Sequence[str]) -> str:
     """The command line of train.py; for a run that another program started, the one that would start the same run."""
-    if Path(sys.argv[0]).name == "train.py":
-        return shlex.join(["train.py", *sys.argv[1:]])
-    return shlex.join(["train.py", *overrides])
+    typed = sys.argv[1:] if Path(sys.argv[0]).name == "train.py" else overrides
+    return shlex.join(["train.py", *typed])
 
 
 def device_name(device: "torch.device") -> str:

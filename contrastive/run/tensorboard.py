@@ -20,15 +20,16 @@ from torch.utils.tensorboard.summary import hparams
 from torchvision.utils import make_grid, save_image
 
 from contrastive.files import atomic, write_text
-from contrastive.run.files import read_config, read_environment
+from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
 from contrastive.run.identity import flatten, is_identity
 
 MAIN_SETTINGS = (
     "epochs", "batch_size", "n_views", "seed", "sampler", "loss.temperature", "loss.tau_plus", "optimizer.lr",
     "optimizer.weight_decay", "encoder.depth", "encoder.width",
 )  # fmt: skip
-BINS = 50  # of a histogram
 NAMED = ("dataset", "loss", "regularizer", "encoder", "head", "optimizer", "schedule")  # components on the HParams page
+BINS = 50  # of a histogram
+THUMBNAIL = 32  # pixels of the projector's images, at most
 
 
 class TensorBoard:
@@ -44,7 +45,9 @@ class TensorBoard:
     def __init__(self, path: Path, *, step: int | None) -> None:
         self._path, self._described = path, set[str]()
         if step is None:
-            _remove_events(path)
+            for file in (*path.glob("events.*"), path / PROJECTOR_CONFIG):
+                file.unlink(missing_ok=True)
+            shutil.rmtree(path / PROJECTOR, ignore_errors=True)
         self._writer: Any = SummaryWriter(str(path), purge_step=0 if step is None else step + 1)
         if step is None:
             self._writer.add_custom_scalars(CUSTOM_SCALARS_LAYOUT)
@@ -52,7 +55,7 @@ class TensorBoard:
                 self._writer.add_text(name, text, 0)
 
     def add_scalar(self, key: str, value: float, step: int) -> None:
-        """A point of a curve, the first one with its description."""
+        """A point of a curve, the first one with its description, which SummaryWriter.add_scalar does not take."""
         about = None if key in self._described else description(key)
         self._described.add(key)
         self._writer.file_writer.add_summary(scalar_pb(tensorboard_tag(key), value, about), step)
@@ -68,8 +71,28 @@ class TensorBoard:
             self._writer.file_writer.add_summary(bins, step)
 
     def add_embedding(self, vectors: Tensor, columns: Mapping[str, Sequence[str]], images: Tensor) -> None:
-        """Points for the projector; see `write_projector`."""
-        write_projector(self._path, vectors, columns, images)
+        """Points for the projector, and last the file that announces them; an earlier set is replaced.
+
+        SummaryWriter.add_embedding would announce a second set after a resume, and a half-written one after a kill.
+
+        Args:
+            vectors: (n, F). columns: {name: n words}, shown as labels and colors. images: (n, 3, H, W) uint8.
+        """
+        folder = self._path / PROJECTOR
+        rows = ("\t".join(f"{value:.4g}" for value in row) for row in vectors.tolist())
+        write_text(folder / "vectors.tsv", "\n".join(rows) + "\n")
+        header = [tuple(columns)] if len(columns) > 1 else []  # a single column has no header
+        lines = [*header, *zip(*columns.values(), strict=True)]
+        cells = ("\t".join(" ".join(word.split()) for word in line) for line in lines)  # no tabs and breaks in a name
+        write_text(folder / "labels.tsv", "\n".join(cells) + "\n")
+        size = write_sprite(folder / "sprite.png", images)
+        side = f"single_image_dim: {size}"
+        write_text(
+            self._path / PROJECTOR_CONFIG,
+            'embeddings {\n  tensor_name: "test features"\n'
+            f'  tensor_path: "{PROJECTOR}/vectors.tsv"\n  metadata_path: "{PROJECTOR}/labels.tsv"\n'
+            f'  sprite {{ image_path: "{PROJECTOR}/sprite.png" {side} {side} }}\n}}\n',
+        )
 
     def add_hparams(self) -> None:
         """The settings of a finished run, which the HParams page sets beside its last figures.
@@ -86,13 +109,6 @@ class TensorBoard:
 
     def close(self) -> None:
         self._writer.close()
-
-
-def _remove_events(path: Path) -> None:
-    """Remove everything that TensorBoard shows of the run in `path`."""
-    for file in (*path.glob("events.*"), path / CONFIG):
-        file.unlink(missing_ok=True)
-    shutil.rmtree(path / FOLDER, ignore_errors=True)
 
 
 def texts(path: Path) -> dict[str, str]:
@@ -115,49 +131,15 @@ def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
     typed = [override.lstrip("+~").partition("=")[0] for override in read_environment(path).get("overrides", ())]
     shared = [key for key in typed if f"loss.{key}" in flat]  # tau_plus is listed as loss.tau_plus
     keys = [key for key in (*MAIN_SETTINGS, *typed) if key in flat and is_identity(key) and key not in shared]
-    listed: dict[str, str | int | float | bool] = {
-        name: component_name(config[name]) for name in NAMED if config.get(name)
-    }
-    for key in keys:
-        listed[key] = flat[key] if isinstance(flat[key], str | int | float | bool) else str(flat[key])
-    return listed
+    names = {name: component_name(config[name]) for name in NAMED if config.get(name)}
+    values = {key: flat[key] if isinstance(flat[key], str | int | float | bool) else str(flat[key]) for key in keys}
+    return {**names, **values}
 
 
 def component_name(node: dict[str, Any]) -> str:
     """`nt_xent` for contrastive.loss.nt_xent.NTXent, the class for other code."""
     module, _, name = str(node["_target_"]).rpartition(".")
     return module.rpartition(".")[2] if module.startswith("contrastive.") else name
-
-
-FOLDER, CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the event files
-THUMBNAIL = 32  # pixels, at most
-
-
-def write_projector(path: Path, vectors: Tensor, columns: Mapping[str, Sequence[str]], images: Tensor) -> None:
-    """Write the points of the run in `path` and, last, the file that announces them; an earlier set is replaced.
-
-    Args:
-        vectors: (n, F). columns: {name: n words}, shown as labels and colors. images: (n, 3, H, W) uint8.
-    """
-    folder = path / FOLDER
-    rows = ("\t".join(f"{value:.4g}" for value in row) for row in vectors.tolist())
-    write_text(folder / "vectors.tsv", "\n".join(rows) + "\n")
-    names = list(columns)
-    header = ["\t".join(names)] if len(names) > 1 else []  # a single column has no header
-    lines = ["\t".join(map(_cell, cells)) for cells in zip(*columns.values(), strict=True)]
-    write_text(folder / "labels.tsv", "\n".join([*header, *lines]) + "\n")
-    size = write_sprite(folder / "sprite.png", images)
-    write_text(
-        path / CONFIG,
-        'embeddings {\n  tensor_name: "test features"\n'
-        f'  tensor_path: "{FOLDER}/vectors.tsv"\n  metadata_path: "{FOLDER}/labels.tsv"\n'
-        f'  sprite {{ image_path: "{FOLDER}/sprite.png" single_image_dim: {size} single_image_dim: {size} }}\n}}\n',
-    )
-
-
-def _cell(name: str) -> str:
-    """A name without tabs and line breaks, which separate the columns and rows."""
-    return " ".join(name.split())
 
 
 def write_sprite(path: Path, images: Tensor) -> int:
@@ -177,67 +159,43 @@ OTHERS = {"audit": "test-audit", "similarity": "trained-similarity"}  # of the t
 # The "Custom Scalars" page. Each chart takes the tags that a regular expression finds, and every selected run.
 CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
     "At a glance": {
-        "accuracy: kNN and linear probe": ["Multiline", ["^test/knn_top1$", "^test/linear_top1$"]],
-        "loss": ["Multiline", ["^train/loss$"]],
-        "negatives: estimate beside oracle": [
-            "Multiline",
-            ["^train-debiasing/negative_estimate$", "^train-debiasing/negative_oracle$"],
-        ],
-        "positives: estimate beside oracle": [
-            "Multiline",
-            ["^train-debiasing/positive_estimate$", "^train-debiasing/positive_oracle$"],
-        ],
-        "what debiasing leaves: estimate minus oracle": ["Multiline", ["^train-debiasing/(negative|positive)_error$"]],
-        "alignment and uniformity": ["Multiline", ["^train-pairs/(alignment|uniformity)$"]],
+        name: ["Multiline", tags]
+        for name, tags in {
+            "accuracy: kNN and linear probe": ["^test/knn_top1$", "^test/linear_top1$"],
+            "loss": ["^train/loss$"],
+            "negatives: estimate beside oracle": ["^train-debiasing/negative_(estimate|oracle)$"],
+            "positives: estimate beside oracle": ["^train-debiasing/positive_(estimate|oracle)$"],
+            "what debiasing leaves: estimate minus oracle": ["^train-debiasing/(negative|positive)_error$"],
+            "alignment and uniformity": ["^train-pairs/(alignment|uniformity)$"],
+        }.items()
     }
 }
 
 DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
-    "train/loss": (
-        "Mean of the objective (loss plus regularizers) over the steps since the last point. Different losses "
-        "are not comparable."
-    ),
+    "train/loss": "Mean of loss plus regularizers since the last point. Different losses are not comparable.",
     "train/grad_norm": "Length of the whole gradient, mean over the steps since the last point.",
     "train/lr": "Learning rate of the first parameter group at this step.",
     "time/views_per_s": "Views that went through the network each second, of all processes together.",
     "pairs/positive_similarity": "Mean cosine between the projections of two views of an image.",
     "pairs/negative_similarity": "Mean cosine between the projections of different images.",
     "pairs/alignment": "Mean squared distance of two views of an image; 0 = they coincide (Wang & Isola 2020).",
-    "pairs/uniformity": (
-        "log of the mean of exp(-2 d²) over pairs of images; lower = more evenly spread on the sphere (Wang & "
-        "Isola 2020)."
-    ),
+    "pairs/uniformity": "log E exp(-2 d²) over pairs of images; lower = more evenly spread (Wang & Isola 2020).",
     "pairs/clamped": "Fraction of anchors whose debiased estimate lies at its floor; there it has no gradient.",
     "pairs/without_positives": "Fraction of anchors without a positive in the batch, as the loss defines one.",
     "pairs/fairkl_empty": "1 if the batch had fewer than two aligned or two conflicting pairs of one class, else 0.",
-    "debiasing/false_negatives": (
-        "Fraction of the negatives that share the anchor's class: the true τ⁺ of this batch."
-    ),
-    "debiasing/gradient_on_false_negatives": (
-        "Share of the repelling gradient that falls on images of the anchor's class."
-    ),
-    "debiasing/negative_estimate": (
-        "log of the mean of exp(similarity / t) over the true negatives, as the loss estimates it without labels."
-    ),
+    "debiasing/false_negatives": "Fraction of the negatives of the anchor's class: the true τ⁺ of this batch.",
+    "debiasing/gradient_on_false_negatives": "Share of the repelling gradient on images of the anchor's class.",
+    "debiasing/negative_estimate": "log E exp(similarity / t) over true negatives, estimated without labels.",
     "debiasing/negative_oracle": "The same as negative_estimate, computed with the labels.",
     "debiasing/negative_error": (
-        "negative_estimate - negative_oracle. 0 = debiased exactly; above 0 = false negatives remain; below 0 "
-        "= too much was subtracted. A loss that drops false negatives divides by the number of all negatives, "
-        "as the authors' code does: it errs by the log of the share of true ones, -0.105 for ten classes of "
-        "one size."
+        "negative_estimate - negative_oracle. 0 = debiased exactly; above 0 = false negatives remain; below 0 = too "
+        "much was subtracted. A loss that drops false negatives divides by the number of all negatives, as the "
+        "authors' code does: it errs by the log of the share of true ones, -0.105 for ten classes of one size."
     ),
-    "debiasing/positive_estimate": (
-        "log of the mean of exp(similarity / t) over images of the anchor's class, as the loss estimates it "
-        "without labels."
-    ),
+    "debiasing/positive_estimate": "log E exp(similarity / t) over the anchor's class, estimated without labels.",
     "debiasing/positive_oracle": "The same as positive_estimate, computed with the labels.",
-    "debiasing/positive_error": (
-        "positive_estimate - positive_oracle. Above 0 = the loss takes the anchor's class to be more similar "
-        "than it is."
-    ),
-    "bias/conflicting_pairs": (
-        "Pairs of the batch with the same class and different bias: what debiasing terms learn from."
-    ),
+    "debiasing/positive_error": "positive_estimate - positive_oracle. Above 0 = estimated more similar than it is.",
+    "bias/conflicting_pairs": "Pairs with the same class and different bias: what debiasing terms learn from.",
     "bias/adversary_top1": "Percent of the images whose bias the adversary predicts.",
     "test/rankme": "Effective rank of the features: exp of the entropy of their normalized singular values.",
     "audit/bias_top1": "Percent of the test images whose bias a linear classifier predicts from the features.",
@@ -245,14 +203,8 @@ DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "similarity/other_class": "Cosines of the test features of two images of different classes.",
 }
 BY_PREFIX = {  # where a name has no description of its own: the first prefix that fits
-    "test/knn_": (
-        "Percent of the test images that the weighted nearest neighbors among the training features classify; "
-        "top5: whose class is among their five best guesses."
-    ),
-    "test/linear_": (
-        "Percent of the test images that a linear probe of the frozen features classifies; top5: whose class "
-        "is among its five best guesses."
-    ),
+    "test/knn_": "Percent of the test images that weighted nearest neighbors classify; top5: among five guesses.",
+    "test/linear_": "Percent of the test images that a linear probe classifies; top5: among its five best guesses.",
     "test/few_shot_": "As the linear probe, fitted on a few training images of each class.",
     "test/": "On the test split; `protocol` in result.json says how it is computed.",
     "terms/": "Value of one term of the objective, its weight included.",
@@ -275,5 +227,5 @@ def tensorboard_tag(key: str) -> str:
 
 def description(key: str) -> str:
     """What a curve or a histogram shows, by its name in metrics.jsonl; empty for one that nobody described."""
-    prefixes = [text for prefix, text in BY_PREFIX.items() if key.startswith(prefix)]
-    return DESCRIPTIONS.get(key) or next(iter(prefixes), "")
+    by_prefix = (text for prefix, text in BY_PREFIX.items() if key.startswith(prefix))
+    return DESCRIPTIONS.get(key) or next(by_prefix, "")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,27 +19,13 @@ from contrastive.types import Data
 
 FORMAT = "2"  # of the metadata: raise it when a key changes its meaning
 FROM_ENVIRONMENT = ("command", "commit", "code", "data")
-AGAIN = "try the command of its run again, which writes it from the checkpoint"
+AGAIN = "try the command of its run again, which writes it from the checkpoint, or copy it again"
 
 
 def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encoder: nn.Module, head: nn.Module) -> None:
     """Write both files of the run in `path`, whose config.yaml and environment.json are there already."""
-    config = read_config(path)
-    run = describe_run(config, read_environment(path), data, result)
-    save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
-    node = {key: value for key, value in config["encoder"].items() if key not in NOT_ARGUMENTS}
-    save_weights(path / ENCODER, encoder, node=node, run=run)
-
-
-def describe_run(
-    config: Mapping[str, Any], environment: Mapping[str, Any], data: Data, result: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What the metadata says about a run, besides the networks.
-
-    Args:
-        config, environment, result: the contents of config.yaml, environment.json and result.json.
-    """
-    return {
+    config, environment = read_config(path), read_environment(path)
+    run = {
         "image_size": list(data.pretrain.image.shape[-2:]),
         "mean": list(data.mean),
         "std": list(data.std),
@@ -50,6 +37,9 @@ def describe_run(
         "protocol": result["protocol"],
         **{key: environment[key] for key in FROM_ENVIRONMENT if environment[key] is not None},
     }
+    save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
+    node = {key: value for key, value in config["encoder"].items() if key not in NOT_ARGUMENTS}
+    save_weights(path / ENCODER, encoder, node=node, run=run)
 
 
 def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run: Mapping[str, Any]) -> None:
@@ -57,7 +47,7 @@ def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run:
 
     Args:
         path: of the .safetensors file. node: how to build the network, a `_target_` and its arguments.
-        run: as `describe_run` returns it.
+        run: what the metadata says about the run besides, {name: text or plain containers}.
     """
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in module.state_dict().items()}
     metadata = {"format": "pt", "contrastive_format": FORMAT, "node": json.dumps(dict(node))}
@@ -79,62 +69,56 @@ def read_weights(path: Path) -> SavedWeights:
     Raises:
         ConfigError: it is damaged, another run's, has no such metadata, or was written by another version.
     """
-    try:
-        tensors, raw = _read(path)
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} is no whole .safetensors file ({error}): try the run directory of it") from error
+    tensors, raw = read_safetensors(path)
     if raw.get("contrastive_format") != FORMAT:
         raise ConfigError(
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
             f"{raw.get('contrastive_format', 'none')} found): try python train.py encoder.weights={path} epochs=0"
         )
-    if raw.get("sha256") != checksum(tensors, raw):
-        raise ConfigError(f"{path} is damaged: {AGAIN}")
-    if (recorded := _recorded_hash(path)) is not None and content_hash(tensors) != recorded:
-        raise ConfigError(f"{path} is damaged or another run's: {AGAIN}")
     texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
     return SavedWeights(tensors, {key: value if key in texts else json.loads(value) for key, value in raw.items()})
 
 
-def check_weights_hash(path: Path) -> None:
-    """Raise ConfigError if the file lies in a finished run and is not the one that the run wrote."""
-    if _recorded_hash(path) is not None:
-        read_weights(path)
+def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a .safetensors file of any project; one by `save_weights` is checked.
+
+    Raises:
+        ConfigError: it is damaged, or lies in a finished run that wrote another one.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dict)
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path} is no whole .safetensors file ({error}): {AGAIN}") from error
+    if metadata.get("contrastive_format") == FORMAT and metadata.get("sha256") != checksum(tensors, metadata):
+        raise ConfigError(f"{path} is damaged: {AGAIN}")
+    recorded = (read_result(path.parent) or {}).get("weights", {}).get(path.name)
+    if recorded is not None and content_hash(tensors) != recorded:
+        raise ConfigError(f"{path} is damaged or another run's: {AGAIN}")
+    return tensors, metadata
 
 
 def weights_hashes(run: Path) -> dict[str, str]:
-    """{file: sha256 of its tensors} of the whole files of weights in a run directory."""
+    """{file: sha256 of its tensors} of the files of weights in a run directory that are whole and the run's own."""
     hashes = {}
     for name in (ENCODER, HEAD):
-        try:
-            tensors, metadata = _read(run / name)
-        except (SafetensorError, OSError):
-            continue
-        if metadata.get("sha256") == checksum(tensors, metadata):
-            hashes[name] = content_hash(tensors)
+        with suppress(ConfigError):
+            hashes[name] = content_hash(read_weights(run / name).tensors)
     return hashes
 
 
-def has_own_weights(run: Path, result: dict[str, Any]) -> bool:
+def has_own_weights(run: Path) -> bool:
     """Whether both files of weights are there, whole, and those that the result names."""
-    hashes = weights_hashes(run)
-    return hashes.keys() == {ENCODER, HEAD} and hashes == result.get("weights", hashes)
+    try:
+        return all(read_weights(run / name).tensors for name in (ENCODER, HEAD))
+    except ConfigError:
+        return False
 
 
 def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
     """sha256 of the tensors and of the metadata, that of an earlier checksum left out."""
     return content_hash([dict(tensors), {key: value for key, value in metadata.items() if key != "sha256"}])
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    with safe_open(path, framework="pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118  (no dict)
-
-
-def _recorded_hash(path: Path) -> str | None:
-    """sha256 of the file's tensors in the result of the run that it lies in."""
-    hashes: dict[str, str] = (read_result(path.parent) or {}).get("weights", {})
-    return hashes.get(path.name)
 
 
 def content_hash(node: Any) -> str:
