@@ -1,5 +1,7 @@
 """Retrieval: test images find test images of their class."""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -45,6 +47,7 @@ def _average_precision(hits: Tensor, ranks: Tensor) -> Tensor:
     return (precision * hits).sum(1) / hits.sum(1)
 
 
+@dataclass(kw_only=True)
 class Retrieval(Evaluator):
     """Recall@k and mean average precision of test images that search test images of their class.
 
@@ -52,19 +55,18 @@ class Retrieval(Evaluator):
 
     Args:
         k: neighbors looked at, each at least 1.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, k: tuple[int, ...] = (1, 5, 10), every: int = 0) -> None:
-        check_at_least("evaluator.retrieval.k", k, 1, example="[1,5,10]")
-        self.k, self.every = tuple(k), every
-        self.protocol = (
-            "cosine among test images: share of queries with an image of their class among the k nearest, and mean "
-            "average precision over the whole ranking; last epoch"
-        )
+    protocol = (
+        "cosine among test images: share of queries with an image of their class among the k nearest, and mean "
+        "average precision over the whole ranking; last epoch"
+    )
+
+    k: tuple[int, ...] = (1, 5, 10)
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.retrieval.k", self.k, 1, example="[1,5,10]")
 
     def __call__(self, features: FeatureSets) -> Scores:
         return Scores(test=retrieval(features.test, self.k), val=retrieval(features.val, self.k))

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from contrastive.augmentation.base import Augmentation
 from contrastive.config.paths import options
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import FeatureSets
+from contrastive.evaluator.base import EncoderWithImages, FeatureSets
 from contrastive.experiment.components import build_one
 from contrastive.experiment.make import component_node
-from contrastive.training.features import AugmentedFeatures, EncoderWithImages, extract_feature_sets
+from contrastive.training.features import AugmentedFeatures, extract_feature_sets
 from contrastive.types import Data
 
 
