@@ -67,21 +67,19 @@ def image_folder(
             "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
             "try dataset.bias_pattern=null"
         )
-    layout = find_images(Path(root), None if unlabeled is None else Path(unlabeled))
-    (train, train_files), (test, test_files) = (
-        _load(part, size=size, cache=Path(cache)) for part in (layout.train, layout.test)
-    )
+    classes, *parts = find_images(Path(root), None if unlabeled is None else Path(unlabeled))
+    (train, train_files), (test, test_files) = (_load(part, size=size, cache=Path(cache)) for part in parts)
     biases, train_bias, test_bias = _bias_labels(train_files, test_files, bias_pattern)
     train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
     test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
-    if layout.classes:
+    if classes:
         train_split = first_per_class(train_split, per_class)
     else:
         hold_out = False  # there are no validation images
     return name_splits(
         train_split,
         test_split,
-        classes=tuple(map(printable, layout.classes)),
+        classes=tuple(map(printable, classes)),
         hold_out=hold_out,
         stats=train.stats,
         biases=biases,
