@@ -179,8 +179,11 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, stri
 def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
     """The scores without figures that are not finite; of the audit all or nothing."""
     faults = [f"{key or name} = {x}" for key, x in (*scores.test.items(), *scores.val.items()) if not math.isfinite(x)]
-    audit = scores.audit if _has_only_finite(scores.audit) else {}
-    if audit != scores.audit:
+    audit = scores.audit
+    try:
+        json.dumps(audit, allow_nan=False)
+    except ValueError:
+        audit = {}
         faults.append("an audit with NaN or infinity")
     for fault in faults:
         if strict:
@@ -188,14 +191,6 @@ def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
         tqdm.write(f"warning: evaluator {name} gives {fault} on this data: it is left out")
     test, val = ({key: x for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
     return replace(scores, test=test, val=val, audit=audit)
-
-
-def _has_only_finite(audit: dict[str, Any]) -> bool:
-    try:
-        json.dumps(audit, allow_nan=False)
-    except ValueError:
-        return False
-    return True
 
 
 def _join(name: str, key: str) -> str:

@@ -77,17 +77,15 @@ class BiasAudit(Evaluator):
                     "read_out": name, "metric": self.metric, "accuracy": audit[name][self.metric], **audit[name],
                 }  # fmt: skip
                 break
-        audit["bias_top1"] = self._bias_top1(features.val, test, features.n_biases)
+        standardize = Standardizer(features.val.h)
+        x, bias = standardize(features.val.h), features.val.bias
+        assert bias is not None
+        weight = fit_logistic(x, bias, n_classes=features.n_biases, l2=self.l2, max_iter=self.max_iter)
+        audit["bias_top1"] = topk_accuracy(logits(weight, standardize(test.h)), test.bias, 1)
         chosen = torch.randperm(len(test.h), generator=generator("cpu", "audited"))[:MAX_IMAGES].to(test.h.device)
         cosines = pairwise_cosines(test.h[chosen], test.label[chosen], test.bias[chosen])
         audit["similarity"] = {kind: value.mean().item() for kind, value in cosines.items() if len(value)}
         return Scores(audit=audit, histograms={f"similarity/{kind}": value for kind, value in cosines.items()})
-
-    def _bias_top1(self, val: Features, test: Features, n_biases: int) -> float:
-        assert val.bias is not None and test.bias is not None
-        standardize = Standardizer(val.h)
-        weight = fit_logistic(standardize(val.h), val.bias, n_classes=n_biases, l2=self.l2, max_iter=self.max_iter)
-        return topk_accuracy(logits(weight, standardize(test.h)), test.bias, 1)
 
 
 def majority_bias(train: Features, n_classes: int, n_biases: int) -> Tensor:
