@@ -116,7 +116,7 @@ def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...
 def _walk(folder: Path, skip: tuple[str, ...]) -> list[str]:
     """The image files below a folder, sorted; what cannot be read is named in a warning."""
     files = []
-    for top, folders, names in os.walk(folder, onerror=lambda fault: warn_left_out(fault.filename, fault.strerror)):
+    for top, folders, names in os.walk(folder, onerror=lambda e: warn_left_out(e.filename, e.strerror or "")):
         if top == str(folder):
             folders[:] = [name for name in folders if name not in skip]
         for name in folders:
