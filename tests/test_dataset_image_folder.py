@@ -206,9 +206,9 @@ def test_the_held_out_images_stay_where_other_images_come(folder, tmp_path):
     for path in (folder / "train").rglob("*.png"):
         (tmp_path / "own").mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / "own" / f"{path.parent.name}-{path.name}")
-    before = find_images(tmp_path / "own", None).test.files
+    before = find_images(tmp_path / "own", None)[2].files
     shutil.copy(folder / "test/ant/000.png", tmp_path / "own/new.png")
-    after = find_images(tmp_path / "own", None).test.files
+    after = find_images(tmp_path / "own", None)[2].files
     assert len({file.path for file in before} & {file.path for file in after}) >= len(before) - 1
 
 

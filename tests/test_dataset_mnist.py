@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from contrastive.dataset.biased_mnist import biased_mnist
-from contrastive.dataset.digits import GrayImages
 from contrastive.dataset.mnist import mnist
 from contrastive.errors import ConfigError
+from contrastive.types import Split
 from tests.helpers import REAL
 
 
@@ -32,14 +32,14 @@ def test_real_mnist_and_biased_mnist(tmp_path):
 
 @pytest.mark.parametrize(("setting", "hint"), [({"size": 2}, "size=14"), ({"per_class": 1}, "per_class=500")])
 def test_a_size_or_number_of_digits_out_of_range_is_refused(monkeypatch, setting, hint):
-    gray = GrayImages(torch.zeros(20, 28, 28, dtype=torch.uint8), torch.arange(20) % 10)
+    gray = Split(torch.zeros(20, 28, 28, dtype=torch.uint8), torch.arange(20) % 10)
     monkeypatch.setattr("contrastive.dataset.biased_mnist.load_mnist", lambda root: (gray, gray))
     with pytest.raises(ConfigError, match=hint):
         biased_mnist(**setting)
 
 
 def test_per_class_and_size_of_biased_mnist(monkeypatch):
-    gray = GrayImages(torch.zeros(400, 28, 28, dtype=torch.uint8), torch.arange(400) % 10)
+    gray = Split(torch.zeros(400, 28, 28, dtype=torch.uint8), torch.arange(400) % 10)
     monkeypatch.setattr("contrastive.dataset.biased_mnist.load_mnist", lambda root: (gray, gray))
     data = biased_mnist(size=14, per_class=20, rho=0.9)
     assert data.pretrain.image.shape == (200, 3, 14, 14)

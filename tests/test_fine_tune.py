@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from contrastive.augmentation.compose import Compose
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.base import EncoderWithImages, FeatureSets, Scores
 from contrastive.evaluator.fine_tune import FineTune
-from contrastive.training.features import EncoderWithImages, extract_feature_sets
+from contrastive.training.features import extract_feature_sets
 from contrastive.types import Data, Split
 from tests.helpers import blobs, feature_sets
 

@@ -17,6 +17,7 @@ class Operation(ABC):
 
     Drawing and applying are separate, so that a test can compare with torchvision on the same parameters and several
     processes can draw for the whole batch. Subclass, write `draw` and `apply`, and name the class in a YAML.
+    Constructors raise ConfigError for an argument out of range.
     """
 
     @abstractmethod

@@ -26,9 +26,6 @@ class RandomResizedCrop(Operation):
         flip: probability of a horizontal flip.
         antialias: average all pixels where a crop shrinks (default of PIL and torchvision) instead of skipping some. A
             crop only shrinks when it is larger than `size`, so this changes nothing for views of the image's size.
-
-    Raises:
-        ConfigError: an argument is out of range.
     """
 
     size: int | None = None

@@ -14,9 +14,6 @@ class HorizontalFlip(Operation):
 
     Args:
         p: probability for each image.
-
-    Raises:
-        ConfigError: p is not a probability.
     """
 
     p: float = 0.5

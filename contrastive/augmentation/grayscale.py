@@ -15,9 +15,6 @@ class Grayscale(Operation):
 
     Args:
         p: probability for each image.
-
-    Raises:
-        ConfigError: p is not a probability.
     """
 
     p: float = 0.2

@@ -18,9 +18,6 @@ class ColorJitter(Operation):
         brightness, contrast, saturation: strength s in [0, 1]; the factor is uniform in [1 - s, 1 + s].
         hue: strength s in [0, 0.5]; the shift is uniform in [-s, s] full circles.
         p: probability for each image.
-
-    Raises:
-        ConfigError: an argument is out of range.
     """
 
     brightness: float = 0.4

@@ -15,9 +15,6 @@ class RandomRotation(Operation):
 
     Args:
         degrees: in [0, 180]; the angle is uniform in [-degrees, degrees], counterclockwise.
-
-    Raises:
-        ConfigError: degrees is out of range.
     """
 
     degrees: float = 20.0

@@ -16,9 +16,6 @@ class Solarize(Operation):
     Args:
         p: probability for each image.
         threshold: in [0, 1]; values x ≥ threshold become 1 - x.
-
-    Raises:
-        ConfigError: an argument is out of range.
     """
 
     p: float = 0.2

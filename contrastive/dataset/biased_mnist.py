@@ -1,9 +1,8 @@
 """Biased-MNIST."""
 
-from contrastive.dataset.coloring import ColorBias, colored_splits
-from contrastive.dataset.digits import GrayImages
+from contrastive.dataset.coloring import check_bias, colored_splits
 from contrastive.dataset.mnist import load_mnist
-from contrastive.dataset.splits import first_of_each
+from contrastive.dataset.splits import first_per_class
 from contrastive.errors import check_between
 from contrastive.types import Data
 
@@ -39,9 +38,15 @@ def biased_mnist(
         ConfigError: an argument out of range, or MNIST is missing and cannot be downloaded.
     """
     check_between("dataset.size", size, 4, 256, example=14)
-    bias = ColorBias(rho=rho, palette=colors, data_seed=data_seed)
+    check_bias(rho, colors, data_seed)
     train, test = load_mnist(root)
-    if per_class is not None:
-        keep = first_of_each(train.label, per_class)
-        train = GrayImages(train.image[keep], train.label[keep])
-    return colored_splits(train, test, bias=bias, stroke=STROKE, hold_out=hold_out, size=size)
+    return colored_splits(
+        first_per_class(train, per_class),
+        test,
+        rho=rho,
+        palette=colors,
+        data_seed=data_seed,
+        stroke=STROKE,
+        hold_out=hold_out,
+        size=size,
+    )

@@ -33,14 +33,7 @@ def cifar10(*, root: str = "data", size: int = 32, per_class: int | None = None,
 def cifar100(*, root: str = "data", size: int = 32, per_class: int | None = None, hold_out: bool = False) -> Data:
     """50,000 training and 10,000 test images of 32 × 32 pixels in 100 classes (Krizhevsky 2009).
 
-    Args:
-        root: folder that holds the data; downloaded into it when missing.
-        size: side of the images in pixels, 4 to 256; other than 32 they are resized with antialiasing.
-        per_class: train on the first images of each class only, at least 2; None = all.
-        hold_out: leave the validation tenth out of `pretrain`.
-
-    Raises:
-        ConfigError: the data is missing and cannot be downloaded, or size or per_class is out of range.
+    Arguments and errors are those of `cifar10`.
     """
     train, test, classes = _load(datasets.CIFAR100, "cifar-100-python.tar.gz", root, size)
     return name_splits(

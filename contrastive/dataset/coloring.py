@@ -7,13 +7,12 @@ order. The last chunk is short, so some colors may get no image.
 
 import hashlib
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive.dataset.digits import GrayImages, resize
+from contrastive.dataset.digits import resize
 from contrastive.dataset.splits import channel_stats, name_splits
 from contrastive.errors import check_between, check_choice
 from contrastive.types import Data, Split
@@ -35,27 +34,11 @@ COLOR_NAMES = ("red", "green", "blue", "yellow", "magenta", "cyan", "orange", "p
 UNBIASED = 0.1  # rho at which every color is about equally frequent: test and validation
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColorBias:
-    """Strength and colors of the bias.
-
-    Args:
-        rho: fraction in [0, 1] of the images of a class that have the color of the class.
-        palette: a key of PALETTES.
-        data_seed: of the assignment of colors to images, in [0, 2³¹).
-
-    Raises:
-        ConfigError: an argument out of range.
-    """
-
-    rho: float
-    palette: str
-    data_seed: int
-
-    def __post_init__(self) -> None:
-        check_between("dataset.data_seed", self.data_seed, 0, 2**31 - 1, example=0)
-        check_between("dataset.rho", self.rho, 0, 1, example=0.99)
-        check_choice("dataset.colors", self.palette, PALETTES)
+def check_bias(rho: float, palette: str, data_seed: int) -> None:
+    """Raise ConfigError for an argument of `colored_splits` out of range, before the images are loaded."""
+    check_between("dataset.data_seed", data_seed, 0, 2**31 - 1, example=0)
+    check_between("dataset.rho", rho, 0, 1, example=0.99)
+    check_choice("dataset.colors", palette, PALETTES)
 
 
 def assign_colors(label: Tensor, rho: float, rng: np.random.RandomState) -> Tensor:
@@ -83,24 +66,35 @@ def color_background(stroke: Tensor, color: Tensor, palette: str) -> Tensor:
 
 
 def colored_splits(
-    train: GrayImages, test: GrayImages, *, bias: ColorBias, stroke: int, hold_out: bool, size: int | None = None
+    train: Split,
+    test: Split,
+    *,
+    rho: float,
+    palette: str,
+    data_seed: int,
+    stroke: int,
+    hold_out: bool,
+    size: int,
 ) -> Data:
-    """Colored splits: training at bias.rho, test at 0.1, validation shows its training digits recolored at 0.1.
+    """Colored splits: training at rho, test at 0.1, validation shows its training digits recolored at 0.1.
 
     Training and test colors come from one generator seeded with data_seed, as in the released code; validation colors
     come from another. The sha256 of the training and test colors is among the facts that a run records.
 
     Args:
+        train, test: gray digits (N, H, W) uint8.
+        rho: fraction in [0, 1] of the images of a class that have the color of the class.
+        palette: a key of PALETTES. data_seed: of the assignment of colors to images, in [0, 2³¹).
         stroke: lowest gray value that belongs to the digit.
-        size: side in pixels that the colored images are resized to; None = unchanged.
+        size: side in pixels that the colored images are resized to.
     """
-    rng = np.random.RandomState(bias.data_seed)
-    color, test_color = assign_colors(train.label, bias.rho, rng), assign_colors(test.label, UNBIASED, rng)
-    val_color = assign_colors(train.label, UNBIASED, np.random.RandomState(bias.data_seed + 2**31))
+    rng = np.random.RandomState(data_seed)
+    color, test_color = assign_colors(train.label, rho, rng), assign_colors(test.label, UNBIASED, rng)
+    val_color = assign_colors(train.label, UNBIASED, np.random.RandomState(data_seed + 2**31))
 
-    def paint(gray: GrayImages, color: Tensor) -> Split:
-        image = color_background(gray.image >= stroke, color, bias.palette)
-        return Split(image if size is None else resize(image, size), gray.label, color)
+    def paint(gray: Split, color: Tensor) -> Split:
+        image = color_background(gray.image >= stroke, color, palette)
+        return Split(resize(image, size), gray.label, color)
 
     colored = paint(train, color)
     digest = hashlib.sha256(color.numpy().tobytes() + test_color.numpy().tobytes()).hexdigest()

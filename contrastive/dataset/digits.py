@@ -1,7 +1,5 @@
 """The embedded default, scikit-learn's digits: real data without a download. And what gray and resized images share."""
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,19 +12,13 @@ TEST_FRACTION = 0.2
 CHUNK = 1000  # images resized at once
 
 
-class GrayImages(NamedTuple):
-    """One split of a gray dataset."""
-
-    image: Tensor  # (N, H, W) uint8
-    label: Tensor  # (N,) int64
-
-    def as_rgb(self) -> Split:
-        """The gray values repeated over three channels."""
-        return Split(self.image[:, None].repeat(1, 3, 1, 1), self.label)
+def gray_to_rgb(gray: Split) -> Split:
+    """Gray images (N, H, W) with their values repeated over three channels."""
+    return Split(gray.image[:, None].repeat(1, 3, 1, 1), gray.label)
 
 
-def load_digits(size: int) -> tuple[GrayImages, GrayImages]:
-    """1,797 handwritten digits (UCI, Alpaydin & Kaynak 1998), resized to size × size: training and test split.
+def load_digits(size: int) -> tuple[Split, Split]:
+    """1,797 handwritten digits (UCI, Alpaydin & Kaynak 1998), (N, size, size) uint8: training and test split.
 
     The 8 × 8 gray values 0..16 are scaled to 0..255 and resized bilinearly. A fixed stratified fifth is the test split.
 
@@ -45,7 +37,7 @@ def load_digits(size: int) -> tuple[GrayImages, GrayImages]:
     image = F.interpolate(image, size=(size, size), mode="bilinear", align_corners=False).round().to(torch.uint8)
     image, label = image.squeeze(1), torch.from_numpy(raw.target).long()
     train, test = stratified(label, TEST_FRACTION, 0, "digits test")
-    return GrayImages(image[train], label[train]), GrayImages(image[test], label[test])
+    return Split(image[train], label[train]), Split(image[test], label[test])
 
 
 def resize(image: Tensor, size: int) -> Tensor:
@@ -71,5 +63,5 @@ def digits(*, size: int = 16, hold_out: bool = False) -> Data:
     Raises:
         ConfigError: size below 8, or scikit-learn is not installed.
     """
-    train, test = (gray.as_rgb() for gray in load_digits(size))
+    train, test = map(gray_to_rgb, load_digits(size))
     return name_splits(train, test, classes=tuple("0123456789"), hold_out=hold_out, stats=channel_stats(train.image))

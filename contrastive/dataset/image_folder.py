@@ -67,21 +67,19 @@ def image_folder(
             "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
             "try dataset.bias_pattern=null"
         )
-    layout = find_images(Path(root), None if unlabeled is None else Path(unlabeled))
-    (train, train_files), (test, test_files) = (
-        _load(part, size=size, cache=Path(cache)) for part in (layout.train, layout.test)
-    )
+    classes, *parts = find_images(Path(root), None if unlabeled is None else Path(unlabeled))
+    (train, train_files), (test, test_files) = (_load(part, size=size, cache=Path(cache)) for part in parts)
     biases, train_bias, test_bias = _bias_labels(train_files, test_files, bias_pattern)
     train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
     test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
-    if layout.classes:
+    if classes:
         train_split = first_per_class(train_split, per_class)
     else:
         hold_out = False  # there are no validation images
     return name_splits(
         train_split,
         test_split,
-        classes=tuple(map(printable, layout.classes)),
+        classes=tuple(map(printable, classes)),
         hold_out=hold_out,
         stats=train.stats,
         biases=biases,
@@ -104,23 +102,20 @@ def _bias_labels(
     """Names of the biases, sorted, and the bias label of each file; no names and None without a pattern."""
     if pattern is None:
         return (), None, None
-    train_names, test_names = ([_bias_name(file.path, pattern) for file in files] for files in (train, test))
-    biases = tuple(sorted({*train_names, *test_names}))
-    index = {name: i for i, name in enumerate(biases)}
-    train_bias, test_bias = (torch.tensor([index[name] for name in names]) for names in (train_names, test_names))
-    return biases, train_bias, test_bias
-
-
-def _bias_name(path: str, pattern: str) -> str:
-    """What the first group of the pattern finds in a path."""
     hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
-    try:
-        match = re.search(pattern, path)
-    except re.error as error:
-        raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
-    if match is None or not match.groups()[:1] or match[1] is None:
-        raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(path)}: {hint}")
-    return match[1]
+    names = []
+    for file in (*train, *test):
+        try:
+            match = re.search(pattern, file.path)
+        except re.error as error:
+            raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
+        if match is None or not match.groups() or match[1] is None:
+            raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
+        names.append(match[1])
+    biases = tuple(sorted(set(names)))
+    index = {name: i for i, name in enumerate(biases)}
+    label = torch.tensor([index[name] for name in names])
+    return biases, label[: len(train)], label[len(train) :]
 
 
 def _digest(*parts: tuple[DecodedImages, Split], hold_out: bool) -> str:

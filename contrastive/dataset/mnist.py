@@ -5,12 +5,12 @@ from pathlib import Path
 
 from torchvision.datasets import MNIST
 
-from contrastive.dataset.digits import GrayImages
+from contrastive.dataset.digits import gray_to_rgb
 from contrastive.dataset.download import fetch, lock_path
 from contrastive.dataset.splits import name_splits
 from contrastive.errors import ConfigError
 from contrastive.files import locked
-from contrastive.types import Data
+from contrastive.types import Data, Split
 
 MEAN, STD = (0.1307, 0.1307, 0.1307), (0.3081, 0.3081, 0.3081)
 FOLDER = "MNIST/raw"
@@ -23,8 +23,8 @@ SHA256 = {
 }
 
 
-def load_mnist(root: str) -> tuple[GrayImages, GrayImages]:
-    """60,000 training and 10,000 test digits of 28 × 28 pixels; downloaded to `root` unless present.
+def load_mnist(root: str) -> tuple[Split, Split]:
+    """60,000 training and 10,000 test digits, (N, 28, 28) uint8; downloaded to `root` unless present.
 
     Raises:
         ConfigError: the data is damaged, or missing and cannot be downloaded.
@@ -38,7 +38,7 @@ def load_mnist(root: str) -> tuple[GrayImages, GrayImages]:
             check_files(Path(root))
     train, test = (fetch(MNIST, FILES, root, folder=FOLDER, train=train) for train in (True, False))
     check_files(Path(root))  # what was just downloaded and unpacked
-    return GrayImages(train.data, train.targets), GrayImages(test.data, test.targets)
+    return Split(train.data, train.targets), Split(test.data, test.targets)
 
 
 def check_files(root: Path) -> None:
@@ -66,5 +66,5 @@ def mnist(*, root: str = "data", hold_out: bool = False) -> Data:
     Raises:
         ConfigError: the data is missing and cannot be downloaded.
     """
-    train, test = (gray.as_rgb() for gray in load_mnist(root))
+    train, test = map(gray_to_rgb, load_mnist(root))
     return name_splits(train, test, classes=tuple("0123456789"), hold_out=hold_out, stats=(MEAN, STD))

@@ -33,21 +33,18 @@ def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Te
 
 
 def first_per_class(split: Split, n: int | None) -> Split:
-    """The images of `first_of_each`; None = all."""
-    return split if n is None else split[first_of_each(split.label, n)]
-
-
-def first_of_each(label: Tensor, n: int) -> Tensor:
-    """Mask (N,) of the first n entries of each class of label (N,), and of those without a label (below 0).
+    """The first n images of each class, and those without a label; None = all.
 
     Raises:
         ConfigError: n is below 2, too few to hold one out for validation.
     """
+    if n is None:
+        return split
     check_at_least("dataset.per_class", n, 2, example=500)
-    keep = label < 0
-    for c in torch.unique(label[label >= 0]).tolist():
-        keep[(label == c).nonzero().squeeze(1)[:n]] = True
-    return keep
+    keep = split.label < 0
+    for c in torch.unique(split.label[~keep]).tolist():
+        keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
+    return split[keep]
 
 
 def channel_stats(image: Tensor) -> ChannelStats:

@@ -1,11 +1,12 @@
 """Evaluators: measures of a frozen encoder, computed from features that are extracted once for all of them."""
 
+import copy
 import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,39 +14,49 @@ from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.errors import ConfigError
-from contrastive.types import Features
+from contrastive.types import Data, Features, Split
 
 
-class AugmentedFeatures(Protocol):
-    """Features of augmented training images, extracted when they are asked for."""
+class EncoderWithImages:
+    """The encoder behind the features and the images of its splits, for evaluators that train every weight.
 
-    def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
-        """Features of the images of `bank`, in its order, one view of each, drawn anew for each epoch.
+    Args:
+        normalize: uint8 images, or float views in [0, 1] → the encoder's input.
+    """
 
-        Args:
-            augmentation: None = the one that the run trains with.
-        """
-        ...
+    def __init__(self, encoder: nn.Module, data: Data, normalize: Callable[[Tensor], Tensor]) -> None:
+        self.encoder, self.normalize = encoder, normalize
+        self.device = next(encoder.parameters()).device
+        val = data.pretrain if data.probe_val_split is None else data.probe_val_split
+        self.splits: dict[str, tuple[Split, Tensor | None]] = {
+            "train": (data.pretrain, data.probe_train),
+            "val": (val, data.probe_val_index),
+            "test": (data.test, None),
+        }
 
-
-class TrainableEncoder(ABC):
-    """The encoder behind the features and its images, for evaluators that train every weight."""
-
-    @abstractmethod
     def copy(self) -> nn.Module:
         """A new copy of the encoder in eval mode, its weights free to change."""
+        return copy.deepcopy(self.encoder).eval()
 
-    @abstractmethod
     def images(self, split: str, rows: Tensor) -> Tensor:
         """(n, 3, H, W), normalized for the encoder: the images of rows (n,) of `train`, `val` or `test`."""
+        return self.normalize(self._read(split, rows))
 
-    @abstractmethod
     def views(self, rows: Tensor, augmentation: Augmentation, rng: torch.Generator) -> Tensor:
         """(n, 3, h, w), normalized for the encoder: one augmented view of each of the rows (n,) of `train`.
 
         Args:
             rng: on the device of the encoder.
         """
+        image = self._read("train", rows)
+        parameters = augmentation.draw(len(image), image.shape[-2], image.shape[-1], rng)
+        return self.normalize(augmentation.apply(image, parameters))
+
+    def _read(self, split: str, rows: Tensor) -> Tensor:
+        """uint8 images of a split, on the encoder's device."""
+        images, index = self.splits[split]
+        rows = rows.cpu() if index is None else index.cpu()[rows.cpu()]
+        return images.image[rows.to(images.image.device)].to(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +76,9 @@ class FeatureSets:
     n_biases: int = 0  # 0: the data has no bias labels
     classifier: Callable[[Tensor], Tensor] | None = None  # (N, F) → (N, C) logits, when a loss trains one along
     predictions: Mapping[str, Tensor] = field(default_factory=dict)  # (N,) classes of test, by the evaluators before
-    augmented: AugmentedFeatures | None = None  # for probes that train on augmented images
-    encoder: TrainableEncoder | None = None  # for evaluators that train every weight
+    # (epoch, augmentation or None for that of the run) → one view of each image of `bank`, drawn anew for each epoch
+    augmented: Callable[[int, Augmentation | None], Features] | None = None
+    encoder: EncoderWithImages | None = None  # for evaluators that train every weight
     transfer: "Callable[[str], FeatureSets] | None" = None  # name of a dataset → features of its images
 
 
@@ -86,18 +98,14 @@ class Scores:
     histograms: dict[str, Tensor] = field(default_factory=dict)
     protocol: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, answer: "Scores | Mapping[str, float]") -> "Scores":
-        """What an evaluator returned; a plain mapping holds its test figures."""
-        return answer if isinstance(answer, Scores) else cls(test=dict(answer))
-
 
 class Evaluator(ABC):
     """`evaluator(features)` → Scores; one that has test figures alone may return them as {name: value}.
 
     The names get the evaluator's own name in front: `knn` returns {"top1": 52.4} and result.json says knn_top1; the
     empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A figure
-    that is selected on the test split says so in its name: `best_test_top1`.
+    that is selected on the test split says so in its name: `best_test_top1`. Constructors raise
+    ConfigError for an argument out of range.
     """
 
     protocol: str  # one sentence, stored beside the figures: data, read-out, selection
@@ -153,7 +161,9 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, stri
     """
     total = Scores()
     for name, evaluator in evaluators.items():
-        scores = _finite(name, Scores.of(evaluator(features)), strict=strict)
+        answer: Scores | Mapping[str, float] = evaluator(features)
+        scores = answer if isinstance(answer, Scores) else Scores(test=dict(answer))
+        scores = _finite(name, scores, strict=strict)
         total.test.update({_join(name, key): value for key, value in scores.test.items()})
         total.val.update({_join(name, key): value for key, value in scores.val.items()})
         total.audit.update(scores.audit)
@@ -169,8 +179,11 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, stri
 def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
     """The scores without figures that are not finite; of the audit all or nothing."""
     faults = [f"{key or name} = {x}" for key, x in (*scores.test.items(), *scores.val.items()) if not math.isfinite(x)]
-    audit = scores.audit if _has_only_finite(scores.audit) else {}
-    if audit != scores.audit:
+    audit = scores.audit
+    try:
+        json.dumps(audit, allow_nan=False)
+    except ValueError:
+        audit = {}
         faults.append("an audit with NaN or infinity")
     for fault in faults:
         if strict:
@@ -178,14 +191,6 @@ def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:
         tqdm.write(f"warning: evaluator {name} gives {fault} on this data: it is left out")
     test, val = ({key: x for key, x in group.items() if math.isfinite(x)} for group in (scores.test, scores.val))
     return replace(scores, test=test, val=val, audit=audit)
-
-
-def _has_only_finite(audit: dict[str, Any]) -> bool:
-    try:
-        json.dumps(audit, allow_nan=False)
-    except ValueError:
-        return False
-    return True
 
 
 def _join(name: str, key: str) -> str:

@@ -1,5 +1,6 @@
 """Audit on biased data: accuracy of the probes by bias group, and how well the bias can be predicted."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ METRICS = ("top1", "cell_mean_top1", "conflicting_top1", "worst_cell_top1")
 MAX_IMAGES = 2000  # test images whose pairs are compared: two million cosines
 
 
+@dataclass(kw_only=True)
 class BiasAudit(Evaluator):
     """Accuracy by bias group of every probe that ran before, predictability of the bias, cosines by kind of pair.
 
@@ -34,30 +36,22 @@ class BiasAudit(Evaluator):
             and so on; `auto` = the classifier that the loss trains along, else the linear probe.
         metric: the published metric: `top1`, `cell_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
         l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
-    def __init__(
-        self,
-        *,
-        reported: str = "auto",
-        metric: str = "top1",
-        l2: float = 1e-2,
-        max_iter: int = 100,
-        every: int = 0,
-    ) -> None:
-        check_choice("evaluator.bias_audit.metric", metric, METRICS)
-        check_at_least("evaluator.bias_audit.l2", l2, 0, example=1e-2)
-        check_at_least("evaluator.bias_audit.max_iter", max_iter, 1, example=100)
-        self.reported, self.metric = reported, metric
-        self.l2, self.max_iter, self.every = l2, max_iter, every
-        probe = "classifier trained along by the loss, else linear" if reported == "auto" else reported
-        selection = "best test epoch, as published" if "best_test" in reported else "last epoch"
+    reported: str = "auto"
+    metric: str = "top1"
+    l2: float = 1e-2
+    max_iter: int = 100
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("evaluator.bias_audit.metric", self.metric, METRICS)
+        check_at_least("evaluator.bias_audit.l2", self.l2, 0, example=1e-2)
+        check_at_least("evaluator.bias_audit.max_iter", self.max_iter, 1, example=100)
+        probe = "classifier trained along by the loss, else linear" if self.reported == "auto" else self.reported
+        selection = "best test epoch, as published" if "best_test" in self.reported else "last epoch"
         self.protocol = (
-            f"predictions of the read-outs by (class, bias) group, reported: {metric} of {probe} ({selection}); "
+            f"predictions of the read-outs by (class, bias) group, reported: {self.metric} of {probe} ({selection}); "
             "bias read by a logistic regression fitted on the features of probe_val; both on test"
         )
 
@@ -83,17 +77,15 @@ class BiasAudit(Evaluator):
                     "read_out": name, "metric": self.metric, "accuracy": audit[name][self.metric], **audit[name],
                 }  # fmt: skip
                 break
-        audit["bias_top1"] = self._bias_top1(features.val, test, features.n_biases)
+        standardize = Standardizer(features.val.h)
+        x, bias = standardize(features.val.h), features.val.bias
+        assert bias is not None
+        weight = fit_logistic(x, bias, n_classes=features.n_biases, l2=self.l2, max_iter=self.max_iter)
+        audit["bias_top1"] = topk_accuracy(logits(weight, standardize(test.h)), test.bias, 1)
         chosen = torch.randperm(len(test.h), generator=generator("cpu", "audited"))[:MAX_IMAGES].to(test.h.device)
         cosines = pairwise_cosines(test.h[chosen], test.label[chosen], test.bias[chosen])
         audit["similarity"] = {kind: value.mean().item() for kind, value in cosines.items() if len(value)}
         return Scores(audit=audit, histograms={f"similarity/{kind}": value for kind, value in cosines.items()})
-
-    def _bias_top1(self, val: Features, test: Features, n_biases: int) -> float:
-        assert val.bias is not None and test.bias is not None
-        standardize = Standardizer(val.h)
-        weight = fit_logistic(standardize(val.h), val.bias, n_classes=n_biases, l2=self.l2, max_iter=self.max_iter)
-        return topk_accuracy(logits(weight, standardize(test.h)), test.bias, 1)
 
 
 def majority_bias(train: Features, n_classes: int, n_biases: int) -> Tensor:

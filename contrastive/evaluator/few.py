@@ -1,5 +1,6 @@
 """Logistic regression from few labels: a handful of images of each class, or a fraction of them."""
 
+from dataclasses import dataclass
 from statistics import mean
 
 import torch
@@ -18,29 +19,29 @@ from contrastive.evaluator.probes import (
 from contrastive.seeding import generator
 
 
+@dataclass(kw_only=True)
 class FewShot(Evaluator):
     """Mean test accuracy of logistic regressions on `shots` labeled images of each class, over fixed draws.
 
     Args:
         shots: training images of each class, at least 1. l2: strength of at least 0. draws: at least 1.
-        max_iter: L-BFGS iterations per fit.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
+        max_iter: L-BFGS iterations per fit, at least 1.
     """
 
-    def __init__(
-        self, *, shots: int = 5, l2: float = 1e-2, draws: int = 5, max_iter: int = 100, every: int = 0
-    ) -> None:
-        check_at_least("evaluator.few_shot.shots", shots, 1, example=5)
-        check_at_least("evaluator.few_shot.draws", draws, 1, example=5)
-        check_at_least("evaluator.few_shot.max_iter", max_iter, 1, example=100)
-        check_at_least("evaluator.few_shot.l2", l2, 0, example=1e-2)
-        self.shots, self.l2, self.draws, self.max_iter, self.every = shots, l2, draws, max_iter, every
+    shots: int = 5
+    l2: float = 1e-2
+    draws: int = 5
+    max_iter: int = 100
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.few_shot.shots", self.shots, 1, example=5)
+        check_at_least("evaluator.few_shot.draws", self.draws, 1, example=5)
+        check_at_least("evaluator.few_shot.max_iter", self.max_iter, 1, example=100)
+        check_at_least("evaluator.few_shot.l2", self.l2, 0, example=1e-2)
         self.protocol = (
-            f"logistic regression (strength {l2:g}) on {shots} labeled training images of each class, mean over "
-            f"{draws} fixed draws; last epoch"
+            f"logistic regression (strength {self.l2:g}) on {self.shots} labeled training images of each class, mean "
+            f"over {self.draws} fixed draws; last epoch"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
@@ -57,6 +58,7 @@ class FewShot(Evaluator):
         return Scores(test={"top1": sum(top1) / len(top1)})
 
 
+@dataclass(kw_only=True)
 class FewLabel(Evaluator):
     """Mean test accuracy of logistic regressions on a fraction of the labels of each class, over fixed draws.
 
@@ -67,40 +69,32 @@ class FewLabel(Evaluator):
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].
         l2: strengths of at least 0. draws: at least 1. max_iter: L-BFGS iterations per fit, at least 1.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
-    def __init__(
-        self,
-        *,
-        fractions: tuple[float, ...] = (0.01, 0.1),
-        l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3),
-        draws: int = 5,
-        max_iter: int = 100,
-        every: int = 0,
-    ) -> None:
-        check_between("evaluator.few_label.fractions", fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
-        check_at_least("evaluator.few_label.l2", l2, 0, example="[1e-1,1e-2]")
-        check_at_least("evaluator.few_label.draws", draws, 1, example=5)
-        check_at_least("evaluator.few_label.max_iter", max_iter, 1, example=100)
-        self.fractions, self.l2 = tuple(fractions), sorted(l2, reverse=True)
-        self.draws, self.max_iter, self.every = draws, max_iter, every
-        shares = " and ".join(f"{100 * fraction:g} %" for fraction in fractions)
+    fractions: tuple[float, ...] = (0.01, 0.1)
+    l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3)
+    draws: int = 5
+    max_iter: int = 100
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_between("evaluator.few_label.fractions", self.fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
+        check_at_least("evaluator.few_label.l2", self.l2, 0, example="[1e-1,1e-2]")
+        check_at_least("evaluator.few_label.draws", self.draws, 1, example=5)
+        check_at_least("evaluator.few_label.max_iter", self.max_iter, 1, example=100)
+        shares = " and ".join(f"{100 * fraction:g} %" for fraction in self.fractions)
         self.protocol = (
             f"logistic regression on standardized frozen features (L-BFGS), {shares} of the labels of each class, "
-            f"strength chosen on probe_val, mean over {draws} fixed draws; last epoch"
+            f"strength chosen on probe_val, mean over {self.draws} fixed draws; last epoch"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
-        test, val = {}, {}
+        scores = Scores()
         for fraction in self.fractions:
             draws = [self._fit(features, fraction, draw) for draw in range(self.draws)]
             name = f"{in_percent(fraction)}_top1"
-            val[name], test[name] = mean(draw[0] for draw in draws), mean(draw[1] for draw in draws)
-        return Scores(test=test, val=val)
+            scores.val[name], scores.test[name] = (mean(values) for values in zip(*draws, strict=True))
+        return scores
 
     def _fit(self, features: FeatureSets, fraction: float, draw: int) -> tuple[float, float]:
         """The highest validation accuracy over the strengths, and the test accuracy of that fit."""

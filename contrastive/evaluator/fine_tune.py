@@ -1,6 +1,7 @@
 """Fine-tuning: all weights, from a fraction of the labels."""
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,14 +12,8 @@ from tqdm import tqdm
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.errors import ConfigError, check_above, check_at_least, check_between
-from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, TrainableEncoder
-from contrastive.evaluator.probes import (
-    draw_labels,
-    in_percent,
-    linear_layer,
-    progress,
-    topk_accuracy,
-)
+from contrastive.evaluator.base import EncoderWithImages, Evaluator, FeatureSets, Scores
+from contrastive.evaluator.probes import draw_labels, in_percent, linear_layer, progress, topk_accuracy
 from contrastive.seeding import derive, generator
 
 CHUNK = 500  # images of a forward pass without gradient
@@ -32,6 +27,7 @@ class _Best(NamedTuple):
     state: dict[str, Tensor]
 
 
+@dataclass(kw_only=True)
 class FineTune(Evaluator):
     """Test accuracy of a copy of the encoder with a linear layer, all weights trained on a fraction of the labels.
 
@@ -46,7 +42,6 @@ class FineTune(Evaluator):
         epochs: passes over the labeled images, at least 1. min_steps: updates at least, however few the images are.
         batch_size: at least 2; the images left over join others.
         scale: (least, most) share of the area that a crop shows. flip: probability.
-        every: epochs between points of a curve; 0 = only after training.
 
     Raises:
         ConfigError: an argument out of range, or features without images.
@@ -55,35 +50,31 @@ class FineTune(Evaluator):
     before_training = False  # it trains longer than it takes to pretrain a small network
     reads_images = True
 
-    def __init__(
-        self,
-        *,
-        fractions: tuple[float, ...] = (0.01, 0.1),
-        lr: tuple[float, ...] = (0.1, 0.01),
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        epochs: int = 30,
-        min_steps: int = 200,
-        batch_size: int = 128,
-        scale: tuple[float, float] = (0.2, 1.0),
-        flip: float = 0.5,
-        every: int = 0,
-    ) -> None:
-        check_between("evaluator.fine_tune.fractions", fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
-        check_above("evaluator.fine_tune.lr", lr, 0, example="[0.1,0.01]")
-        check_between("evaluator.fine_tune.momentum", momentum, 0, 1, exclude=(0, 1), example=0.9)
-        check_at_least("evaluator.fine_tune.weight_decay", weight_decay, 0, example=0)
-        check_at_least("evaluator.fine_tune.epochs", epochs, 1, example=30)
-        check_at_least("evaluator.fine_tune.batch_size", batch_size, 2, example=128)  # BatchNorm needs two images
-        self.fractions, self.lr, self.momentum, self.weight_decay = tuple(fractions), tuple(lr), momentum, weight_decay
-        self.epochs, self.min_steps, self.batch_size, self.every = epochs, min_steps, batch_size, every
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=scale, flip=flip)})
-        shares = " and ".join(f"{100 * fraction:g} %" for fraction in fractions)
+    fractions: tuple[float, ...] = (0.01, 0.1)
+    lr: tuple[float, ...] = (0.1, 0.01)
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: int = 30
+    min_steps: int = 200
+    batch_size: int = 128
+    scale: tuple[float, float] = (0.2, 1.0)
+    flip: float = 0.5
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_between("evaluator.fine_tune.fractions", self.fractions, 0, 1, exclude=(0,), example="[0.01,0.1]")
+        check_above("evaluator.fine_tune.lr", self.lr, 0, example="[0.1,0.01]")
+        check_between("evaluator.fine_tune.momentum", self.momentum, 0, 1, exclude=(0, 1), example=0.9)
+        check_at_least("evaluator.fine_tune.weight_decay", self.weight_decay, 0, example=0)
+        check_at_least("evaluator.fine_tune.epochs", self.epochs, 1, example=30)
+        check_at_least("evaluator.fine_tune.batch_size", self.batch_size, 2, example=128)  # BatchNorm needs two images
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        shares = " and ".join(f"{100 * fraction:g} %" for fraction in self.fractions)
         self.protocol = (
             f"all weights and a linear layer, {shares} of the labels of each class, SGD with Nesterov momentum "
-            f"{momentum:g} and cosine schedule, {epochs} epochs (at least {min_steps} steps) of batches of "
-            f"{batch_size}, crop and flip (Chen et al. 2020); lr of {', '.join(f'{rate:g}' for rate in lr)} and the "
-            "tenth of the training chosen on probe_val; last epoch of the run"
+            f"{self.momentum:g} and cosine schedule, {self.epochs} epochs (at least {self.min_steps} steps) of batches "
+            f"of {self.batch_size}, crop and flip (Chen et al. 2020); lr of {', '.join(f'{x:g}' for x in self.lr)} and "
+            "the tenth of the training chosen on probe_val; last epoch of the run"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
@@ -106,13 +97,13 @@ class FineTune(Evaluator):
                 scores.predictions[name] = test.argmax(1)
         return scores
 
-    def _network(self, features: FeatureSets, source: TrainableEncoder) -> nn.Sequential:
+    def _network(self, features: FeatureSets, source: EncoderWithImages) -> nn.Sequential:
         """A copy of the encoder and a new linear layer."""
         device, dim = features.test.h.device, features.test.h.shape[1]
         layer = linear_layer(dim, features.n_classes, rng=generator("cpu", "fine tune layer"), device=device)
         return nn.Sequential(source.copy(), layer)
 
-    def _fit(self, features: FeatureSets, source: TrainableEncoder, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
+    def _fit(self, features: FeatureSets, source: EncoderWithImages, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
         """Train on the rows of `train` with one learning rate."""
         network, device = self._network(features, source), features.test.h.device
         optimizer = torch.optim.SGD(
@@ -149,7 +140,7 @@ class FineTune(Evaluator):
 
 
 @torch.no_grad()
-def _scores(network: nn.Module, source: TrainableEncoder, split: str, n: int) -> Tensor:
+def _scores(network: nn.Module, source: EncoderWithImages, split: str, n: int) -> Tensor:
     """(n, C): the network's logits of a split."""
     network.eval()
     return torch.cat([network(source.images(split, rows)).float() for rows in torch.arange(n).split(CHUNK)])

@@ -1,5 +1,7 @@
 """Geometry of the features, without labels: alignment and uniformity on the unit sphere, and the effective rank."""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,15 +24,13 @@ def uniformity(x: Tensor, t: float = 2) -> Tensor:
     return torch.pdist(x).pow(2).mul(-t).exp().mean().log()
 
 
+@dataclass(kw_only=True)
 class AlignmentUniformity(Evaluator):
     """alignment: mean squared distance of test images of the same class; uniformity: over all pairs (t = 2).
 
     Both on L2-normalized features of at most 2,000 test images, drawn once and for all. The paper's alignment is over
     two views of an image; frozen features hold one view, so the class stands in for the image. Lower is better. Without
     labels there is no alignment, of a single image there is neither.
-
-    Args:
-        every: epochs between points of a curve; 0 = only before and after training.
     """
 
     protocol = (
@@ -38,9 +38,7 @@ class AlignmentUniformity(Evaluator):
         "e^{-2 |x - y|²} over all pairs (Wang & Isola 2020); last epoch"
     )
     needs_labels = False
-
-    def __init__(self, *, every: int = 0) -> None:
-        self.every = every
+    every: int = 0
 
     def __call__(self, features: FeatureSets) -> Scores:
         n = len(features.test.h)
@@ -56,22 +54,18 @@ class AlignmentUniformity(Evaluator):
         return Scores(test=values)
 
 
+@dataclass(kw_only=True)
 class RankMe(Evaluator):
     """exp(entropy of the normalized singular values) of the test features (Garrido et al. 2023, eq. 1).
 
         p_k = σ_k / Σ_j σ_j + 1e-7,   RankMe = exp( -Σ_k p_k log p_k )
 
     between 1 (collapsed to one direction) and the smaller of the number of images and of dimensions.
-
-    Args:
-        every: epochs between points of a curve; 0 = only before and after training.
     """
 
     protocol = "exp of the entropy of the singular values of the test features (Garrido et al. 2023); last epoch"
     needs_labels = False
-
-    def __init__(self, *, every: int = 0) -> None:
-        self.every = every
+    every: int = 0
 
     def __call__(self, features: FeatureSets) -> Scores:
         values = torch.linalg.svdvals(features.test.h)

@@ -1,6 +1,7 @@
 """Weighted k-nearest-neighbor classification: the field's monitor that trains nothing, and a search of k and t."""
 
 import itertools
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +52,7 @@ def at_most_a_tenth(k: int, bank: Features) -> int:
     return max(1, min(k, len(bank.h) // 10))
 
 
+@dataclass(kw_only=True)
 class KNN(Evaluator):
     """Test accuracy of weighted nearest neighbors among the labeled training images.
 
@@ -59,18 +61,17 @@ class KNN(Evaluator):
 
     Args:
         k: neighbors, at least 1; lowered to a tenth of the bank. temperature: of the weights e^{cos / t}, above 0.
-        every: epochs between points of the curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, k: int = 200, temperature: float = 0.5, every: int = 1) -> None:
-        check_at_least("evaluator.knn.k", k, 1, example=20)
-        check_above("evaluator.knn.temperature", temperature, 0, example=0.5)
-        self.k, self.temperature, self.every = k, temperature, every
+    k: int = 200
+    temperature: float = 0.5
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.knn.k", self.k, 1, example=20)
+        check_above("evaluator.knn.temperature", self.temperature, 0, example=0.5)
         self.protocol = (
-            f"cosine, k={k} (at most a tenth of the bank), weights exp(cos/{temperature:g}), "
+            f"cosine, k={self.k} (at most a tenth of the bank), weights exp(cos/{self.temperature:g}), "
             "bank = labeled training images; last epoch"
         )
 
@@ -89,6 +90,7 @@ class KNN(Evaluator):
         return knn_scores(bank.h, bank.label, query.h, n_classes=n_classes, k=k, temperature=self.temperature)
 
 
+@dataclass(kw_only=True)
 class KNNSweep(Evaluator):
     """Test accuracy of weighted nearest neighbors (Wu et al. 2018, §3.4), k and t chosen on the validation images.
 
@@ -99,25 +101,18 @@ class KNNSweep(Evaluator):
     Args:
         k: neighbors to try, each at least 1 and lowered to a tenth of the bank.
         temperature: of the weights e^{cos / t} to try, each above 0.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
-    def __init__(
-        self,
-        *,
-        k: tuple[int, ...] = (1, 5, 10, 20, 50, 100, 200),
-        temperature: tuple[float, ...] = (0.07, 0.1, 0.2, 0.5),
-        every: int = 0,
-    ) -> None:
-        check_at_least("evaluator.knn_sweep.k", k, 1, example="[5,20,200]")
-        check_above("evaluator.knn_sweep.temperature", temperature, 0, example="[0.07,0.5]")
-        self.k, self.temperature, self.every = tuple(k), tuple(temperature), every
+    k: tuple[int, ...] = (1, 5, 10, 20, 50, 100, 200)
+    temperature: tuple[float, ...] = (0.07, 0.1, 0.2, 0.5)
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.knn_sweep.k", self.k, 1, example="[5,20,200]")
+        check_above("evaluator.knn_sweep.temperature", self.temperature, 0, example="[0.07,0.5]")
         self.protocol = (
-            f"cosine, k of {', '.join(map(str, k))} (at most a tenth of the bank) and weights exp(cos/t) with t of "
-            f"{', '.join(f'{t:g}' for t in temperature)} chosen on probe_val, bank = labeled training images; "
+            f"cosine, k of {', '.join(map(str, self.k))} (at most a tenth of the bank) and weights exp(cos/t) with t "
+            f"of {', '.join(f'{t:g}' for t in self.temperature)} chosen on probe_val, bank = labeled training images; "
             "last epoch"
         )
 

@@ -1,16 +1,13 @@
 """The linear probe: multinomial logistic regression on frozen features."""
 
+from dataclasses import dataclass
+
 from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import (
-    Standardizer,
-    accuracies,
-    fit_logistic,
-    fit_strengths,
-    logits,
-)
+from contrastive.evaluator.probes import Standardizer, accuracies, fit_logistic, fit_strengths, logits
 
 
+@dataclass(kw_only=True)
 class Linear(Evaluator):
     """Test accuracy of logistic regression on standardized features, its strength chosen on the validation images.
 
@@ -23,10 +20,6 @@ class Linear(Evaluator):
     Args:
         l2: strengths of at least 0, tried from strong to weak, each fit starting from the last solution.
         max_iter: L-BFGS iterations per fit, at least 1.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
     protocol = (
@@ -34,12 +27,13 @@ class Linear(Evaluator):
         "without bias where the dataset draws the colors), then refitted on all labeled training images; last epoch"
     )
 
-    def __init__(
-        self, *, l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), max_iter: int = 100, every: int = 0
-    ) -> None:
-        check_at_least("evaluator.linear.l2", l2, 0, example="[1e-2,1e-3,1e-4]")
-        check_at_least("evaluator.linear.max_iter", max_iter, 1, example=100)
-        self.l2, self.max_iter, self.every = sorted(l2, reverse=True), max_iter, every
+    l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+    max_iter: int = 100
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.linear.l2", self.l2, 0, example="[1e-2,1e-3,1e-4]")
+        check_at_least("evaluator.linear.max_iter", self.max_iter, 1, example=100)
 
     def __call__(self, features: FeatureSets) -> Scores:
         train, val, bank, test, n = features.train, features.val, features.bank, features.test, features.n_classes

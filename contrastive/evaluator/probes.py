@@ -1,7 +1,7 @@
 """What evaluators share: accuracy, logistic regression by L-BFGS, linear layers trained by steps, draws of labels."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,7 +15,6 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.seeding import generator
 
-MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 DELAY = 3.0  # seconds before the bar shows
 
 
@@ -108,16 +107,16 @@ class Fit(NamedTuple):
 
 
 def fit_strengths(
-    x: Tensor, label: Tensor, x_val: Tensor, val_label: Tensor, *, l2: list[float], n_classes: int, max_iter: int
+    x: Tensor, label: Tensor, x_val: Tensor, val_label: Tensor, *, l2: Sequence[float], n_classes: int, max_iter: int
 ) -> Fit:
     """The fit of the strength with the highest validation accuracy, the strongest of equals.
 
     Args:
         x, x_val: standardized features (N, F). label, val_label: (N,) in [0, C).
-        l2: strengths from strong to weak; each fit starts from the last solution.
+        l2: strengths, tried from strong to weak; each fit starts from the last solution.
     """
     weight, fits = None, []
-    for strength in l2:
+    for strength in sorted(l2, reverse=True):
         weight = fit_logistic(x, label, n_classes=n_classes, l2=strength, max_iter=max_iter, start=weight)
         fits.append(Fit(topk_accuracy(logits(weight, x_val), val_label, 1), strength, weight))
     return max(fits, key=lambda fit: fit.val_top1)
@@ -152,9 +151,9 @@ def linear_layer(dim: int, n_classes: int, *, rng: torch.Generator, device: torc
 def train_linear(
     features: FeatureSets,
     *,
-    augmentation: Augmentation | None,
-    optimizer: MakeOptimizer,
-    lr_factor: Callable[[int], float],
+    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
+    augmentation: Augmentation | None = None,
+    lr_factor: Callable[[int], float] = lambda epoch: 1.0,
     epochs: int,
     batch_size: int,
     name: str,

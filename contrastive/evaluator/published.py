@@ -1,6 +1,5 @@
 """Linear probes as in the released code of three papers: by Adam, by SGD, and trained along with the encoder."""
 
-import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +15,7 @@ from contrastive.evaluator.probes import BestEpoch, accuracies, linear_layer, tr
 from contrastive.seeding import generator
 
 
+@dataclass(kw_only=True)
 class AdamProbe(Evaluator):
     """Test accuracy of a linear layer trained by Adam on augmented images (Chuang et al. 2020, released code).
 
@@ -25,40 +25,33 @@ class AdamProbe(Evaluator):
 
     Args:
         lr: of Adam, above 0. weight_decay: L2, at least 0. epochs, batch_size: at least 1.
-        every: epochs between points of a curve; 0 = only after training.
 
     Raises:
         ConfigError: an argument out of range, or features without images.
     """
 
+    lr: float = 1e-3
+    weight_decay: float = 1e-6
+    epochs: int = 100
+    batch_size: int = 512
+    every: int = 0
     before_training = False  # it costs as much as `epochs` epochs without backward
 
-    def __init__(
-        self,
-        *,
-        lr: float = 1e-3,
-        weight_decay: float = 1e-6,
-        epochs: int = 100,
-        batch_size: int = 512,
-        every: int = 0,
-    ) -> None:
-        check_above("evaluator.adam_probe.lr", lr, 0, example=1e-3)
-        check_at_least("evaluator.adam_probe.weight_decay", weight_decay, 0, example=1e-6)
-        check_at_least("evaluator.adam_probe.epochs", epochs, 1, example=100)
-        check_at_least("evaluator.adam_probe.batch_size", batch_size, 1, example=512)
-        self.lr, self.weight_decay = lr, weight_decay
-        self.epochs, self.batch_size, self.every = epochs, batch_size, every
+    def __post_init__(self) -> None:
+        check_above("evaluator.adam_probe.lr", self.lr, 0, example=1e-3)
+        check_at_least("evaluator.adam_probe.weight_decay", self.weight_decay, 0, example=1e-6)
+        check_at_least("evaluator.adam_probe.epochs", self.epochs, 1, example=100)
+        check_at_least("evaluator.adam_probe.batch_size", self.batch_size, 1, example=512)
         self.protocol = (
-            f"linear layer on frozen features, Adam lr {lr:g} weight decay {weight_decay:g}, {epochs} epochs of "
-            f"batches of {batch_size}, training augmentation on, last probe epoch (Chuang et al. 2020); last epoch"
+            f"linear layer on frozen features, Adam lr {self.lr:g} weight decay {self.weight_decay:g}, {self.epochs} "
+            f"epochs of batches of {self.batch_size}, training augmentation on, last probe epoch (Chuang et al. 2020); "
+            "last epoch"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:
         for scores in train_linear(
             features,
-            augmentation=None,
-            optimizer=functools.partial(torch.optim.Adam, lr=self.lr, weight_decay=self.weight_decay),
-            lr_factor=lambda epoch: 1.0,
+            optimizer=lambda layer: torch.optim.Adam(layer, lr=self.lr, weight_decay=self.weight_decay),
             epochs=self.epochs,
             batch_size=self.batch_size,
             name="adam_probe",
@@ -67,6 +60,7 @@ class AdamProbe(Evaluator):
         return Scores(test=accuracies(last, features.test.label), predictions={"": last.argmax(1)})
 
 
+@dataclass(kw_only=True)
 class SGDProbe(Evaluator):
     """Test accuracy of a linear layer trained by SGD on cropped and flipped images (Khosla et al. 2020, released code).
 
@@ -78,41 +72,34 @@ class SGDProbe(Evaluator):
         lr: of SGD, above 0: 5 for SupCon, 1 for SimCLR. momentum: in [0, 1). weight_decay: at least 0.
         epochs, batch_size: at least 1. milestones: probe epochs after which lr is multiplied by `decay`.
         scale: (least, most) share of the area that a crop shows. flip: probability.
-        every: epochs between points of a curve; 0 = only after training.
 
     Raises:
         ConfigError: an argument out of range, or features without images.
     """
 
+    lr: float = 5.0
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: int = 100
+    batch_size: int = 512
+    milestones: tuple[int, ...] = (60, 75, 90)
+    decay: float = 0.2
+    scale: tuple[float, float] = (0.2, 1.0)
+    flip: float = 0.5
+    every: int = 0
     before_training = False  # it costs as much as `epochs` epochs without backward
 
-    def __init__(
-        self,
-        *,
-        lr: float = 5.0,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        epochs: int = 100,
-        batch_size: int = 512,
-        milestones: tuple[int, ...] = (60, 75, 90),
-        decay: float = 0.2,
-        scale: tuple[float, float] = (0.2, 1.0),
-        flip: float = 0.5,
-        every: int = 0,
-    ) -> None:
-        check_above("evaluator.sgd_probe.lr", lr, 0, example=5.0)
-        check_between("evaluator.sgd_probe.momentum", momentum, 0, 1, exclude=(1,), example=0.9)
-        check_at_least("evaluator.sgd_probe.weight_decay", weight_decay, 0, example=0)
-        check_at_least("evaluator.sgd_probe.epochs", epochs, 1, example=100)
-        check_at_least("evaluator.sgd_probe.batch_size", batch_size, 1, example=512)
-        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
-        self.epochs, self.batch_size, self.every = epochs, batch_size, every
-        self.milestones, self.decay = tuple(milestones), decay
-        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=scale, flip=flip)})
+    def __post_init__(self) -> None:
+        check_above("evaluator.sgd_probe.lr", self.lr, 0, example=5.0)
+        check_between("evaluator.sgd_probe.momentum", self.momentum, 0, 1, exclude=(1,), example=0.9)
+        check_at_least("evaluator.sgd_probe.weight_decay", self.weight_decay, 0, example=0)
+        check_at_least("evaluator.sgd_probe.epochs", self.epochs, 1, example=100)
+        check_at_least("evaluator.sgd_probe.batch_size", self.batch_size, 1, example=512)
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
         self.protocol = (
-            f"linear layer on frozen features, SGD lr {lr:g} momentum {momentum:g}, {epochs} epochs of batches of "
-            f"{batch_size}, lr x {decay:g} after {', '.join(map(str, milestones))}, crop and flip "
-            "(Khosla et al. 2020); best_test figures: best test epoch, as published; top1, top5: last probe epoch"
+            f"linear layer on frozen features, SGD lr {self.lr:g} momentum {self.momentum:g}, {self.epochs} epochs of "
+            f"batches of {self.batch_size}, lr x {self.decay:g} after {', '.join(map(str, self.milestones))}, crop and "
+            "flip (Khosla et al. 2020); best_test figures: best test epoch, as published; top1, top5: last probe epoch"
         )
 
     def lr_factor(self, epoch: int) -> float:
@@ -123,10 +110,10 @@ class SGDProbe(Evaluator):
         best = BestEpoch()
         for scores in train_linear(
             features,
-            augmentation=self.augmentation,
-            optimizer=functools.partial(
-                torch.optim.SGD, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
+            optimizer=lambda layer: torch.optim.SGD(
+                layer, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
+            augmentation=self.augmentation,
             lr_factor=self.lr_factor,
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -144,9 +131,9 @@ class _Layer:
     linear: nn.Linear
     optimizer: torch.optim.Optimizer
     best: BestEpoch = field(default_factory=BestEpoch)
-    n_steps: int = 0
 
 
+@dataclass(kw_only=True)
 class OnlineProbe(Evaluator, StepObserver):
     """Test accuracy of a linear layer that learns from the training batches (Barbano et al. 2023, released code).
 
@@ -157,22 +144,20 @@ class OnlineProbe(Evaluator, StepObserver):
 
     Args:
         lr: of Adam, above 0. weight_decay: L2, at least 0.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
+    lr: float = 1e-3
+    weight_decay: float = 0.0
     every = 1  # the best epoch is searched among all: not a setting
 
-    def __init__(self, *, lr: float = 1e-3, weight_decay: float = 0.0) -> None:
-        check_above("evaluator.online_probe.lr", lr, 0, example=1e-3)
-        check_at_least("evaluator.online_probe.weight_decay", weight_decay, 0, example=0)
-        self.lr, self.weight_decay = lr, weight_decay
+    def __post_init__(self) -> None:
+        check_above("evaluator.online_probe.lr", self.lr, 0, example=1e-3)
+        check_at_least("evaluator.online_probe.weight_decay", self.weight_decay, 0, example=0)
         self.layer: _Layer | None = None
         self.protocol = (
-            f"linear layer on L2-normalized features, trained along with the encoder by its own Adam lr {lr:g} weight "
-            f"decay {weight_decay:g}, no gradient to the encoder (Barbano et al. 2023); best_test figures: best test "
-            "epoch, as published; top1, top5: last epoch"
+            f"linear layer on L2-normalized features, trained along with the encoder by its own Adam lr {self.lr:g} "
+            f"weight decay {self.weight_decay:g}, no gradient to the encoder (Barbano et al. 2023); best_test figures: "
+            "best test epoch, as published; top1, top5: last epoch"
         )
 
     def prepare(self, *, dim: int, n_classes: int, device: torch.device, seed: int) -> None:
@@ -187,11 +172,10 @@ class OnlineProbe(Evaluator, StepObserver):
         self.layer.optimizer.zero_grad()
         loss.backward()
         self.layer.optimizer.step()
-        self.layer.n_steps += 1
 
     @torch.no_grad()
     def __call__(self, features: FeatureSets) -> Scores:
-        if self.layer is None or self.layer.n_steps == 0:
+        if self.layer is None or not self.layer.optimizer.state:  # no step yet
             return Scores()
         test, best = features.test, self.layer.best
         scores = self.layer.linear(F.normalize(test.h, dim=1))
@@ -205,7 +189,6 @@ class OnlineProbe(Evaluator, StepObserver):
             "optimizer": self.layer.optimizer.state_dict(),
             "best_top1": self.layer.best.top1,
             "best_predictions": self.layer.best.predictions,
-            "n_steps": self.layer.n_steps,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -216,4 +199,3 @@ class OnlineProbe(Evaluator, StepObserver):
         if predictions is not None:
             predictions = predictions.to(self.layer.linear.weight.device)
         self.layer.best = BestEpoch(state["best_top1"], predictions)
-        self.layer.n_steps = state["n_steps"]

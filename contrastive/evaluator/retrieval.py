@@ -1,8 +1,9 @@
 """Retrieval: test images find test images of their class."""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
@@ -22,7 +23,7 @@ def retrieval(features: Features, k: tuple[int, ...]) -> dict[str, float]:
     labeled = features[features.label >= 0]
     x, label = F.normalize(labeled.h, dim=1), labeled.label
     ranks = torch.arange(1, len(x), device=x.device)
-    recall, precision = [], []
+    recall, average_precision = [], []
     for rows in torch.arange(len(x), device=x.device).split(CHUNK):
         similarity = x[rows] @ x.T
         similarity[torch.arange(len(rows)), rows] = -torch.inf  # the query itself comes last
@@ -31,20 +32,16 @@ def retrieval(features: Features, k: tuple[int, ...]) -> dict[str, float]:
         is_query = relevant.any(1)
         hits = relevant[is_query]
         recall.append(torch.stack([hits[:, :n].any(1) for n in k], 1).double())
-        precision.append(_average_precision(hits, ranks))
-    mean_recall, average = torch.cat(recall).mean(0), torch.cat(precision)
+        precision = hits.cumsum(1).double() / ranks
+        average_precision.append((precision * hits).sum(1) / hits.sum(1))
+    mean_recall, average = torch.cat(recall).mean(0), torch.cat(average_precision)
     if len(average) == 0:
         return {}
     values = {f"recall_at_{n}": 100 * value for n, value in zip(k, mean_recall.tolist(), strict=True)}
     return values | {"map": 100 * average.mean().item()}
 
 
-def _average_precision(hits: Tensor, ranks: Tensor) -> Tensor:
-    """(Q,): the mean over relevant places of the share of relevant images up to there; hits (Q, n) bool."""
-    precision = hits.cumsum(1).double() / ranks
-    return (precision * hits).sum(1) / hits.sum(1)
-
-
+@dataclass(kw_only=True)
 class Retrieval(Evaluator):
     """Recall@k and mean average precision of test images that search test images of their class.
 
@@ -52,19 +49,18 @@ class Retrieval(Evaluator):
 
     Args:
         k: neighbors looked at, each at least 1.
-        every: epochs between points of a curve; 0 = only before and after training.
-
-    Raises:
-        ConfigError: an argument out of range.
     """
 
-    def __init__(self, *, k: tuple[int, ...] = (1, 5, 10), every: int = 0) -> None:
-        check_at_least("evaluator.retrieval.k", k, 1, example="[1,5,10]")
-        self.k, self.every = tuple(k), every
-        self.protocol = (
-            "cosine among test images: share of queries with an image of their class among the k nearest, and mean "
-            "average precision over the whole ranking; last epoch"
-        )
+    protocol = (
+        "cosine among test images: share of queries with an image of their class among the k nearest, and mean "
+        "average precision over the whole ranking; last epoch"
+    )
+
+    k: tuple[int, ...] = (1, 5, 10)
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.retrieval.k", self.k, 1, example="[1,5,10]")
 
     def __call__(self, features: FeatureSets) -> Scores:
         return Scores(test=retrieval(features.test, self.k), val=retrieval(features.val, self.k))

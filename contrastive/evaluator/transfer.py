@@ -1,11 +1,14 @@
 """Transfer: the frozen encoder on other datasets."""
 
+from dataclasses import dataclass
+
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.knn import KNN
 from contrastive.evaluator.linear import Linear
 
 
+@dataclass(kw_only=True)
 class Transfer(Evaluator):
     """kNN and linear accuracy of the frozen encoder on each of a list of datasets (Chen et al. 2020, §B.8.1).
 
@@ -15,7 +18,6 @@ class Transfer(Evaluator):
     Args:
         datasets: names of datasets, such as cifar10, or paths of image folders.
         k, temperature: of the neighbors, see `KNN`. l2, max_iter: of the linear probe, see `Linear`.
-        every: epochs between points of a curve; 0 = only before and after training.
 
     Raises:
         ConfigError: an argument out of range, or a dataset that cannot be loaded.
@@ -24,33 +26,29 @@ class Transfer(Evaluator):
     needs_labels = False  # of the data of the run
     reads_images = True
 
-    def __init__(
-        self,
-        *,
-        datasets: tuple[str, ...] = ("digits",),
-        k: int = 20,
-        temperature: float = 0.5,
-        l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
-        max_iter: int = 100,
-        every: int = 0,
-    ) -> None:
-        if not datasets:
+    datasets: tuple[str, ...] = ("digits",)
+    k: int = 20
+    temperature: float = 0.5
+    l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+    max_iter: int = 100
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.datasets:
             raise ConfigError("evaluator.transfer.datasets is an empty list: try evaluator.transfer.datasets=[digits]")
-        keys = [data_key(name) for name in datasets]
-        if len(set(keys)) < len(keys):
+        if len({data_key(name) for name in self.datasets}) < len(self.datasets):
             raise ConfigError(
-                f"evaluator.transfer.datasets={list(datasets)} names one twice: "
+                f"evaluator.transfer.datasets={list(self.datasets)} names one twice: "
                 "try each once, and folders whose last names differ"
             )
         self.probes: dict[str, Evaluator] = {
-            "knn": KNN(k=k, temperature=temperature),
-            "linear": Linear(l2=l2, max_iter=max_iter),
+            "knn": KNN(k=self.k, temperature=self.temperature),
+            "linear": Linear(l2=self.l2, max_iter=self.max_iter),
         }
-        self.datasets, self.every = tuple(datasets), every
         protocols = "; ".join(f"{name}: {item.protocol}" for name, item in self.probes.items())
         self.protocol = (
-            f"on the splits of {', '.join(datasets)}, images of the side and with the mean and std that the encoder "
-            f"was trained with; {protocols}"
+            f"on the splits of {', '.join(self.datasets)}, images of the side and with the mean and std that the "
+            f"encoder was trained with; {protocols}"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:

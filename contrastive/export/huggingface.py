@@ -53,14 +53,11 @@ Command: `{command}`. Commit `{commit}`, code `{code}`.
 
 
 def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
-    """Write model.safetensors, config.json and README.md into `folder`.
+    """Write model.safetensors, config.json and README.md into `folder`, and return it.
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
         license: identifier for the model card, such as mit.
-
-    Returns:
-        the folder.
 
     Raises:
         ConfigError: the folder holds other files already, or the encoder's file has no metadata.

@@ -32,16 +32,13 @@ class _FromPixels(nn.Module):
 
 
 def export_onnx(path: str | Path) -> Path:
-    """Write encoder.onnx beside the encoder's file.
+    """Write encoder.onnx beside the encoder's file, and return its path.
 
     Its input `image` is float32 (N, 3, H, W) in [0, 1], of the size that the encoder was evaluated on; its output is
     `features` (N, F). N is free.
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
-
-    Returns:
-        the path of the written file.
 
     Raises:
         ConfigError: the packages of the extra `export` are not installed, or `load_encoder` refuses the file.

@@ -57,8 +57,9 @@ def torchvision_name(node: dict[str, object]) -> tuple[str, dict[str, nn.Module]
     elif node["_target_"] == TORCHVISIONS:
         name = str(node["name"])
     else:
+        arguments = ", ".join(f"{key}={value}" for key, value in node.items() if key != "_target_")
         raise ConfigError(
-            f"{node['_target_']} with {_arguments(node)} is no network of torchvision: "
+            f"{node['_target_']} with {arguments} is no network of torchvision: "
             "try --onnx, or encoder.safetensors with contrastive.load_encoder"
         )
     padding = {"small": 1, "solo_learn": 2, "lightly": 1}.get(str(node["stem"]))
@@ -69,7 +70,3 @@ def torchvision_name(node: dict[str, object]) -> tuple[str, dict[str, nn.Module]
         "maxpool": nn.Identity(),
     }
     return name, changes | ({"relu": nn.Identity()} if node["stem"] == "lightly" else {})
-
-
-def _arguments(node: dict[str, object]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in node.items() if key != "_target_")

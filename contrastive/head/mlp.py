@@ -47,7 +47,10 @@ class MLP(nn.Sequential):
         layers: list[nn.Module] = []
         dim, hidden_dim = in_dim, hidden_dim or in_dim
         for _ in range(n_layers - 1):
-            layers += _hidden_layer(dim, hidden_dim, batch_norm=batch_norm != "none")
+            layers.append(nn.Linear(dim, hidden_dim, bias=batch_norm == "none"))
+            if batch_norm != "none":
+                layers.append(nn.BatchNorm1d(hidden_dim))
+            layers.append(nn.ReLU(inplace=True))
             dim = hidden_dim
         layers.append(nn.Linear(dim, out_dim, bias=batch_norm != "all"))
         if batch_norm == "all":
@@ -55,9 +58,3 @@ class MLP(nn.Sequential):
             layers[-1].bias.requires_grad_(False)
         super().__init__(*layers)
         self.dim = out_dim
-
-
-def _hidden_layer(dim: int, hidden_dim: int, *, batch_norm: bool) -> list[nn.Module]:
-    """Linear, BatchNorm when asked for, ReLU."""
-    norm: list[nn.Module] = [nn.BatchNorm1d(hidden_dim)] if batch_norm else []
-    return [nn.Linear(dim, hidden_dim, bias=not batch_norm), *norm, nn.ReLU(inplace=True)]

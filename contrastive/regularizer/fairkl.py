@@ -142,24 +142,16 @@ class FairKL(SampleLoss):
         return self.weight * (positives + negatives)
 
     def _running_kl(self, similarity: Tensor, aligned: Tensor, conflicting: Tensor, *, row: int) -> Tensor:
-        """The KL with a running σ_c², of the positives (row 0) or the negatives (row 1)."""
+        """The KL with a running σ_c², this batch included, of the positives (row 0) or the negatives (row 1)."""
         a, c = moments(similarity, aligned), moments(similarity, conflicting)
-        variance = self._running_variance(c, row, remember=torch.is_grad_enabled())
+        entry = torch.stack([torch.ones_like(c.variance), c.variance]).detach()
+        updated = self.momentum * self.running[row] + (1 - self.momentum) * entry
+        running = torch.where(c.is_defined, updated, self.running[row])
+        if torch.is_grad_enabled():  # a point of a curve must not change the training
+            self.running[row] = running
+        variance = running[1] / running[0].clamp(min=1e-12)
         log_a, log_c = (value.clamp(min=self.variance_floor).log() for value in (a.variance, variance))
         return torch.where(a.is_defined & c.is_defined, kl_divergence(a.mean, log_a, c.mean, log_c), 0)
-
-    @torch.no_grad()
-    def _running_variance(self, conflicting: Moments, row: int, *, remember: bool) -> Tensor:
-        """The running σ_c², this batch included; batches without conflicting pairs are passed over.
-
-        Values without gradient are not remembered: a point of a curve must not change the training.
-        """
-        entry = torch.stack([torch.ones_like(conflicting.variance), conflicting.variance])
-        updated = self.momentum * self.running[row] + (1 - self.momentum) * entry
-        running = torch.where(conflicting.is_defined, updated, self.running[row])
-        if remember:
-            self.running[row] = running
-        return running[1] / running[0].clamp(min=1e-12)
 
     def _released(self, similarity: Tensor, kinds: Masks) -> Tensor:
         with_self = kinds.positive_aligned | torch.eye(len(similarity), dtype=torch.bool, device=similarity.device)

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +11,9 @@ from torch import Tensor
 
 from contrastive.evaluator.geometry import alignment, uniformity
 from contrastive.experiment.make import make
-from contrastive.loss.base import Loss
 from contrastive.loss.bias_balanced import BiasBalanced
 from contrastive.loss.large_margin_softmax import LargeMarginSoftmax
-from contrastive.regularizer.fairkl import gaussian_kl, masks
+from contrastive.regularizer.fairkl import FairKL, gaussian_kl, masks
 from contrastive.regularizer.lnl import negative_entropy
 
 RULE = re.compile(r"\(?(?:(\d+)\*)?i\)?(?:%(\d+))?|(\d+)")
@@ -70,17 +69,7 @@ def integers(rule: str | None, n: int) -> Tensor | None:
 
 
 Case = dict[str, Any]
-Evaluate = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]  # inputs (B, V, D), label, bias → value
-
-
-def built(group: str, name: str, **arguments: Any) -> Loss:
-    """configs/<group>/<name>.yaml with these arguments."""
-    return cast(Loss, make(f"{group}/{name}", **arguments))
-
-
-def loss(name: str, *, group: str = "loss", **fixed: Any) -> Callable[[Case], Evaluate]:
-    """A golden computed by configs/<group>/<name>.yaml with the parameters of the case and `fixed`."""
-    return lambda case: built(group, name, **arguments(case["params"]), **fixed)
+Golden = Callable[[Case, Tensor, Tensor | None, Tensor | None], Tensor]  # case, inputs (B, V, D), label, bias → value
 
 
 def arguments(params: Case) -> Case:
@@ -89,71 +78,79 @@ def arguments(params: Case) -> Case:
     return {names.get(key, key): value for key, value in params.items() if key not in ("M", "base_temperature")}
 
 
-def times(scale: Callable[[Case], float], inner: Callable[[Case], Evaluate]) -> Callable[[Case], Evaluate]:
-    """Another golden times a factor hidden in the released code."""
-    return lambda case: lambda z, label, bias: scale(case["params"]) * inner(case)(z, label, bias)
+def term(name: str, *, factor: Callable[[Case], float] | None = None, **defaults: Any) -> Golden:
+    """A golden computed by configs/<name>.yaml with `defaults` and the parameters of the case.
+
+    Args:
+        factor: parameters of the case → a factor hidden in the released code.
+    """
+
+    def golden(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+        value: Tensor = make(name, **{**defaults, **arguments(case["params"])})(z, label, bias)
+        return value if factor is None else factor(case["params"]) * value
+
+    return golden
 
 
-def grouping(name: str, **fixed: Any) -> Callable[[Case], Evaluate]:
+def debiased(name: str, **options: Any) -> Golden:
     """A debiased loss, with pos_grouping unless the case says otherwise."""
-    return lambda case: built("loss", name, **{"aggregation": "pos_grouping", **arguments(case["params"]), **fixed})
+    return term(f"loss/{name}", aggregation="pos_grouping", **options)
 
 
-def unit(function: Callable[[Tensor, Case], Tensor]) -> Callable[[Case], Evaluate]:
+def unit(function: Callable[[Tensor, Case], Tensor]) -> Golden:
     """A golden computed by a metric of unit vectors."""
-    return lambda case: lambda z, label, bias: function(F.normalize(z, dim=-1), case["params"])
+    return lambda case, z, label, bias: function(F.normalize(z, dim=-1), case["params"])
 
 
-def bias_balanced(case: Case) -> Evaluate:
+def bias_balanced(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
     """With the prior of the golden, n[b][y] = 1 + ((3b + 5y) mod 7)."""
     b, y = torch.meshgrid(torch.arange(4), torch.arange(case["inputs"]["C"]), indexing="ij")
     count = (1 + (3 * b + 5 * y) % 7).double()
-    term: BiasBalanced = make("loss/bias_balanced")
-    term.set_prior(count / count.sum(1, keepdim=True))
-    return term
+    loss: BiasBalanced = make("loss/bias_balanced")
+    loss.set_prior(count / count.sum(1, keepdim=True))
+    value: Tensor = loss(z, label, bias)
+    return value
 
 
-def large_margin(case: Case) -> Evaluate:
+def large_margin(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
     """With the classifier of the golden, W[c][k] = u(300 + c, k + 1), on unit features."""
-    classes = int(integers(case["inputs"]["labels"], case["inputs"]["B"]).max()) + 1  # type: ignore[union-attr]
-    c, k = torch.meshgrid(torch.arange(classes), torch.arange(case["inputs"]["D"]), indexing="ij")
-    term: LargeMarginSoftmax = make("loss/large_margin_softmax", **case["params"])
-    term.set_weight(u(300 + c, k + 1))
-    return lambda z, label, bias: term(F.normalize(z, dim=-1), label, bias)
+    assert label is not None
+    c, k = torch.meshgrid(torch.arange(int(label.max()) + 1), torch.arange(case["inputs"]["D"]), indexing="ij")
+    loss: LargeMarginSoftmax = make("loss/large_margin_softmax", **case["params"])
+    loss.set_weight(u(300 + c, k + 1))
+    value: Tensor = loss(F.normalize(z, dim=-1), label, bias)
+    return value
 
 
-def fairkl(*, negatives: bool) -> Callable[[Case], Evaluate]:
+def fairkl(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
     """The KL of the paper; on request with self-pairs, or with the same KL on negatives."""
-
-    def evaluate(z: Tensor, label: Tensor | None, bias: Tensor | None, case: Case) -> Tensor:
-        if not negatives and "self" not in case["params"]:
-            return cast(Tensor, built("regularizer", "fairkl", weight=1.0, semantics="paper")(z, label, bias))
-        assert label is not None and bias is not None
-        z = F.normalize(z, dim=-1).flatten(0, 1)
-        kinds, s = masks(label, bias), z @ z.T
-        aligned = kinds.positive_aligned
-        if "self" in case["params"]:
-            aligned = aligned | torch.eye(len(z), dtype=torch.bool)
-        value = gaussian_kl(s, aligned, kinds.positive_conflicting)
-        return value + gaussian_kl(s, kinds.negative_aligned, kinds.negative_conflicting) if negatives else value
-
-    return lambda case: lambda z, label, bias: evaluate(z, label, bias, case)
-
-
-def fairkl_released(case: Case) -> Evaluate:
-    return built("regularizer", "fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
+    if case["loss"] == "fairkl" and "self" not in case["params"]:
+        value: Tensor = make("regularizer/fairkl", weight=1.0, semantics="paper")(z, label, bias)
+        return value
+    assert label is not None and bias is not None
+    z = F.normalize(z, dim=-1).flatten(0, 1)
+    kinds, s = masks(label, bias), z @ z.T
+    aligned = kinds.positive_aligned
+    if "self" in case["params"]:
+        aligned = aligned | torch.eye(len(z), dtype=torch.bool)
+    value = gaussian_kl(s, aligned, kinds.positive_conflicting)
+    if case["loss"] == "fairkl_posneg":
+        value = value + gaussian_kl(s, kinds.negative_aligned, kinds.negative_conflicting)
+    return value
 
 
-def composite(case: Case) -> Evaluate:
+def fairkl_code(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
+    regularizer: FairKL = make("regularizer/fairkl", weight=1.0, semantics="released", kld=case["params"]["kld"])
+    value: Tensor = regularizer(z, label, bias)
+    return value
+
+
+def composite(case: Case, z: Tensor, label: Tensor | None, bias: Tensor | None) -> Tensor:
     """alpha² · ε-SupInfoNCE + lambd · FairKL, as the released script combines them."""
     p = case["params"]
-    first = built("loss", "eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
-    second = fairkl_released(case)
-    return lambda z, label, bias: p["alpha"] ** 2 * first(z, label, bias) + p["lambd"] * second(z, label, bias)
-
-
-def lnl_entropy(case: Case) -> Evaluate:
-    return lambda z, label, bias: negative_entropy(z.flatten(0, 1))
+    first = make("loss/eps_supinfonce", temperature=p["t"], epsilon=p["epsilon"], semantics="released")
+    value: Tensor = p["alpha"] ** 2 * first(z, label, bias) + p["lambd"] * fairkl_code(case, z, label, bias)
+    return value
 
 
 def align_uniform(z: Tensor, p: Case) -> Tensor:
@@ -161,44 +158,49 @@ def align_uniform(z: Tensor, p: Case) -> Tensor:
     return alignment(z[:, 0], z[:, 1], p["alpha"]) + mean_uniformity
 
 
-CASES: dict[str, Callable[[Case], Evaluate]] = {
-    "nt_xent": loss("nt_xent"),
-    "nt_xent_drop_fn": loss("nt_xent", drop_false_negatives=True),
-    "nt_xent_x_t_over_base": times(lambda p: p["t"] / p["base_temperature"], loss("nt_xent")),
-    "nt_xent_tf_sum": times(lambda p: 2.0, loss("nt_xent")),
-    "debiased_neg": grouping("debiased_neg"),
-    "debiased_neg_drop_fn": grouping("debiased_neg", drop_false_negatives=True),
-    "debiased_pos": grouping("debiased_pos"),
-    "debiased_pos_floored": grouping("debiased_pos"),
-    "debiased_pos_drop_fn": grouping("debiased_pos", drop_false_negatives=True),
-    "debiased_pos_V2": grouping("debiased_pos", semantics="released"),
-    "debiased_pos_V2_drop_fn": grouping("debiased_pos", semantics="released", drop_false_negatives=True),
-    "hcl": grouping("hard_negative"),
-    "combination": grouping("combination"),
-    "supcon_out": times(lambda p: p["t"] / p["base_temperature"], loss("supcon", form="out")),
-    "supcon_in": loss("supcon", form="in"),
-    "eps_supinfonce": loss("eps_supinfonce"),
-    "eps_supinfonce_out": loss("eps_supinfonce", semantics="released", form="out"),
-    "eps_supinfonce_in_code": loss("eps_supinfonce", semantics="released", form="in"),
-    "eps_supcon": loss("eps_supcon"),
-    "eps_supcon_out": loss("eps_supcon", semantics="released"),
-    "biascon": loss("bias_contrastive"),
+def over_base(params: Case) -> float:
+    """The factor t / t_base of Khosla et al.'s code."""
+    return float(params["t"] / params["base_temperature"])
+
+
+GOLDENS: dict[str, Golden] = {
+    "nt_xent": term("loss/nt_xent"),
+    "nt_xent_drop_fn": term("loss/nt_xent", drop_false_negatives=True),
+    "nt_xent_x_t_over_base": term("loss/nt_xent", factor=over_base),
+    "nt_xent_tf_sum": term("loss/nt_xent", factor=lambda params: 2.0),
+    "debiased_neg": debiased("debiased_neg"),
+    "debiased_neg_drop_fn": debiased("debiased_neg", drop_false_negatives=True),
+    "debiased_pos": debiased("debiased_pos"),
+    "debiased_pos_floored": debiased("debiased_pos"),
+    "debiased_pos_drop_fn": debiased("debiased_pos", drop_false_negatives=True),
+    "debiased_pos_V2": debiased("debiased_pos", semantics="released"),
+    "debiased_pos_V2_drop_fn": debiased("debiased_pos", semantics="released", drop_false_negatives=True),
+    "hcl": debiased("hard_negative"),
+    "combination": debiased("combination"),
+    "supcon_out": term("loss/supcon", form="out", factor=over_base),
+    "supcon_in": term("loss/supcon", form="in"),
+    "eps_supinfonce": term("loss/eps_supinfonce"),
+    "eps_supinfonce_out": term("loss/eps_supinfonce", semantics="released", form="out"),
+    "eps_supinfonce_in_code": term("loss/eps_supinfonce", semantics="released", form="in"),
+    "eps_supcon": term("loss/eps_supcon"),
+    "eps_supcon_out": term("loss/eps_supcon", semantics="released"),
+    "biascon": term("loss/bias_contrastive"),
     "biasbal": bias_balanced,
-    "cross_entropy": loss("cross_entropy"),
-    "gce": loss("gce"),
-    "triplet": loss("triplet"),
-    "contrastive_margin": loss("contrastive_margin"),
-    "npair": loss("npair"),
-    "mmcl_inv": loss("mmcl"),
+    "cross_entropy": term("loss/cross_entropy"),
+    "gce": term("loss/gce"),
+    "triplet": term("loss/triplet"),
+    "contrastive_margin": term("loss/contrastive_margin"),
+    "npair": term("loss/npair"),
+    "mmcl_inv": term("loss/mmcl"),
     "l_softmax": large_margin,
-    "fairkl": fairkl(negatives=False),
-    "fairkl_posneg": fairkl(negatives=True),
-    "fairkl_code": fairkl_released,
+    "fairkl": fairkl,
+    "fairkl_posneg": fairkl,
+    "fairkl_code": fairkl_code,
     "eps_supinfonce_plus_fairkl": composite,
-    "end_orthogonal": loss("end", group="regularizer", alpha=1.0, beta=0.0),
-    "end_parallel": loss("end", group="regularizer", alpha=0.0, beta=1.0, semantics="released"),
-    "end_parallel_all_pairs": loss("end", group="regularizer", alpha=0.0, beta=1.0),
-    "lnl_entropy": lnl_entropy,
+    "end_orthogonal": term("regularizer/end", alpha=1.0, beta=0.0),
+    "end_parallel": term("regularizer/end", alpha=0.0, beta=1.0, semantics="released"),
+    "end_parallel_all_pairs": term("regularizer/end", alpha=0.0, beta=1.0),
+    "lnl_entropy": lambda case, z, label, bias: negative_entropy(z.flatten(0, 1)),
     "align": unit(lambda z, p: alignment(z[:, 0], z[:, 1], p["alpha"])),
     "uniform": unit(lambda z, p: uniformity(z[:, 0], p["t"])),
     "align_plus_uniform": unit(align_uniform),
@@ -222,11 +224,11 @@ def run_case(case: Case) -> tuple[float, float]:
 def evaluate(case: Case) -> tuple[Tensor, Tensor]:
     """The value and its gradient with respect to the inputs (B, V, D)."""
     inputs = case["inputs"]
-    if case["loss"] not in CASES:
+    if case["loss"] not in GOLDENS:
         raise NotImplementedError(f"loss={case['loss']}")
     raw = raw_inputs(inputs).requires_grad_()
     label, bias = (integers(inputs.get(key), inputs["B"]) for key in ("labels", "bias"))
-    value = CASES[case["loss"]](case)(raw, label, bias)
+    value = GOLDENS[case["loss"]](case, raw, label, bias)
     return value, torch.autograd.grad(value, raw)[0]
 
 

@@ -29,18 +29,10 @@ class Part(NamedTuple):
     files: list[ImageFile]
 
 
-class Layout(NamedTuple):
-    """Training and test images; no classes if the images have no labels."""
+def find_images(base: Path, unlabeled: Path | None) -> tuple[tuple[str, ...], Part, Part]:
+    """The classes, the training images and the test images of a folder.
 
-    classes: tuple[str, ...]
-    train: Part
-    test: Part
-
-
-def find_images(base: Path, unlabeled: Path | None) -> Layout:
-    """List the images below `base`.
-
-    With two or more folders in base/train each is a class. Otherwise no image has a label.
+    With two or more folders in base/train each is a class. Otherwise there are no classes and no image has a label.
 
     Args:
         unlabeled: a folder of further training images without labels.
@@ -54,16 +46,19 @@ def find_images(base: Path, unlabeled: Path | None) -> Layout:
             f"or into {base} if they have no labels, or run without them: python train.py"
         )
     classes = _subfolders(base / "train")
-    layout = _labeled(base, classes) if len(classes) > 1 else _unlabeled(base)
+    test_folder = next((base / name for name in TEST_FOLDERS if (base / name).is_dir()), None)
+    if len(classes) > 1:
+        train, test = _labeled(base, test_folder, classes)
+    else:
+        classes, (train, test) = (), _unlabeled(base, test_folder)
     if unlabeled is not None:
         folder = unlabeled.resolve()
-        layout.train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder))
-    return layout
+        train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder))
+    return classes, train, test
 
 
-def _labeled(base: Path, classes: tuple[str, ...]) -> Layout:
+def _labeled(base: Path, test: Path | None, classes: tuple[str, ...]) -> tuple[Part, Part]:
     """base/train/<class>/ and base/test/<class>/, or base/val/<class>/."""
-    test = _test_folder(base)
     if test is None:
         raise ConfigError(
             f"{base} has no test images: put them into {base}/test/<class>/ or {base}/val/<class>/, "
@@ -75,12 +70,12 @@ def _labeled(base: Path, classes: tuple[str, ...]) -> Layout:
             f"{test.name}/ has a class that train/ lacks ({', '.join(unknown[:3])}): "
             f"try mkdir {base}/train/{unknown[0]} and put images of it there"
         )
-    return Layout(classes, *(Part(folder, _images(folder, classes=classes)) for folder in (base / "train", test)))
+    train = base / "train"
+    return Part(train, _images(train, classes=classes)), Part(test, _images(test, classes=classes))
 
 
-def _unlabeled(base: Path) -> Layout:
+def _unlabeled(base: Path, test: Path | None) -> tuple[Part, Part]:
     """base/train/ with at most one folder in it, or images in `base` itself."""
-    test = _test_folder(base)
     folder = base / "train" if (base / "train").is_dir() else base
     if folder == base and _subfolders(base) and not any(path.suffix.lower() in SUFFIXES for path in base.iterdir()):
         raise ConfigError(
@@ -89,17 +84,13 @@ def _unlabeled(base: Path) -> Layout:
         )
     files = _images(folder, skip=TEST_FOLDERS if folder == base else ())
     if test is not None:
-        return Layout((), Part(folder, files), Part(test, _images(test)))
+        return Part(folder, files), Part(test, _images(test))
     chosen = sorted(files, key=lambda file: hashlib.sha256(os.fsencode(file.path)).digest())
     held_out = set(chosen[: max(LEAST_TEST, round(TEST_FRACTION * len(files)))])
     train = [file for file in files if file not in held_out]
     if len(train) < 2:
         raise ConfigError(f"{folder} holds {len(files)} images, too few to train on: put more there")
-    return Layout((), Part(folder, train), Part(folder, [file for file in files if file in held_out]))
-
-
-def _test_folder(base: Path) -> Path | None:
-    return next((base / name for name in TEST_FOLDERS if (base / name).is_dir()), None)
+    return Part(folder, train), Part(folder, [file for file in files if file in held_out])
 
 
 def _subfolders(folder: Path) -> tuple[str, ...]:
@@ -123,23 +114,22 @@ def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...
 
 
 def _walk(folder: Path, skip: tuple[str, ...]) -> list[str]:
-    """The image files below a folder, sorted; what cannot be listed is named in a warning."""
-    paths = []
-    left_out = {str(folder / name) for name in skip}
-    for top, folders, names in os.walk(
-        folder, onerror=lambda error: warn_left_out(error.filename, str(error.strerror))
-    ):
-        folders[:] = [name for name in folders if os.path.join(top, name) not in left_out]  # os.walk enters the rest
-        for link in filter(os.path.islink, [os.path.join(top, name) for name in folders]):
-            warn_left_out(link, "it is a link to a folder: try a copy, or a link to each image")
-        paths += [os.path.join(top, name) for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
+    """The image files below a folder, sorted; what cannot be read is named in a warning."""
     files = []
-    for path in sorted(paths, key=lambda path: path.split(os.sep)):
-        if os.path.isfile(path):
-            files.append(path)
-        else:  # a pipe, a device, a link that leads nowhere
-            warn_left_out(path, "it is no file")
-    return files
+    for top, folders, names in os.walk(folder, onerror=lambda e: warn_left_out(e.filename, e.strerror or "")):
+        if top == str(folder):
+            folders[:] = [name for name in folders if name not in skip]
+        for name in folders:
+            if os.path.islink(path := os.path.join(top, name)):  # os.walk does not enter it: it could be a circle
+                warn_left_out(path, "it is a link to a folder: try a copy, or a link to each image")
+        for name in names:
+            if os.path.splitext(name)[1].lower() not in SUFFIXES:
+                continue
+            if os.path.isfile(path := os.path.join(top, name)):
+                files.append(path)
+            else:  # a pipe, a device, a link that leads nowhere
+                warn_left_out(path, "it is no file")
+    return sorted(files, key=lambda path: path.split(os.sep))
 
 
 def printable(path: str | Path) -> str:
