@@ -17,7 +17,6 @@ from torch._subclasses.fake_tensor import (
     unset_fake_temporarily,
 )
 
-from contrastive.augmentation.simclr import SimCLR
 from contrastive.evaluator.knn import knn_scores
 from contrastive.experiment.make import make
 from contrastive.testing.loss import in_tiles
@@ -26,6 +25,7 @@ from contrastive.training.precision import Normalize, autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Batch, Split
 from tests.helpers import TERMS
+from tests.test_augmentation import EVERY
 
 CUDA = torch.device("cuda:0")
 B, VIEWS, SIDE, CLASSES = 8, 3, 8, 4
@@ -51,14 +51,13 @@ def on_fake_cuda(module: nn.Module) -> nn.Module:
 
 
 class DrawnOnHost:
-    """An augmentation whose parameters are drawn on the CPU: a generator of the fake device cannot be made."""
+    """All operations; their parameters are drawn on the CPU: a generator of the fake device cannot be made."""
 
     def __init__(self) -> None:
-        self.inner = SimCLR(size=SIDE)
-        self.apply, self.output_size = self.inner.apply, self.inner.output_size
+        self.apply, self.output_size = EVERY.apply, EVERY.output_size
 
     def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> dict[str, dict[str, Tensor]]:
-        parameters = self.inner.draw(n, height, width, generator)
+        parameters = EVERY.draw(n, height, width, generator)
         return {name: {key: value.to(CUDA) for key, value in drawn.items()} for name, drawn in parameters.items()}
 
 
@@ -121,7 +120,7 @@ def test_views_and_forward_stay_on_the_device(forward):
     step = make_step(forward=forward)
     views = step.views(batch(), torch.Generator().manual_seed(0))
     h, z = step.forward(views).values()
-    assert views.shape == (VIEWS, B, 3, SIDE, SIDE)
+    assert views.shape == (VIEWS, B, 3, 12, 12)
     assert h.shape == (B, VIEWS, 16)
     assert z.shape == (B, VIEWS, 128)
     assert {views.device, h.device, z.device} == {CUDA}
