@@ -104,9 +104,7 @@ def overrides(draw: st.DrawFn, keys: list[str]) -> list[str]:
         prefix = draw(st.sampled_from(["", "", "", "", "", "", "+", "++", "~"]))
         words.append(f"{prefix}{draw(st.sampled_from(keys))}={draw(VALUES)}")
     if draw(st.integers(0, 9)) == 0:  # as the last word
-        words.append(
-            draw(st.sampled_from(["-x", "--cfg", "--info", "-c=job", "--config-dir", "--", "=", "a", "-", "+"]))
-        )
+        words.append(draw(st.sampled_from(["-x", "--cfg", "--info", "-c=job", "--config-dir", "--", "=", "a", "-"])))
     return words
 
 
@@ -123,17 +121,7 @@ SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 100), st.floats(width=16), st.text(max_size=5), st.sampled_from(TARGETS),
     st.sampled_from(["${temperature}", "${x}", "???"]),
 )  # fmt: skip
-NAMES = [
-    "_target_",
-    "_args_",
-    "temperature",
-    "defaults",
-    "hydra",
-    "a",
-    "loss",
-    "width",
-    "size",
-]
+NAMES = ["_target_", "_args_", "temperature", "defaults", "hydra", "a", "loss", "width", "size"]
 NODES = st.dictionaries(
     st.sampled_from(NAMES),
     st.recursive(

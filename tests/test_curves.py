@@ -26,11 +26,6 @@ def write_metrics(run: Path, lines: list[dict]) -> Path:
     return run
 
 
-def test_a_curve_has_the_epochs_at_which_it_was_logged(tmp_path):
-    write_metrics(tmp_path, [{"epoch": 0, "a": 1.0}, {"epoch": 1, "b": 2}, {"epoch": 2, "a": 3.0}])
-    assert curve(tmp_path, "a") == ([0, 2], [1.0, 3.0])
-
-
 def test_thinned_curves_keep_both_ends_and_four_digits():
     points = [(float(i), 1 / (i + 1)) for i in range(1000)]
     thinned = thin(points)
@@ -47,6 +42,7 @@ def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
     names = thinned_curves(tmp_path, ["audit.linear.top1"])
     assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
     assert logged_name("knn_top5") == "test/knn_top5"
+    assert curve(tmp_path, "train/loss") == ([0, 1], [4.0, 4.0])
     assert thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
 
 

@@ -22,23 +22,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from contrastive.config.settings import Settings
+from tests import hostile
 from tests.helpers import ROOT
-from tests.hostile import (
-    DRY,
-    NODES,
-    RAW_YAML,
-    SMALL,
-    SOUND_NODES,
-    call,
-    check,
-    choose,
-    damage,
-    damages,
-    folders,
-    keys_of,
-    overrides,
-    write_folder,
-)
+from tests.hostile import DRY, NODES, RAW_YAML, SMALL, SOUND_NODES, call, check
 
 pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("HOSTILE_CASES", "500"))
@@ -55,7 +41,7 @@ def cases(share: float) -> settings:
 
 
 with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-    KEYS = keys_of(Settings.from_config(compose("train", DRY)))
+    KEYS = hostile.keys_of(Settings.from_config(compose("train", DRY)))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,7 +54,7 @@ def memory() -> Iterator[None]:
 
 
 @cases(0.6)
-@given(overrides(KEYS))
+@given(hostile.overrides(KEYS))
 def test_overrides(words):
     with tempfile.TemporaryDirectory() as folder:
         event(f"exit code {check([*DRY, *words], Path(folder))}")
@@ -82,15 +68,15 @@ def test_a_users_yaml(group, content):
         path.parent.mkdir(parents=True)
         text = content if isinstance(content, str) else yaml.safe_dump(content)
         path.write_text(text, encoding="utf-8", errors="replace")
-        event(f"exit code {check(choose(group), Path(folder))}")
+        event(f"exit code {check(hostile.choose(group), Path(folder))}")
         assert not (Path(folder) / "EVIL").exists()
 
 
 @cases(0.1)
-@given(folders(), st.sampled_from(["true", "false"]))
+@given(hostile.folders(), st.sampled_from(["true", "false"]))
 def test_image_folders(content, dry):
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(Path(folder) / "images", content)
+        hostile.write_folder(Path(folder) / "images", content)
         words = ["dataset=image_folder", "dataset.root=images", "dataset.cache=cache", *SMALL, "evaluator=[knn]"]
         event(f"exit code {check([*words, 'batch_size=2', f'dry_run={dry}'], Path(folder))}")
 
@@ -107,7 +93,7 @@ def finished(tmp_path_factory):
 
 
 @cases(0.05)
-@given(damages(), st.booleans())
+@given(hostile.damages(), st.booleans())
 def test_run_directories(finished, damaged, was_interrupted):
     whole = finished / "run"
     with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +101,7 @@ def test_run_directories(finished, damaged, was_interrupted):
         shutil.copytree(whole, run)
         for name, (kind, how) in damaged.items():
             if (run / name).exists():
-                damage(run / name, kind, how)
+                hostile.damage(run / name, kind, how)
         if was_interrupted:
             (run / "result.json").unlink(missing_ok=True)
         out = io.StringIO()
@@ -126,7 +112,9 @@ def test_run_directories(finished, damaged, was_interrupted):
         if code == 0:  # the same run, whatever it was rebuilt from
             assert scores(run) == scores(whole), (damaged, said)
             if "rerun=true starts it over" not in out.getvalue():  # last.pt is damaged, too
-                assert_same_weights(run, whole)
+                for name in ("encoder.safetensors", "head.safetensors"):
+                    ours, theirs = (load_file(path / name) for path in (run, whole))
+                    assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
         else:
             assert len([line for line in said.splitlines() if line.startswith("error:")]) == 1, (damaged, said)
             assert is_hopeless(damaged), (damaged, said)
@@ -137,14 +125,6 @@ def is_hopeless(damaged: dict[str, tuple[str, object]]) -> bool:
     return bool({"config.yaml", "environment.json", "metrics.jsonl"} & damaged.keys()) or {
         "checkpoints/last.pt", "checkpoints/previous.pt",
     } <= damaged.keys()  # fmt: skip
-
-
-def assert_same_weights(run: Path, whole: Path) -> None:
-    """Encoder and head, tensor by tensor."""
-    for name in ("encoder.safetensors", "head.safetensors"):
-        ours, theirs = (load_file(path / name) for path in (run, whole))
-        assert ours.keys() == theirs.keys()
-        assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
 
 
 def scores(run: Path) -> dict[str, float]:
