@@ -116,7 +116,7 @@ def test_fake_device_refuses_mixed_devices_and_syncs():
 
 
 @pytest.mark.parametrize("forward", ["fused", "per_view"])
-def test_views_and_forward_stay_on_the_device(forward):
+def test_a_step_up_to_the_loss_stays_on_the_device(forward):
     step = make_step(forward=forward)
     views = step.views(batch(), torch.Generator().manual_seed(0))
     h, z = step.forward(views).values()
@@ -124,6 +124,8 @@ def test_views_and_forward_stay_on_the_device(forward):
     assert h.shape == (B, VIEWS, 16)
     assert z.shape == (B, VIEWS, 128)
     assert {views.device, h.device, z.device} == {CUDA}
+    data = batch()
+    assert step.objective(Embedded(step.forward(views), data.label, data.bias)).device == CUDA
 
 
 @pytest.mark.parametrize("tiled", [False, True], ids=["dense", "tiled"])
@@ -135,15 +137,6 @@ def test_the_objective_of_every_term(group, name, tiled):
     outputs = {"features": h, "projections": z, "map": h[..., None, None]}
     value = step.objective(Embedded(outputs, data.label, data.bias))
     assert (value.shape, value.dtype, value.device) == ((), torch.float32, CUDA)
-
-
-@pytest.mark.parametrize("name", ["debiased_pos", "eps_supinfonce"])
-@pytest.mark.parametrize("forward", ["fused", "per_view"])
-def test_a_step_up_to_the_loss(name, forward):
-    step = make_step(name=name, forward=forward)
-    data = batch()
-    outputs = step.forward(step.views(data, torch.Generator().manual_seed(0)))
-    assert step.objective(Embedded(outputs, data.label, data.bias)).device == CUDA
 
 
 def test_knn_votes_stay_on_the_device():
