@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 
 from contrastive import load_encoder
 from contrastive.cli.evaluate import main, parse_args
-from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
 from contrastive.experiment.encoder import load_run_encoder
@@ -23,23 +21,17 @@ from contrastive.export.onnx import export_onnx
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
 from scripts.figures import tsne_map
-from tests.helpers import ROOT, TINY, write_image_folder
+from tests.helpers import TINY, compose_settings, write_image_folder
 
 pytestmark = pytest.mark.slow
 WORDS = [*TINY, "epochs=1", "evaluator=[knn,linear,few_shot]", "evaluator.knn.k=7"]
-
-
-def settings(*words: str) -> Settings:
-    """What the words compose; Hydra is left, because an evaluation composes again."""
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        return Settings.from_config(compose("train", list(words)))
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run on the digits."""
     path = tmp_path_factory.mktemp("runs") / "digits"
-    run_experiment(settings(*WORDS), path)
+    run_experiment(compose_settings(*WORDS), path)
     return path
 
 
@@ -47,11 +39,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trained: Path, tmp_path: Path) -> Path:
     """A copy of the finished run."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
-
-
-def start_from(weights: Path, path: Path) -> None:
-    """A run that starts from the weights of another."""
-    run_experiment(settings(*WORDS, f"encoder.weights={weights}"), path)
 
 
 def records(run: Path) -> list[dict]:
@@ -255,19 +242,23 @@ def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
 
 
 def test_encoder_of_another_run_is_refused(run, tmp_path, capsys):
-    run_experiment(settings(*WORDS, "seed=1"), tmp_path / "other")
+    run_experiment(compose_settings(*WORDS, "seed=1"), tmp_path / "other")
     shutil.copy(tmp_path / "other" / ENCODER, run / ENCODER)
+
+    def start_from(weights: Path) -> None:
+        run_experiment(compose_settings(*WORDS, f"encoder.weights={weights}"), tmp_path / "third")
+
     with pytest.raises(ConfigError, match="is damaged or another run's: try the command of its run again"):
         evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
-    for use in (load_encoder, export_onnx, tsne_map, lambda path: start_from(path, tmp_path / "third")):
+    for use in (load_encoder, export_onnx, tsne_map, start_from):
         with pytest.raises(ConfigError, match="is damaged or another run's"):
             use(run)
-    run_experiment(settings(*WORDS), run)
+    run_experiment(compose_settings(*WORDS), run)
     assert "another run's: written again from the checkpoint" in capsys.readouterr().out
     evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
     shutil.copy(tmp_path / "other/result.json", run / "result.json")
     with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):
-        run_experiment(settings(*WORDS), run)
+        run_experiment(compose_settings(*WORDS), run)
 
 
 def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
@@ -291,17 +282,13 @@ def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
 
 
 def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
-    folder = write_image_folder(tmp_path / "insects")
-    (folder / "train/ant").rename(folder / "all")  # a flat folder with a folder in it
-    for path in (folder / "all").iterdir():
-        path.rename(folder / path.name)
-    for name in ("train", "test", "all"):
-        shutil.rmtree(folder / name)
+    folder = tmp_path / "flat"
+    (write_image_folder(tmp_path / "insects") / "train/ant").rename(folder)
     words = [word for word in TINY if word.startswith(("encoder", "device"))] + ["encoder=resnet18_narrow"]
     words += ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", f"dataset.cache={tmp_path}/cache"]
     words += ["epochs=1", "batch_size=8", "augmentation=digits"]
     path = tmp_path / "run"
-    result = run_experiment(settings(*words), path)
+    result = run_experiment(compose_settings(*words), path)
     assert set(result["test"]) == {"rankme", "alignment_uniformity_uniformity"}
     assert result["left_out"] == ["knn", "linear", "few_shot", "classifier", "bias_audit"]
     said = capsys.readouterr().out
@@ -312,4 +299,4 @@ def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
     with pytest.raises(ConfigError, match="have no labels, which linear need: try dataset=digits"):
         evaluate_runs(parse_args([str(path), "evaluator=[linear]"]))
     with pytest.raises(ConfigError, match="SupCon needs a label for every training image"):
-        run_experiment(settings(*words, "loss=supcon"), tmp_path / "supervised")
+        run_experiment(compose_settings(*words, "loss=supcon"), tmp_path / "supervised")
