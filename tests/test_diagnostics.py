@@ -6,7 +6,7 @@ import torch
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
 from contrastive.training.diagnostics import conflicting_pairs
-from tests.helpers import TINY, logged_lines
+from tests.helpers import logged_lines
 
 
 def test_conflicting_pairs_are_counted_once():
@@ -71,7 +71,8 @@ def test_a_combination_shows_both_of_its_estimates():
 
 
 def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
-    run_experiment(composed(*TINY, "epochs=1", "loss=debiased_neg", "evaluator=[knn]"), tmp_path)
+    words = ["dataset.size=8", "encoder.width=2", "epochs=1", "batch_size=256", "loss=debiased_neg", "evaluator=[knn]"]
+    run_experiment(composed(*words), tmp_path)
     terms, kinds = ("negative", "positive"), ("estimate", "oracle", "error")
     beside = {f"debiasing/{term}_{kind}" for term in terms for kind in kinds}
     others = {"debiasing/false_negatives", "debiasing/gradient_on_false_negatives", "pairs/clamped"}
