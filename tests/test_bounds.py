@@ -11,15 +11,7 @@ import torch
 
 from contrastive.loss._debiased import debiased_negatives, debiased_positive
 from contrastive.seeding import generator
-from scripts.bounds import (
-    Population,
-    lemma1,
-    printed_rate,
-    random_population,
-    rate,
-    theorem3,
-    theorem21,
-)
+from scripts.bounds import Population, lemma1, printed_rate, random_population, rate, theorem3, theorem21
 from tests.helpers import ONE_THREAD, ROOT
 
 
@@ -60,9 +52,8 @@ def test_theorem3_is_the_expectation_over_every_draw():
     tau, differences = population.tau_plus, []
     for x, plus, u, v in itertools.product(range(6), repeat=4):
         if label[plus] == label[v] == label[x]:
-            estimate = debiased_negatives(
-                e[x, u].log(), e[x, v].log(), n=1, tau_plus=tau, temperature=1.0
-            )  # what the program's loss computes
+            # what the program's loss computes
+            estimate = debiased_negatives(e[x, u].log(), e[x, v].log(), n=1, tau_plus=tau, temperature=1.0)
             finite = estimate.loss(e[x, plus].log()).item()
             differences.append(math.log1p(negative[x].item() / e[x, plus].item()) - finite)
     check = theorem3(population, generator("cpu", "test"), n=1, m=1, draws=40_000)

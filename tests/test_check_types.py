@@ -17,27 +17,17 @@ from contrastive.experiment.make import make
     ("word", "message"),
     [
         ("loss.drop_false_negatives=no", "must be true or false, got no: try loss.drop_false_negatives=false"),
-        ("loss.drop_false_negatives=off", "must be true or false, got off: try loss.drop_false_negatives=false"),
-        ("loss.drop_false_negatives=5", "must be true or false, got 5: try loss.drop_false_negatives=false"),
-        ("dataset.hold_out=no", "must be true or false, got no: try dataset.hold_out=false"),
         ("dataset.hold_out=1", "must be true or false, got 1: try dataset.hold_out=false"),
-        ("encoder.width=abc", "encoder.width must be a whole number, got abc: try encoder.width=64"),
         ("encoder.width=2.5", "encoder.width must be a whole number, got 2.5: try encoder.width=64"),
-        ("encoder.width=true", "encoder.width must be a whole number, got true: try encoder.width=64"),
         ("evaluator.knn.temperature=warm", r"evaluator\.knn\.temperature must be a number, got warm: try .*=0\.5"),
-        ("augmentation.ops.crop.antialias=yes", "augmentation.ops.crop.antialias must be true or false, got yes"),
         ("augmentation.ops.crop.scale=0.2", r"must be a list of 2 numbers, got 0\.2: try .*scale=\[0\.08,1\.0\]"),
-        ("augmentation.ops.crop.scale=[0.2]", r"must be a list of 2 numbers, got \[0\.2\]"),
         ("evaluator.linear.l2=[a,b]", r"must be a list of numbers, got \[a,b\]: try evaluator\.linear\.l2=\[0\.1,"),
         ("head.hidden_dim=wide", "head.hidden_dim must be a whole number or null, got wide: try head.hidden_dim=null"),
-        ("optimizer.lr=abc", "optimizer.lr must be a number, got abc: try optimizer.lr=0.001"),
-        ("optimizer.nesterov=no", "optimizer.nesterov must be true or false, got no: try optimizer.nesterov=false"),
     ],
 )
 def test_a_value_of_another_type_is_refused_in_one_sentence(composed, word, message):
-    group = ["optimizer=sgd"] if "nesterov" in word else []
     with pytest.raises(ConfigError, match=message):
-        build(composed(*group, word))
+        build(composed(word))
 
 
 def test_make_refuses_them_too():
@@ -48,23 +38,12 @@ def test_make_refuses_them_too():
 @pytest.mark.parametrize(
     ("value", "hint", "expected"),
     [
-        (True, bool, True),
-        (1, bool, False),
-        (True, int, False),
-        (3, float, True),
-        (True, float, False),
-        ("x", str, True),
-        (None, int | None, True),
-        ([1, 2.5], tuple[float, ...], True),
-        ((1, 2), tuple[float, float], True),
-        ([1, 2, 3], tuple[float, float], False),
-        ([1], Sequence[int], True),
-        ([1.5], list[int], False),
-        ("x", float | Tensor, False),
-        ("x", Path, True),
-        ("x", Any, True),
+        (True, bool, True), (1, bool, False), (True, int, False), (3, float, True), (True, float, False),
+        ("x", str, True), (None, int | None, True), ([1, 2.5], tuple[float, ...], True),
+        ((1, 2), tuple[float, float], True), ([1, 2, 3], tuple[float, float], False), ([1], Sequence[int], True),
+        ([1.5], list[int], False), ("x", float | Tensor, False), ("x", Path, True), ("x", Any, True),
     ],
-)
+)  # fmt: skip
 def test_types_by_hand(value, hint, expected):
     assert fits(value, hint) is expected
 

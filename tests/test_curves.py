@@ -8,16 +8,8 @@ import pytest
 import torch
 
 from contrastive.run.tensorboard import TensorBoard
-from contrastive.tables.record import (
-    N_BINS,
-    curve,
-    equal_bins,
-    logged_name,
-    similarity_histograms,
-    thin,
-    thinned_curves,
-    views_as_png,
-)
+from contrastive.tables import record
+from contrastive.tables.record import N_BINS
 from tests.helpers import SOUND_ENVIRONMENT
 
 
@@ -26,32 +18,28 @@ def write_metrics(run: Path, lines: list[dict]) -> Path:
     return run
 
 
-def test_a_curve_has_the_epochs_at_which_it_was_logged(tmp_path):
-    write_metrics(tmp_path, [{"epoch": 0, "a": 1.0}, {"epoch": 1, "b": 2}, {"epoch": 2, "a": 3.0}])
-    assert curve(tmp_path, "a") == ([0, 2], [1.0, 3.0])
-
-
 def test_thinned_curves_keep_both_ends_and_four_digits():
     points = [(float(i), 1 / (i + 1)) for i in range(1000)]
-    thinned = thin(points)
+    thinned = record.thin(points)
     assert len(thinned["epoch"]) == len(set(thinned["epoch"])) == 20
     assert (thinned["epoch"][0], thinned["epoch"][-1]) == (0.0, 999.0)
     assert thinned["value"][-1] == 0.001
-    assert thin(points[:3])["epoch"] == [0.0, 1.0, 2.0]
-    assert thin(points[:1])["epoch"] == [0.0]
+    assert record.thin(points[:3])["epoch"] == [0.0, 1.0, 2.0]
+    assert record.thin(points[:1])["epoch"] == [0.0]
 
 
 def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
     point = {"test/knn_top1": 1.0, "test/knn_top5": 2.0, "audit/linear/top1": 3.0, "train/loss": 4.0, "time/x": 5.0}
     write_metrics(tmp_path, [{"step": i, "epoch": i, **point} for i in range(2)])
-    names = thinned_curves(tmp_path, ["audit.linear.top1"])
+    names = record.thinned_curves(tmp_path, ["audit.linear.top1"])
     assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
-    assert logged_name("knn_top5") == "test/knn_top5"
-    assert thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
+    assert record.logged_name("knn_top5") == "test/knn_top5"
+    assert record.curve(tmp_path, "train/loss") == ([0, 1], [4.0, 4.0])
+    assert record.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
 
 
 def test_bins_of_equal_width_hold_the_same_share():
-    shares = equal_bins([[-0.5, 0.0, 1.0], [0.0, 1.0, 3.0]])
+    shares = record.equal_bins([[-0.5, 0.0, 1.0], [0.0, 1.0, 3.0]])
     assert sum(shares) == pytest.approx(100)
     assert sum(shares[: N_BINS // 2]) == pytest.approx(25)
     assert shares[0] == 0
@@ -66,10 +54,10 @@ def test_views_and_histograms_are_read_from_the_events(tmp_path):
     for step, value in ((0, -0.9), (1, 0.9)):
         writer.add_histogram("similarity/positive_aligned", torch.full((10,), value), step)
     writer.close()
-    assert base64.b64decode(views_as_png(tmp_path)).startswith(b"\x89PNG")
-    histograms = similarity_histograms(tmp_path)
+    assert base64.b64decode(record.views_as_png(tmp_path)).startswith(b"\x89PNG")
+    histograms = record.similarity_histograms(tmp_path)
     assert list(histograms) == ["positive_aligned"]
     assert sum(histograms["positive_aligned"][: N_BINS // 2]) == 0  # the newest one, which is above 0
     assert sum(histograms["positive_aligned"]) == pytest.approx(100, abs=0.1)
-    assert views_as_png(tmp_path / "none") is None
-    assert similarity_histograms(tmp_path / "none") == {}
+    assert record.views_as_png(tmp_path / "none") is None
+    assert record.similarity_histograms(tmp_path / "none") == {}

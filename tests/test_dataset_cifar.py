@@ -18,23 +18,30 @@ from contrastive.dataset.cifar import cifar10, cifar100
 from contrastive.dataset.download import fetch
 from contrastive.errors import ConfigError
 
+BATCHES = {"cifar-10-batches-py": [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]}
+BATCHES["cifar-100-python"] = ["train", "test"]
+
+
+def write_genuine(base: Path, *, n: int, n_classes: int, labels: str, names: tuple[str, str]) -> None:
+    """Batches of n images, and the file with the names of the classes."""
+    rng = np.random.default_rng(0)
+    base.mkdir()
+    for name in BATCHES[base.name]:
+        batch = {"data": rng.integers(0, 256, (n, 3072), dtype=np.uint8), labels: [i % n_classes for i in range(n)]}
+        (base / name).write_bytes(pickle.dumps(batch))
+    file, key = names
+    (base / file).write_bytes(pickle.dumps({key: [f"class{i}" for i in range(n_classes)]}))
+
 
 def test_cifar10_reads_the_genuine_format(tmp_path, monkeypatch):
     base = tmp_path / "cifar-10-batches-py"
-    base.mkdir()
-    rng = np.random.default_rng(0)
-    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
-        batch = {"data": rng.integers(0, 256, (20, 3072), dtype=np.uint8), "labels": [i % 10 for i in range(20)]}
-        (base / name).write_bytes(pickle.dumps(batch))
-    names = [f"class{i}" for i in range(10)]
-    (base / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
+    write_genuine(base, n=20, n_classes=10, labels="labels", names=("batches.meta", "label_names"))
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
     data = cifar10(root=str(tmp_path))
     assert data.pretrain.image.shape == (100, 3, 32, 32)
-    assert data.classes == tuple(names)
+    assert data.classes == tuple(f"class{i}" for i in range(10))
     raw = pickle.loads((base / "data_batch_1").read_bytes())["data"][0]
     assert np.array_equal(data.pretrain.image[0].numpy().reshape(-1), raw)
-
     small = cifar10(root=str(tmp_path), size=16, per_class=3)
     assert small.pretrain.image.shape == (30, 3, 16, 16)
     assert small.test.image.shape == (20, 3, 16, 16)
@@ -45,23 +52,19 @@ def test_cifar10_reads_the_genuine_format(tmp_path, monkeypatch):
 
 
 def test_cifar100_reads_the_genuine_format(tmp_path, monkeypatch):
-    base = tmp_path / "cifar-100-python"
-    base.mkdir()
-    rng = np.random.default_rng(0)
-    for name, n in (("train", 200), ("test", 100)):
-        batch = {"data": rng.integers(0, 256, (n, 3072), dtype=np.uint8), "fine_labels": [i % 100 for i in range(n)]}
-        (base / name).write_bytes(pickle.dumps(batch))
-    (base / "meta").write_bytes(pickle.dumps({"fine_label_names": [f"class{i}" for i in range(100)]}))
+    names = ("meta", "fine_label_names")
+    write_genuine(tmp_path / "cifar-100-python", n=200, n_classes=100, labels="fine_labels", names=names)
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *_: True)
     data = cifar100(root=str(tmp_path))
     assert len(data.pretrain) == 200
     assert len(data.classes) == 100
 
 
-def test_a_failed_download_says_which_file_goes_where(tmp_path, monkeypatch):
-    def blocked(*_: object, **__: object) -> None:
-        raise URLError("no network")
+def blocked(*_: object, **__: object) -> None:
+    raise URLError("no network")
 
+
+def test_a_failed_download_says_which_file_goes_where(tmp_path, monkeypatch):
     monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", blocked)
     with pytest.raises(ConfigError, match=r"cifar-10-python.tar.gz.*python train.py dataset=digits"):
         cifar10(root=str(tmp_path))
@@ -78,16 +81,11 @@ class Trap:
 
 
 def test_a_hostile_pickle_is_never_opened(tmp_path, monkeypatch):
-    def blocked(*_: object, **__: object) -> None:
-        raise URLError("no network")
-
     evil, root = tmp_path / "EVIL", tmp_path / "data"
     trap = pickle.dumps(Trap(str(evil)))
     monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", blocked)
-    for load, base, names in (
-        (cifar10, "cifar-10-batches-py", [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta"]),
-        (cifar100, "cifar-100-python", ["train", "test", "meta"]),
-    ):
+    for load, (base, batches), meta in zip((cifar10, cifar100), BATCHES.items(), ("batches.meta", "meta"), strict=True):
+        names = [*batches, meta]
         (root / base).mkdir(parents=True)
         for name in names:
             (root / base / name).write_bytes(trap)

@@ -1,9 +1,7 @@
 """Image folders: classes, biases, names, refusals, and what a second start reads."""
 
-import hashlib
 import os
 import shutil
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -11,30 +9,15 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import find_images
-from contrastive.dataset.image_folder import image_folder
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
-from tests.helpers import REAL, load_image_folder, write_image_folder
-
-DECODER = "contrastive.dataset.folder.decode.Image.open"
-STATISTICS = "contrastive.dataset.folder.cache.channel_stats"
+from tests.helpers import load_image_folder, write_image_folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_image_folder(tmp_path / "insects")
-
-
-def forbid(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
-    """Make a call of any of the functions fail."""
-
-    def forbidden(*_: object, **__: object) -> None:
-        raise AssertionError("an image was read")
-
-    for function in functions:
-        monkeypatch.setattr(function, forbidden)
 
 
 def test_classes_and_labels_come_from_the_folders(folder):
@@ -45,24 +28,17 @@ def test_classes_and_labels_come_from_the_folders(folder):
     assert data.pretrain.label.tolist() == [0] * 20 + [1] * 20
     exact = np.array(Image.open(folder / "train/ant/000.png"))
     assert np.array_equal(data.pretrain.image[0].permute(1, 2, 0).numpy(), exact)
+    assert data.facts == {"dataset_name": "insects"}
+    assert load_image_folder(folder, name="tiny insects").facts == {"dataset_name": "tiny insects"}
 
 
 def test_the_bias_is_read_from_the_path(folder):
     data = load_image_folder(folder, bias_pattern=r"([0-9])\.png$")
     assert data.biases == tuple("0123456789")
     assert data.pretrain.bias[:20].tolist() == [i % 10 for i in range(20)]
-    for pattern, message in (
-        ("wasp", "finds no group"),
-        (r"\.png", "finds no group"),
-        ("(", "not a regular"),
-    ):
+    for pattern, message in ((r"\.png", "finds no group"), ("(", "not a regular")):
         with pytest.raises(ConfigError, match=message):
             load_image_folder(folder, bias_pattern=pattern)
-
-
-def test_the_name_is_a_fact_that_the_run_records(folder):
-    assert load_image_folder(folder).facts == {"dataset_name": "insects"}
-    assert load_image_folder(folder, name="tiny insects").facts == {"dataset_name": "tiny insects"}
 
 
 def test_a_second_start_reads_no_image(folder, monkeypatch):
@@ -70,7 +46,8 @@ def test_a_second_start_reads_no_image(folder, monkeypatch):
     first = load_image_folder(folder)
     cached = {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()}
     assert sum(path.suffix == ".images" for path in cached) == 2
-    forbid(monkeypatch, DECODER, STATISTICS)
+    monkeypatch.setattr("contrastive.dataset.folder.decode.Image.open", None)  # a call would fail
+    monkeypatch.setattr("contrastive.dataset.folder.cache.channel_stats", None)
     second = load_image_folder(folder)
     assert {path: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()} == cached
     assert torch.equal(second.pretrain.image, first.pretrain.image)
@@ -92,7 +69,7 @@ def test_a_changed_file_is_noticed_though_its_size_is_the_same(folder):
     assert fingerprint(second) != fingerprint(first)
 
 
-def test_a_copy_of_the_folder_has_the_same_fingerprint(folder):
+def test_the_fingerprint_is_that_of_the_content_and_the_options(folder):
     first = load_image_folder(folder)
     (folder / "train/ant/003.png").touch()
     assert fingerprint(load_image_folder(folder)) == fingerprint(first)
@@ -100,18 +77,8 @@ def test_a_copy_of_the_folder_has_the_same_fingerprint(folder):
         shutil.copytree(folder / part, folder.parent / "elsewhere" / part)
     assert fingerprint(load_image_folder(folder.parent / "elsewhere")) == fingerprint(first)
 
-
-def test_the_fingerprint_depends_on_size_bias_and_hold_out(folder):
     options = [{}, {"size": 10}, {"bias_pattern": "([0-9])"}, {"bias_pattern": r"([0-9])\.png"}, {"hold_out": True}]
     assert len({fingerprint(load_image_folder(folder, **chosen)) for chosen in options}) == len(options)
-
-
-def test_a_renamed_image_keeps_its_cache_apart(folder):
-    first = load_image_folder(folder)
-    (folder / "train/ant/000.png").rename(folder / "train/bee/000b.png")
-    second = load_image_folder(folder)
-    assert second.pretrain.label.tolist() == [0] * 19 + [1] * 21
-    assert torch.equal(second.pretrain.image[20], first.pretrain.image[0])
 
 
 def test_a_broken_image_is_named_at_every_start_and_left_out(folder, capsys):
@@ -138,7 +105,6 @@ def test_refusals_say_what_to_do(folder, tmp_path):
     for options, message in (
         ({"root": None}, "dataset.root=PATH"),
         ({"size": None}, "dataset.size=32"),
-        ({"size": 0}, "dataset.size=32"),
         ({"root": str(folder / "no")}, "is not a folder"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -160,13 +126,6 @@ def test_refusals_say_what_to_do(folder, tmp_path):
         path.write_bytes(b"no image")
     with pytest.raises(ConfigError, match="none of the 2 images"):
         load_image_folder(empty)
-
-
-def names_of(data, folder: Path, *parts: str) -> set[str]:
-    """The files, of those below the parts of a folder, whose pixels are among the training images."""
-    images = {image.numpy().tobytes() for image in data.pretrain.image}
-    paths = [path for part in parts for path in (folder / part).rglob("*.png")]
-    return {str(path.relative_to(folder)) for path in paths if decode(path, 12).tobytes() in images}
 
 
 def test_imagenets_val_is_the_test_split(folder):
@@ -203,12 +162,11 @@ def test_a_folder_without_labels(folder, tmp_path, layout):
 
 
 def test_the_held_out_images_stay_where_other_images_come(folder, tmp_path):
-    for path in (folder / "train").rglob("*.png"):
-        (tmp_path / "own").mkdir(exist_ok=True)
-        shutil.copy(path, tmp_path / "own" / f"{path.parent.name}-{path.name}")
-    before = find_images(tmp_path / "own", None)[2].files
-    shutil.copy(folder / "test/ant/000.png", tmp_path / "own/new.png")
-    after = find_images(tmp_path / "own", None)[2].files
+    own = tmp_path / "own"
+    shutil.copytree(folder / "train/ant", own)
+    before = find_images(own, None)[2].files
+    shutil.copy(folder / "test/ant/000.png", own / "new.png")
+    after = find_images(own, None)[2].files
     assert len({file.path for file in before} & {file.path for file in after}) >= len(before) - 1
 
 
@@ -226,7 +184,6 @@ def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):
     assert 40 not in data.probe_train
     assert data.mean == pytest.approx([(40 * mean + 1) / 41 for mean in plain.mean])
     assert fingerprint(data) != fingerprint(plain)
-    assert names_of(data, folder, "train") == names_of(plain, folder, "train")
     with pytest.raises(ConfigError, match="bias_pattern=null"):
         load_image_folder(folder, unlabeled=str(further), bias_pattern="([0-9])")
     with pytest.raises(ConfigError, match=r"nowhere .*holds no images"):
@@ -239,21 +196,3 @@ def test_folders_that_could_be_classes_are_not_guessed(folder):
         load_image_folder(folder)
     with pytest.raises(ConfigError, match="train is not a folder"):
         load_image_folder(folder / "train")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (REAL / "cifar10_jpeg.tar.xz").exists(), reason="the real images are not beside the checkout")
-def test_real_images_as_a_folder(tmp_path):
-    wanted = {f"{part}/{name}/{i:04}.jpg" for part in ("train", "test") for name in ("cat", "ship") for i in range(30)}
-    with tarfile.open(REAL / "cifar10_jpeg.tar.xz") as archive:
-        for member in archive:
-            if member.name.removeprefix("./") in wanted:
-                archive.extract(member, tmp_path, filter="data")
-                wanted.discard(member.name.removeprefix("./"))
-            if not wanted:
-                break
-    data = image_folder(root=str(tmp_path), size=32, cache=str(tmp_path / "cache"))
-    assert data.classes == ("cat", "ship")
-    assert 0.3 < data.mean[0] < 0.7
-    digests = {hashlib.sha256(image.numpy().tobytes()).digest() for image in data.pretrain.image}
-    assert len(digests) == len(data.pretrain)

@@ -38,11 +38,8 @@ def test_stl10_at_96_pixels_with_cifar10_stats(genuine_files):
     assert stl10(root=genuine_files).mean != data.mean
 
 
-def test_a_size_out_of_range_is_refused():
+def test_a_size_out_of_range_and_unknown_stats_are_refused():
     with pytest.raises(ConfigError, match=r"dataset\.size=96"):
         stl10(size=97)
-
-
-def test_unknown_stats_are_refused():
     with pytest.raises(ConfigError, match=r"stl10, cifar10, got imagenet: try dataset\.stats=stl10"):
         stl10(stats="imagenet")

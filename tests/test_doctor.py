@@ -54,10 +54,7 @@ def test_damaged_data_is_a_fault_and_missing_data_is_none(tmp_path, monkeypatch)
     (tmp_path / "cifar-10-batches-py/data_batch_1").write_bytes(b"half")
     assert "data_batch_1 is missing or damaged" in doctor.data().fault
     (tmp_path / "cifar-10-batches-py/data_batch_1").unlink()
-    monkeypatch.setattr(  # every other file is whole
-        "torchvision.datasets.utils.check_integrity", lambda path, md5: not path.endswith("batches.meta")
-    )
-    assert "batches.meta is missing or damaged" in doctor.data().fault
+    monkeypatch.setattr("torchvision.datasets.utils.check_integrity", lambda *_: True)  # every other file is whole
     raw = tmp_path / "MNIST/raw"
     raw.mkdir(parents=True)
     (raw / "t10k-labels-idx1-ubyte").write_bytes(b"half")

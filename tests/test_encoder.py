@@ -1,6 +1,7 @@
-"""Encoders: torchvision's ResNets and the small network of the Biased-MNIST papers."""
+"""Encoders: torchvision's ResNets, the network of the Biased-MNIST papers, and the refusal of unusable ones."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,11 @@ import torchvision
 from torch import nn
 
 from contrastive.encoder.base import MapEncoder
+from contrastive.errors import ConfigError
+from contrastive.experiment.build import build
+from contrastive.experiment.components import check_encoder_output, image_size
 from contrastive.experiment.make import make
+from tests.helpers import TINY
 
 
 @pytest.mark.parametrize("stem", ["small", "large"])
@@ -26,19 +31,25 @@ def test_width_64_equals_torchvision_but_for_the_stem(depth, dim, stem):
     assert ours.dim == dim
 
 
-def test_initialization_is_torchvisions():
-    torch.manual_seed(0)
-    ours = make("encoder/resnet18").layer4[1].conv2.weight
-    assert ours.std().item() == pytest.approx(math.sqrt(2 / (512 * 9)), rel=0.02)  # Kaiming, fan out
-
-
 def test_width_scales_every_stage():
     narrow = make("encoder/resnet18", width=8)
     assert narrow.dim == 64
     assert narrow(torch.randn(2, 3, 16, 16)).shape == (2, 64)
 
 
-def test_simple_convnet():
+def kaiming(layer: nn.Conv2d) -> float:
+    """The standard deviation of He et al. by the fan out."""
+    return math.sqrt(2 / (layer.out_channels * layer.kernel_size[0] ** 2))
+
+
+def test_resnets_are_initialized_as_torchvisions():
+    torch.manual_seed(0)
+    layer = make("encoder/resnet18").layer4[1].conv2
+    assert layer.weight.std().item() == pytest.approx(kaiming(layer), rel=0.02)
+
+
+def test_simple_convnet_is_that_of_both_codebases():
+    torch.manual_seed(0)
     net = make("encoder/simple_convnet")
     assert net(torch.randn(2, 3, 28, 28)).shape == (2, 128)
     assert net.dim == 128
@@ -46,14 +57,8 @@ def test_simple_convnet():
     assert [c.out_channels for c in convolutions] == [16, 32, 64, 128]
     assert {c.kernel_size for c in convolutions} == {(7, 7)}
     assert isinstance(net.layers[-1], nn.Tanh)
-
-
-def test_simple_convnet_is_initialized_as_in_both_codebases():
-    torch.manual_seed(0)
-    convolutions = [layer for layer in make("encoder/simple_convnet").layers if isinstance(layer, nn.Conv2d)]
     for layer in convolutions[1:]:
-        fan_out = layer.out_channels * 7 * 7
-        assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / fan_out), rel=0.03)
+        assert layer.weight.std().item() == pytest.approx(kaiming(layer), rel=0.03)
 
 
 def test_simple_convnet_map_is_behind_the_second_convolution():
@@ -65,3 +70,60 @@ def test_simple_convnet_map_is_behind_the_second_convolution():
     assert net.map(x).shape == (2, net.map_dim, 12, 12) == (2, 32, 12, 12)
     torch.testing.assert_close(net.map(x), outputs[0])
     torch.testing.assert_close(net.features(outputs[0]), h)
+
+
+class Flattened(nn.Module):
+    """An encoder for images of one size, whose dim may be stated wrongly or not at all."""
+
+    def __init__(self, *, size: int = 8, dim: int | None = 5, n_outputs: int = 5) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(3 * size * size, n_outputs), nn.BatchNorm1d(n_outputs))
+        if dim is not None:
+            self.dim = dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def test_an_encoder_that_ships_is_accepted_and_unchanged():
+    encoder = make("encoder/resnet18_narrow")
+    state = {key: value.clone() for key, value in encoder.state_dict().items()}
+    for training in (True, False):
+        encoder.train(training)
+        check_encoder_output(encoder, 16)
+        assert all(module.training == training for module in encoder.modules())
+    assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": None}, "needs an int attribute dim.*try encoder=resnet18"),
+        ({"dim": 7}, r"returns \(2, 5\) for 2 images instead of \(N, dim\) = \(2, 7\).*try encoder=resnet18"),
+        ({"size": 9}, r"fails on images of shape \(2, 3, 8, 8\).*try encoder.image_size=8 .*another dataset.size"),
+    ],
+)
+def test_a_broken_encoder_is_refused_in_one_sentence(options, message):
+    encoder = Flattened(**options)
+    with pytest.raises(ConfigError, match=message) as refusal:
+        check_encoder_output(encoder, 8)
+    assert "\n" not in str(refusal.value)
+    assert encoder.training
+
+
+def test_the_size_is_known_for_datasets_that_state_it():
+    assert image_size({"_target_": "contrastive.dataset.digits.digits", "size": 16}) == 16
+    assert image_size({"_target_": "contrastive.dataset.cifar.cifar10"}) is None
+    assert image_size({"_target_": "contrastive.dataset.image_folder.image_folder", "size": None}) is None
+    assert image_size({"_target_": "mine.FakeData", "size": 50_000}) is None  # its number of images
+    check_encoder_output(Flattened(size=8), None)
+
+
+def test_a_broken_encoder_is_refused_before_data_is_loaded(composed, monkeypatch):
+    def loaded(dataset: object) -> None:
+        raise AssertionError("the data was loaded")
+
+    monkeypatch.setattr("contrastive.experiment.build.load_data", loaded)
+    settings = replace(composed(*TINY), encoder={"_target_": f"{__name__}.Flattened", "dim": 7})
+    with pytest.raises(ConfigError, match="instead of"):
+        build(settings)

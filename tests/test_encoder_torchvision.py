@@ -22,6 +22,7 @@ from contrastive.testing.encoder import check_encoder
         ("mobilenet_v3_small", 576, "classifier.0"),
         ("shufflenet_v2_x0_5", 1024, "fc"),
         ("efficientnet_b0", 1280, "classifier.1"),
+        ("convnext_tiny", 768, "classifier.2"),
     ],
 )
 def test_the_features_are_the_input_of_the_classifier(name, dim, layer):
@@ -36,19 +37,8 @@ def test_the_features_are_the_input_of_the_classifier(name, dim, layer):
         whole.eval()(x)
         torch.testing.assert_close(encoder(x), inputs[0])
     assert encoder.dim == dim
+    check_encoder(encoder, size=32)
     assert encoder.feature == f"input of {layer} of torchvision's {name}"
-
-
-def test_a_convnext_ends_with_its_layer_norm():
-    encoder = torchvision_encoder(name="convnext_tiny")
-    assert [type(layer).__name__ for layer in encoder.classifier] == ["LayerNorm2d", "Flatten"]
-    assert encoder.dim == 768
-    assert "classifier.0.weight" in encoder.state_dict()
-
-
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])
-def test_they_are_encoders(name):
-    check_encoder(torchvision_encoder(name=name), size=32)
 
 
 def test_the_small_stem_is_that_of_our_resnet():
@@ -78,7 +68,6 @@ def test_a_vit_is_built_for_the_images_of_the_dataset(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "resnet19"}, "no classification network of torchvision"),
         ({"name": "googlenet"}, "no classification network of torchvision with a single output"),
         ({"name": "squeezenet1_1"}, "no linear classifier"),
         ({"name": "vit_b_16", "image_size": 28}, r"cannot cut images of 28 pixels.*try encoder\.image_size=32"),

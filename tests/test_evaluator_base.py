@@ -1,29 +1,30 @@
-"""Evaluators together: names, sections of the result, predictions handed on."""
+"""Evaluators together: names, sections of the result, predictions handed on; alignment and uniformity."""
 
 import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.classifier import Classifier
-from contrastive.evaluator.geometry import AlignmentUniformity
+from contrastive.evaluator.geometry import AlignmentUniformity, alignment, uniformity
+from contrastive.testing import raw_inputs
+from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
 
 
-class Plain(Evaluator):
-    protocol = "plain"
+class Fixed(Evaluator):
+    """Gives what it was made with."""
 
-    def __call__(self, features: FeatureSets) -> dict[str, float]:
-        return {"": 1.0, "top1": 2.0}
+    protocol = "fixed"
 
+    def __init__(self, scores: Scores | dict[str, float]) -> None:
+        self.scores = scores
 
-class Silent(Evaluator):
-    protocol = "silent"
-
-    def __call__(self, features: FeatureSets) -> Scores:
-        return Scores()
+    def __call__(self, features: FeatureSets) -> Scores | dict[str, float]:
+        return self.scores
 
 
 class Counts(Evaluator):
@@ -33,20 +34,17 @@ class Counts(Evaluator):
         return Scores(test={"before": len(features.predictions)}, val={"top1": 3.0}, audit={"names": 1})
 
 
-class Predicts(Evaluator):
-    protocol = "predicts"
-
-    def __call__(self, features: FeatureSets) -> Scores:
-        return Scores(test={"top1": 4.0}, predictions={"": torch.zeros(len(features.test.h))})
+PLAIN = Fixed({"": 1.0, "top1": 2.0})
 
 
 def test_figures_get_their_evaluators_name():
     features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
-    scores = evaluate({"a": Plain(), "b": Silent(), "c": Predicts(), "d": Counts()}, features)
+    predicts = Fixed(Scores(test={"top1": 4.0}, predictions={"": torch.zeros(len(features.test.h))}))
+    scores = evaluate({"a": PLAIN, "b": Fixed(Scores()), "c": predicts, "d": Counts()}, features)
     assert scores.test == {"a": 1.0, "a_top1": 2.0, "c_top1": 4.0, "d_before": 1}
     assert scores.val == {"d_top1": 3.0}
     assert scores.audit == {"names": 1}
-    assert scores.protocol == {"a": "plain", "c": "predicts", "d": "counts"}
+    assert scores.protocol == {"a": "fixed", "c": "fixed", "d": "counts"}
     assert features.predictions == {}
     assert evaluate({}, features) == Scores()
 
@@ -62,24 +60,39 @@ def test_the_classifier_reports_only_where_one_was_trained():
 
 
 def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
-    class Odd(Evaluator):
-        protocol = "odd"
-
-        def __call__(self, features: FeatureSets) -> dict[str, float]:
-            return {"top1": float("nan")}
-
+    odd, groups = Fixed({"top1": math.nan}), [{"top1": math.inf}]
     features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
     with pytest.raises(ConfigError, match=r"evaluator odd gives top1 = nan on this data: try '~evaluator\.odd'"):
-        evaluate({"odd": Odd()}, features)
-    scores = evaluate({"odd": Odd(), "plain": Plain()}, features, strict=False)
+        evaluate({"odd": odd}, features)
+    scores = evaluate({"odd": odd, "plain": PLAIN}, features, strict=False)
     assert scores.test == {"plain": 1.0, "plain_top1": 2.0}
     assert "warning: evaluator odd gives top1 = nan on this data: it is left out" in capsys.readouterr().out
-    Odd.__call__ = lambda self, features: Scores(test={"top1": 1.0}, audit={"groups": [{"top1": math.inf}]})
+    odd = Fixed(Scores(test={"top1": 1.0}, audit={"groups": groups}))
     with pytest.raises(ConfigError, match="evaluator odd gives an audit with NaN or infinity"):
-        evaluate({"odd": Odd()}, features)
-    scores = evaluate({"odd": Odd()}, features, strict=False)
+        evaluate({"odd": odd}, features)
+    scores = evaluate({"odd": odd}, features, strict=False)
     assert (scores.test, scores.audit) == ({"odd_top1": 1.0}, {})
 
 
 def test_a_single_test_image_has_no_uniformity():
     assert AlignmentUniformity()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(1, 2))).test == {}
+
+
+def test_alignment_and_uniformity_equal_the_golden_values(golden):
+    z = F.normalize(raw_inputs({"kind": "hash", "V": 2, "B": 8, "D": 16}), dim=-1)
+    values = {case["loss"]: case["value"] for case in golden["cases"] if case["id"] in (646, 647)}
+    assert alignment(z[:, 0], z[:, 1]).item() == pytest.approx(values["align"], rel=1e-9)
+    assert uniformity(z[:, 0]).item() == pytest.approx(values["uniform"], rel=1e-9)
+
+
+def test_alignment_and_uniformity_equal_a_loop_over_pairs():
+    rng = torch.Generator().manual_seed(0)
+    test = Features(torch.randn(20, 5, generator=rng), torch.randint(0, 3, (20,), generator=rng))
+    x = F.normalize(test.h, dim=1)
+    pairs = [(i, j) for i in range(20) for j in range(i)]
+    distances = {(i, j): float((x[i] - x[j]).square().sum()) for i, j in pairs}
+    same = [distances[i, j] for i, j in pairs if test.label[i] == test.label[j]]
+    scores = AlignmentUniformity()(feature_sets(test, test, test)).test
+    assert scores["alignment"] == pytest.approx(sum(same) / len(same), rel=1e-4)
+    mean = sum(math.exp(-2 * d) for d in distances.values()) / len(pairs)
+    assert scores["uniformity"] == pytest.approx(math.log(mean), rel=1e-4)

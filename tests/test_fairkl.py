@@ -49,26 +49,16 @@ def test_the_running_variance_is_a_constant_for_the_gradient():
     regularizer, h = make("regularizer/fairkl", semantics="running").double(), features().requires_grad_()
     value = regularizer(h, LABEL, BIAS)
     (gradient,) = torch.autograd.grad(value, h)
-    fixed = regularizer.running.clone()
-
-    def at(x: torch.Tensor) -> float:
-        regularizer.running.copy_(fixed)
-        past = {"positives": [], "negatives": []}
-        slow(features(), past)
-        return slow_fixed(x, {name: values[0] for name, values in past.items()})
-
+    past: dict[str, list[float]] = {"positives": [], "negatives": []}
+    slow(features(), past)
+    fixed = {name: Fixed(values) for name, values in past.items()}
     direction, step = features(1), 1e-6
-    numeric = (at(features() + step * direction) - at(features() - step * direction)) / (2 * step)
+    numeric = (slow(features() + step * direction, fixed) - slow(features() - step * direction, fixed)) / (2 * step)
     assert (gradient * direction).sum().item() == pytest.approx(numeric, rel=1e-5)
 
 
-def slow_fixed(h: torch.Tensor, variance: dict[str, float]) -> float:
-    """`slow` with these conflicting variances, whatever the batch has."""
-    return slow(h, {name: _Fixed([value]) for name, value in variance.items()})
-
-
-class _Fixed(list):
-    """A past that no batch is added to."""
+class Fixed(list):
+    """Variances of a past that no batch is added to."""
 
     def append(self, value: float) -> None:
         pass

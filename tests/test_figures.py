@@ -1,9 +1,6 @@
 """Figures for print: PDF, PNG and CSV of runs or of a table's JSON."""
 
 import csv
-import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +9,6 @@ import pytest
 from contrastive.errors import ConfigError
 from contrastive.report.series import Series
 from scripts.figures import draw_curves, draw_maps, draw_sweep, named_runs
-from tests.helpers import ONE_THREAD, ROOT
 
 pytest.importorskip("matplotlib")
 
@@ -42,14 +38,11 @@ def test_curves_with_published_ones_behind(tmp_path):
     assert rows[0] == ["metric", "method", "setting", "published", "n", "epoch", "mean", "std"]
     assert rows[1] == ["test/knn_top1", "A", "", "False", "3", "0", "1.0", "0.5"]
     assert len(rows) == 1 + 9
+    both = [series("A"), replace(series("A"), key="train/loss")]  # side by side
+    rows = check_files(draw_curves(both, ["train/loss", "test/knn_top1"], tmp_path / "out.pdf"))
+    assert [row[0] for row in rows[1::3]] == ["train/loss", "test/knn_top1"]
     with pytest.raises(ConfigError, match="no run has a curve of test/other: try --metric with one of test/knn_top1"):
         draw_curves(chosen, ["test/other"], tmp_path / "out")
-
-
-def test_several_metrics_stand_side_by_side(tmp_path):
-    chosen = [series("A"), replace(series("A"), key="train/loss")]
-    rows = check_files(draw_curves(chosen, ["train/loss", "test/knn_top1"], tmp_path / "out.pdf"))
-    assert [row[0] for row in rows[1::3]] == ["train/loss", "test/knn_top1"]
 
 
 def test_a_sweep(tmp_path):
@@ -80,19 +73,3 @@ def test_a_run_needs_no_name_and_its_path_may_hold_equals_signs(tmp_path, monkey
     assert named_runs(["loss/tau_plus=0.1/seed=0"]) == {"loss/tau_plus=0.1": [Path("loss/tau_plus=0.1/seed=0")]}
     with pytest.raises(ConfigError, match=r"tau_plus=0\.1/seed=1 is no finished run: try NAME=RUN"):
         named_runs([str(run.with_name("seed=1"))])
-
-
-@pytest.mark.slow
-def test_the_program_answers_mistakes_in_one_sentence(tmp_path):
-    (tmp_path / "bench.json").write_text(json.dumps([1]))
-    for words, message in (
-        (["curves", "out", "bench.json"], "bench.json is no table's JSON: try make reproduce-table"),
-        (["tsne", "out", "a=b"], "a=b is no finished run: try NAME=RUN"),
-    ):
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "scripts/figures.py"), *words],
-            cwd=tmp_path, capture_output=True, text=True, env=ONE_THREAD, timeout=100,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout) == (2, "")
-        assert message in done.stderr
-        assert len(done.stderr.splitlines()) == 1

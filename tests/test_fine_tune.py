@@ -113,10 +113,7 @@ def test_features_alone_are_refused():
         FineTune()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2)))
 
 
-WRONG = [{"fractions": (2.0,)}, {"lr": ()}, {"lr": (0.1, 0.0)}, {"momentum": 1.0}, {"epochs": 0}, {"batch_size": 1}]
-
-
-@pytest.mark.parametrize("wrong", [*WRONG, {"weight_decay": -1.0}], ids=str)
+@pytest.mark.parametrize("wrong", [{"fractions": (2.0,)}, {"lr": ()}, {"momentum": 1.0}, {"epochs": 0}], ids=str)
 def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"evaluator\.fine_tune.*try "):
         FineTune(**wrong)

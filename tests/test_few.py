@@ -1,10 +1,10 @@
-"""The few-label probe and the draws of labels."""
+"""The few-label and few-shot probes, and the draws of labels."""
 
 import pytest
 import torch
 
 from contrastive.errors import ConfigError
-from contrastive.evaluator.few import FewLabel
+from contrastive.evaluator.few import FewLabel, FewShot
 from contrastive.evaluator.probes import draw_labels, in_percent
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets
@@ -20,12 +20,15 @@ def test_draw_takes_a_fraction_of_every_class():
     assert [in_percent(fraction) for fraction in (0.01, 0.1, 1, 0.005)] == ["1pct", "10pct", "100pct", "0.5pct"]
 
 
-def test_more_labels_help_and_the_figure_is_fixed():
+def test_more_labels_help_and_the_figures_are_fixed():
     features = feature_sets(blobs(400, 0, 2.0), blobs(80, 1, 2.0), blobs(400, 2, 2.0))
     scores = FewLabel()(features)
     assert 25 < scores.test["1pct_top1"] < scores.test["10pct_top1"]
-    assert scores == FewLabel()(features)
     assert set(scores.val) == set(scores.test)
+    assert scores == FewLabel()(features)
+    few, many = FewShot(shots=2)(features), FewShot(shots=50)(features)
+    assert 25 < few.test["top1"] < many.test["top1"]
+    assert few == FewShot(shots=2)(features)
 
 
 def test_the_strength_is_chosen_on_the_validation_images_alone():
@@ -36,10 +39,18 @@ def test_the_strength_is_chosen_on_the_validation_images_alone():
     assert honest.test["10pct_top1"] > 80 > 10 > lied.test["10pct_top1"]
 
 
-WRONG = [{"fractions": ()}, {"fractions": (0.1, 1.5)}, {"fractions": (0.0,)}, {"l2": ()}, {"draws": 0}, {"max_iter": 0}]
+def test_few_shot_fits_the_chosen_images_only():
+    train, val, test = blobs(400, 0), blobs(50, 1), blobs(400, 2)
+    lies = Features(train.h, torch.where(torch.arange(400) < 8, train.label, 3 - train.label))
+    honest, lied = (FewShot(shots=100)(feature_sets(part, val, test)).test["top1"] for part in (train, lies))
+    assert honest > 90 > 50 > lied
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_arguments_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"try evaluator\.few_label"):
-        FewLabel(**wrong)
+@pytest.mark.parametrize(
+    ("probe", "wrong"),
+    [(FewLabel, {"fractions": ()}), (FewLabel, {"fractions": (0.1, 1.5)}), (FewLabel, {"l2": ()}),
+     (FewShot, {"shots": 0}), (FewShot, {"draws": 0}), (FewShot, {"l2": -1.0})],
+)  # fmt: skip
+def test_arguments_out_of_range_are_refused(probe, wrong):
+    with pytest.raises(ConfigError, match=r"try evaluator\.few_(label|shot)"):
+        probe(**wrong)
