@@ -8,22 +8,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.utils import setup_globals
+from hydra.types import RunMode
 from PIL import Image
 
-import contrastive.config.naming  # noqa: F401  registers the resolver
+from contrastive.config import naming  # registers the resolver
 from contrastive.config.settings import Settings
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
+from contrastive.experiment.run import run_experiment
 from contrastive.run.files import GROUPS
 from contrastive.run.identity import COMPONENTS, OPTIONAL
+from contrastive.training.step import TrainStep
 from contrastive.types import Data, Features
 from tests import forked
 from tests.forked import ROOT
@@ -153,3 +159,39 @@ def write_image_folder(root: Path, *, seed: int = 0) -> Path:
 def load_image_folder(folder: Path, **options: Any) -> Data:
     """The folder at 12 pixels, decoded into a cache inside it."""
     return image_folder(**{"root": str(folder), "size": 12, "cache": str(folder / "cache"), **options})
+
+
+def run_until_step(n: int, settings: Settings, path: Path, overrides: Sequence[str] = ()) -> None:
+    """Start a run that Ctrl-C stops in place of its nth training step, counted from 1."""
+    step, calls = TrainStep.__call__, 0
+
+    def interrupted(self: TrainStep, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == n:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainStep, "__call__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(settings, path, overrides)
+
+
+def write_finished(path: Path, *, config: Mapping[str, Any], environment: Mapping[str, Any], **result: Any) -> Path:
+    """What reports read of a finished run, on top of the least that is sound."""
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "config.yaml").write_text(json.dumps({**SOUND_CONFIG, **config}))  # JSON is YAML
+    (path / "environment.json").write_text(json.dumps({**SOUND_ENVIRONMENT, **environment}))
+    (path / "result.json").write_text(json.dumps({**EMPTY_RESULT, **result}))
+    return path
+
+
+def run_named(*overrides: str) -> str:
+    """The directory below outputs/ of the run that these overrides compose."""
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        setup_globals()
+        loader = GlobalHydra.instance().config_loader()
+        config = loader.load_configuration("train", list(overrides), run_mode=RunMode.RUN)
+        config.hydra.job.config_name = "train"
+        return naming.run_name(_root_=config)

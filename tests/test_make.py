@@ -135,11 +135,6 @@ def test_nested_overrides_are_merged(monkeypatch, tmp_path):
     assert parts == {"first": {"weight": 5.0, "temperature": 0.3}, "second": {"weight": 2.0}}
 
 
-def test_it_works_from_any_directory(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert make("schedule/constant")(1.0, 10) == 1
-
-
 @pytest.mark.parametrize(
     ("component", "overrides", "message"),
     [
