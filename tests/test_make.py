@@ -77,11 +77,6 @@ def test_defaults_in_the_constructor_and_in_the_yaml_are_equal(path):
                 assert as_yaml(parameter.default) in values[key], f"{node['_target_']}({key}=)"
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*/*.yaml")), ids=name)
-def test_every_yaml_says_what_it_is_in_a_comment(path):
-    assert path.parent.name == "hydra" or "# " in path.read_text()
-
-
 @pytest.mark.parametrize("path", YAMLS, ids=name)
 def test_every_component_builds_by_its_name(path):
     if path.parent.name == "dataset":

@@ -175,20 +175,6 @@ def test_online_probe_is_silent_before_its_first_step():
     assert trained(0)(sets()) == Scores()
 
 
-def test_the_state_of_the_online_probe_is_complete():
-    features, train = sets(), blobs(60, 0)
-    along = trained(3, lr=0.1)
-    along(features)
-    other = OnlineProbe(lr=0.1)
-    other.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=9)
-    other.load(along.state())
-    for each in (along, other):
-        each.observe(train.h[:, None], train.label)
-    first, second = along(features), other(features)
-    assert first.test == second.test
-    assert torch.equal(first.predictions["best_test"], second.predictions["best_test"])
-
-
 ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,online_probe]", "evaluator.linear.max_iter=5"]
 
 
@@ -228,9 +214,11 @@ def test_published_probes_run_after_training_only(composed, tmp_path):
     [
         (KNN, {"k": 0}), (KNN, {"temperature": math.inf}), (KNNSweep, {"k": (5, 0)}), (KNNSweep, {"k": ()}),
         (KNNSweep, {"temperature": (0.1, math.nan)}), (Linear, {"l2": ()}), (Linear, {"l2": (0.1, math.nan)}),
-        (Linear, {"max_iter": 0}), (Retrieval, {"k": ()}), (Retrieval, {"k": (1, 0)}), (FewLabel, {"l2": (0.1, math.nan)}),
+        (Linear, {"max_iter": 0}), (Retrieval, {"k": ()}), (Retrieval, {"k": (1, 0)}),
+        (FewLabel, {"l2": (0.1, math.nan)}),
         (FewLabel, {"fractions": (0.1, math.nan)}), (FewShot, {"l2": math.inf}), (BiasAudit, {"l2": math.nan}),
-        (AdamProbe, {"lr": 0}), (AdamProbe, {"epochs": 0}), (SGDProbe, {"batch_size": 0}), (SGDProbe, {"momentum": 1.0}),
+        (AdamProbe, {"lr": 0}), (AdamProbe, {"epochs": 0}), (SGDProbe, {"batch_size": 0}),
+        (SGDProbe, {"momentum": 1.0}),
         (OnlineProbe, {"lr": 0}), (OnlineProbe, {"weight_decay": math.inf}), (FineTune, {"weight_decay": math.inf}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else str(value),

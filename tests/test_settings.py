@@ -47,15 +47,18 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
     assert user_message(caught.value) == message
 
 
-def test_every_combination_rule_names_a_way_out(composed):
-    for words, advice in (
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
         (["devices=3", "batch_size=256"], "batch_size=255"),
         (["devices=2", "device=cuda:0"], "device=cuda"),
         (["noise_frac=0.3", "n_views=1"], "n_views=2"),
         (["+surprise=1"], "--cfg job"),
-    ):
-        with pytest.raises(ConfigError, match=f"try .*{advice}"):
-            composed(*words)
+    ],
+)
+def test_every_combination_rule_names_a_way_out(composed, words, advice):
+    with pytest.raises(ConfigError, match=f"try .*{advice}"):
+        composed(*words)
 
 
 def test_settings_of_evaluators_not_chosen_are_dropped(composed):

@@ -1,18 +1,17 @@
 """Jobs of a table: what is done, what fails, what is missing, how long the rest takes."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
+from contrastive.run.files import write_config
 from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, missing_of, tables_text
 from contrastive.tables.spec import Row, read_table
-from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
 
 def row(name: str = "A", minutes: float | None = None, words: tuple[str, ...] = ("loss=x",)) -> Row:
@@ -24,10 +23,8 @@ def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
 
 
 def finish(job: TableJob, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
-    job.path.mkdir(parents=True, exist_ok=True)
-    (job.path / "result.json").write_text(json.dumps(EMPTY_RESULT | {"time": {"seconds": seconds}}))
-    (job.path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"device": processor}))
-    (job.path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
+    write_finished(job.path, config={}, environment={"device": processor}, time={"seconds": seconds})
+    write_config(job.path, SOUND_CONFIG | config)
 
 
 def test_done_is_a_result_of_the_same_configuration(tmp_path):
