@@ -212,21 +212,17 @@ def test_datasets_are_sections(tmp_path, capsys):
     assert {row.name for row in read_runs([tmp_path], by_dataset=False).rows} == {"digits nt_xent", "cifar10 nt_xent"}
 
 
-def test_a_run_with_fewer_evaluators_erases_nothing(tmp_path):
-    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 2.0})
-    save_run(tmp_path / "b", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
-    runs = read_runs([tmp_path])
-    (row,) = runs.rows
-    assert runs.values(row, "knn_top1") == {0: 1.0}
-    assert runs.values(row, "linear_top1") == {0: 2.0}
-    assert runs.notes == []
-
-
-def test_figures_of_other_evaluator_settings_are_another_column(tmp_path):
-    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0})
+def test_figures_of_other_evaluator_settings_are_another_column_and_missing_ones_erase_nothing(tmp_path):
+    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 3.0})
     save_run(tmp_path / "b", changed(BASE, [("evaluator.knn.k", 5)]) | {"seed": 1}, {"knn_top1": 2.0})
-    (section,) = read_runs([tmp_path]).sections.values()
-    assert grid(section) == [["runs", "knn_top1 (k=20)", "knn_top1 (k=5)"], ["nt_xent", "1.00 (1)", "2.00 (1)"]]
+    save_run(tmp_path / "c", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
+    runs = read_runs([tmp_path])
+    (section,) = runs.sections.values()
+    assert runs.notes == []
+    head, cells = grid(section)
+    assert dict(zip(head, cells, strict=True)) == {
+        "runs": "nt_xent", "knn_top1 (k=20)": "1.00 (1)", "knn_top1 (k=5)": "2.00 (1)", "linear_top1": "3.00 (1)",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.run.files import write_config
-from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, missing_of, tables_text
+from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, tables_text
 from contrastive.tables.spec import Row, read_table
 from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
@@ -60,19 +60,6 @@ def test_what_is_missing_is_told_with_its_place(tmp_path):
 
 def config_of(target: str, root: Path) -> DictConfig:
     return OmegaConf.create({"dataset": {"_target_": target, "root": str(root)}})
-
-
-def test_a_dataset_is_composed_once_for_all_jobs_that_share_it(tmp_path):
-    asked = []
-
-    def composed(overrides: tuple[str, ...]) -> DictConfig:
-        asked.append(overrides)
-        return config_of("contrastive.dataset.mnist.mnist", tmp_path)
-
-    jobs = [job(tmp_path, seed) for seed in range(3)]
-    ((item, blocked),) = missing_of(jobs, composed).items()
-    assert "MNIST/raw" in item.what
-    assert (blocked, asked) == (jobs, [()])
 
 
 def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
