@@ -174,8 +174,9 @@ def test_finished_run_says_what_changed_since(tmp_path):
 
 
 def test_differences_leave_out_settings_that_change_no_result():
-    old = {"device": "cpu", "evaluator": {"knn": {"every": 1, "k": 5}}}
-    assert differences(old, {"device": "cuda", "evaluator": {"knn": {"every": 5, "k": 5}}}) == []
+    old = {"device": "cpu", "threads": 1, "quiet": False, "evaluator": {"knn": {"every": 1, "k": 5}}}
+    other = {"device": "cuda", "threads": 2, "quiet": True, "evaluator": {"knn": {"every": 5, "k": 5}}}
+    assert differences(old, other) == []
     assert differences(old, {"evaluator": {"knn": {"every": 1, "k": 6}}}) == ["evaluator.knn.k: 5 -> 6"]
     assert differences({"a": {"b": 1}}, {"a": {}, "c": 2}) == [
         "a: (absent) -> {}",

@@ -20,16 +20,9 @@ pytestmark = pytest.mark.slow
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of a tiny run on biased digits, in one process."""
     path = tmp_path_factory.mktemp("runs")
-    words = [
-        "-m",
-        "hydra/launcher=basic",
-        *TINY,
-        "dataset=biased_digits",
-        "loss=supcon",
-        "evaluator=[knn,bias_audit,linear]",
-        "seed=0,1",
-    ]
-    done = program(*[word for word in words if "few_shot" not in word], cwd=path)
+    tiny = [word for word in TINY if "few_shot" not in word]
+    words = ["dataset=biased_digits", "loss=supcon", "evaluator=[knn,bias_audit,linear]", "seed=0,1"]
+    done = program("-m", "hydra/launcher=basic", *tiny, *words, cwd=path)
     assert done.returncode == 0, done.stderr
     return path / "outputs"
 
