@@ -195,3 +195,11 @@ def run_named(*overrides: str) -> str:
         config = loader.load_configuration("train", list(overrides), run_mode=RunMode.RUN)
         config.hydra.job.config_name = "train"
         return naming.run_name(_root_=config)
+
+
+# a loss on one stream of biased digits, and a regularizer on a second one
+TWO_STREAMS = [
+    "experiment=bc_bb", "dataset=biased_digits", "dataset.rho=0.9", "dataset.size=8", "encoder.width=2",
+    "encoder.kernel_size=3", "precision=fp32", "device=cpu", "epochs=2", "log_every=2", "batch_size=64", "n_views=2",
+    "augmentation=rotation_jitter", "evaluator=[classifier]", "regularizer.batch_size=256",
+]  # fmt: skip

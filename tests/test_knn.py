@@ -1,15 +1,16 @@
-"""Weighted nearest neighbors."""
+"""Weighted nearest neighbors, and those whose k and t are chosen on the validation images."""
+
+import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets
-from contrastive.evaluator.knn import KNN, knn_scores
+from contrastive.evaluator.knn import KNN, KNNSweep, knn_scores
 from contrastive.evaluator.probes import topk_accuracy
 from contrastive.testing import raw_inputs
 from contrastive.types import Features
+from tests.helpers import blobs, feature_sets
 
 
 def test_scores_equal_the_golden_values(golden):
@@ -24,32 +25,12 @@ def test_scores_equal_the_golden_values(golden):
         assert topk_accuracy(scores, label, 5) == case["acc5"]
 
 
-def test_scores_equal_a_loop():
-    rng = torch.Generator().manual_seed(0)
-    bank, query = torch.randn(60, 6, generator=rng), torch.randn(9, 6, generator=rng)
-    label = torch.randint(0, 3, (60,), generator=rng)
-    scores = knn_scores(bank, label, query, n_classes=3, k=7, temperature=0.3)
-    for q, row in zip(query, scores, strict=True):
-        cosines = [(F.cosine_similarity(q, b, dim=0).item(), int(c)) for b, c in zip(bank, label, strict=True)]
-        nearest = sorted(cosines, reverse=True)[:7]
-        largest = nearest[0][0]
-        expected = [sum(2.718281828459045 ** ((s - largest) / 0.3) for s, c in nearest if c == k) for k in range(3)]
-        assert row.tolist() == pytest.approx(expected, rel=1e-4)
-
-
 def test_no_temperature_overflows():
     rng = torch.Generator().manual_seed(0)
     bank, label = torch.randn(60, 6, generator=rng), torch.arange(60) % 3
     nearest = knn_scores(bank, label, bank, n_classes=3, k=5, temperature=1e-4)
     assert nearest.isfinite().all()
     assert torch.equal(nearest.argmax(1), label)  # the nearest is the image itself
-
-
-def test_k_is_lowered_to_a_tenth_of_the_bank():
-    bank = Features(torch.eye(2).repeat(10, 1), torch.tensor([0, 1]).repeat(10))
-    test = Features(torch.eye(2), torch.tensor([0, 1]))
-    scores = KNN(k=200)(FeatureSets(bank=bank, train=bank, val=test, test=test, n_classes=2))
-    assert scores.test == {"top1": 100.0, "top5": 100.0}
 
 
 def test_validation_metric_excludes_validation_images_from_bank():
@@ -63,7 +44,30 @@ def test_validation_metric_excludes_validation_images_from_bank():
     assert scores.test["top1"] == 100.0
 
 
-@pytest.mark.parametrize("wrong", [{"k": 0}, {"temperature": 0}, {"temperature": float("inf")}])
-def test_arguments_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"try evaluator\.knn"):
-        KNN(**wrong)
+def test_the_sweep_equals_the_best_of_single_evaluators():
+    features = feature_sets(blobs(300, 0, 3.0), blobs(80, 1, 3.0), blobs(200, 2, 3.0))
+    k, temperature = (1, 3, 10, 29), (0.05, 0.5)
+    single = {(n, t): KNN(k=n, temperature=t)(features) for n, t in itertools.product(k, temperature)}
+    best = max(single, key=lambda pair: single[pair].val["top1"])  # the first of equals
+    assert len({scores.val["top1"] for scores in single.values()}) > 2
+    sweep = KNNSweep(k=k, temperature=temperature)(features)
+    assert (sweep.test.pop("k"), sweep.test.pop("temperature")) == best
+    assert sweep.test == single[best].test
+    assert sweep.val == single[best].val
+
+
+def test_the_test_split_decides_nothing():
+    train, val, test = blobs(300, 0, 3.0), blobs(80, 1, 3.0), blobs(200, 2, 3.0)
+    shuffled = Features(test.h, test.label.roll(1))
+    first, second = (KNNSweep()(feature_sets(train, val, part)) for part in (test, shuffled))
+    assert (first.test["k"], first.test["temperature"]) == (second.test["k"], second.test["temperature"])
+    assert first.test["top1"] > 2 * second.test["top1"]
+
+
+@pytest.mark.parametrize("evaluator", [KNN(k=200), KNNSweep(k=(200,))])
+def test_k_is_lowered_to_a_tenth_of_the_bank(evaluator):
+    bank = Features(torch.eye(2).repeat(10, 1), torch.tensor([0, 1]).repeat(10))
+    test = Features(torch.eye(2), torch.tensor([0, 1]))
+    scores = evaluator(FeatureSets(bank=bank, train=bank, val=test, test=test, n_classes=2))
+    assert scores.test["top1"] == scores.test["top5"] == 100
+    assert scores.test.get("k", 2) == 2

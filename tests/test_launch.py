@@ -60,26 +60,20 @@ def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
     logged = logged_lines(tmp_path / "run")
     assert [line["step"] for line in logged] == sorted(line["step"] for line in logged)
     assert sum("train/loss" in line for line in logged) == 3 * (1438 // 256)
-    one = program(*words, "hydra.run.dir=one", "epochs=4", cwd=tmp_path)
-    assert one.returncode == 0, one.stderr
-    mine, theirs = (
-        next(line for line in some if "train/loss" in line) for some in (logged, logged_lines(tmp_path / "one"))
-    )
-    assert mine["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
 
 
-def test_refusals_of_several_processes_are_one_sentence(tmp_path):
-    for words, said in (
-        (["devices=3"], "try batch_size=255"),
-        (["devices=0"], "try devices=2"),
-        (["devices=2", "loss=debiased_pos", "tau_plus=0.001"], "tau_plus * batch_size"),
-        (["devices=2", "loss=nt_xent", "regularizer=end"], "bias labels"),
-        (["devices=2", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
-    ):
-        done = program(*QUICK, *words, cwd=tmp_path)
-        assert done.returncode == 2, done.stderr
-        assert said in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loss=debiased_pos", "tau_plus=0.001"], "tau_plus * batch_size"),
+        (["evaluator.knn.k=0"], "try evaluator.knn.k=20"),
+    ],
+)
+def test_refusals_of_several_processes_are_one_sentence(tmp_path, words, said):
+    done = program(*QUICK, "devices=2", *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
 def fill_the_disk() -> None:

@@ -20,23 +20,20 @@ QUICK = [*TINY, "epochs=1", "log_every=100"]
 
 
 @pytest.mark.slow
-def test_a_sweep_of_submitit_jobs(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    done = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
-    table = subprocess.run(
-        [sys.executable, "-m", "contrastive.report", "outputs"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert table.returncode == 0, table.stderr
-    assert "nt_xent" in table.stdout
-    assert "debiased_neg" in table.stdout
-    again = program("-m", "hydra/launcher=submitit_local", "loss=nt_xent,debiased_neg", *QUICK, cwd=tmp_path)
-    assert again.returncode == 0  # done already
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("hydra_submitit_launcher", ["hydra/launcher=submitit_local"]),
+        ("hydra_ray_launcher", ["hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0"]),
+    ],
+)
+def test_a_sweep_on_submitit_and_ray(tmp_path, plugin, words):
+    pytest.importorskip(f"hydra_plugins.{plugin}")
+    command = ["-m", *words, "loss=nt_xent,debiased_neg", *QUICK]
+    for _ in range(2):  # the second finds everything done already
+        done = program(*command, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)})
+        assert done.returncode == 0, done.stderr
+        assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
 
 
 @pytest.mark.slow
@@ -108,22 +105,6 @@ def test_a_search_raises_the_validation_metric(tmp_path):
     assert f"best_value: {max(result['val']['linear_top1'] for result in results)}" in best
     configs = [path.read_text() for path in tmp_path.glob("outputs/digits/nt_xent/*/seed=0/config.yaml")]
     assert all("hold_out: true" in config for config in configs)
-
-
-@pytest.mark.slow
-def test_a_sweep_on_ray(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_ray_launcher")
-    done = program(
-        "-m",
-        "hydra/launcher=gpus",
-        "hydra.launcher.ray.remote.num_gpus=0",
-        "loss=nt_xent,debiased_neg",
-        *QUICK,
-        cwd=tmp_path,
-        env={**ONE_THREAD, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))) == 2
 
 
 def test_a_missing_plugin_is_named_with_what_to_install():

@@ -4,8 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.errors import ConfigError
-from contrastive.evaluator.base import FeatureSets
 from contrastive.evaluator.linear import Linear
 from contrastive.evaluator.probes import fit_logistic
 from contrastive.types import Features
@@ -60,15 +58,3 @@ def test_strength_is_chosen_on_the_validation_images():
     features = feature_sets(blobs(201, 0), blobs(50, 1), blobs(400, 2))
     assert Linear(l2=(1e3, 1e-3))(features).test["top1"] > 90
     assert Linear(l2=(1e3,))(features).test["top1"] < 90
-
-
-def test_test_labels_do_not_choose():
-    features = feature_sets(blobs(200, 0), blobs(50, 1), blobs(400, 2))
-    other = FeatureSets(**{**vars(features), "test": Features(features.test.h, 3 - features.test.label)})
-    assert torch.equal(Linear()(features).predictions[""], Linear()(other).predictions[""])
-
-
-@pytest.mark.parametrize("wrong", [{"l2": ()}, {"l2": (-1.0,)}, {"max_iter": 0}])
-def test_arguments_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"try evaluator\.linear"):
-        Linear(**wrong)

@@ -86,23 +86,22 @@ def test_the_adversary_of_the_papers_network_has_its_layers():
     assert shapes == [(64, 32, 7, 7), (128, 64, 7, 7), (10, 128)]
 
 
-def test_lnl_rejects_bad_arguments(composed):
-    with pytest.raises(ConfigError, match=r"try regularizer\.weight=0.01"):
-        make("regularizer/lnl", weight=-1.0)
-    with pytest.raises(ConfigError, match=r"try regularizer\.kernel_size=7"):
-        make("regularizer/lnl", kernel_size=4)
-    with pytest.raises(ConfigError, match="try regularizer=lnl"):
-        make("regularizer/cross_entropy", term=make("regularizer/lnl"))
+@pytest.mark.parametrize(
+    ("group", "options", "remedy"),
+    [
+        ("regularizer/lnl", {"weight": -1.0}, "regularizer.weight=0.01"),
+        ("regularizer/lnl", {"kernel_size": 4}, "regularizer.kernel_size=7"),
+        ("regularizer/cross_entropy", {"term": make("regularizer/lnl")}, "regularizer=lnl"),
+    ],
+)
+def test_lnl_rejects_bad_arguments(group, options, remedy):
+    with pytest.raises(ConfigError, match=f"try {remedy}"):
+        make(group, **options)
+
+
+def test_lnl_needs_the_map_of_an_encoder(composed):
     with pytest.raises(ConfigError, match="a map must be"):
         make("regularizer/lnl")(torch.zeros(4, 1, 3), torch.arange(4), torch.arange(4))
+    words = ["dataset=biased_digits", "dataset.size=8", "encoder=resnet18_narrow", "~encoder.kernel_size"]
     with pytest.raises(ConfigError, match="try encoder=simple_convnet"):
-        build(
-            composed(
-                "dataset=biased_digits",
-                "dataset.size=8",
-                "encoder=resnet18_narrow",
-                "~encoder.kernel_size",
-                "loss=cross_entropy",
-                "regularizer=lnl",
-            )
-        )
+        build(composed(*words, "loss=cross_entropy", "regularizer=lnl"))

@@ -7,7 +7,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.training.loader import Loader, bias_balanced_weights
 from contrastive.types import Split
-from tests.helpers import TINY
+from tests.helpers import TINY, TWO_STREAMS
 
 
 def split(n: int = 100) -> Split:
@@ -73,14 +73,17 @@ def test_impossible_batches_samplers_and_noise_are_refused():
             Loader(data, **{"batch_size": 10, "seed": 0, **arguments})
 
 
-def test_streamed_batches_are_the_resident_ones(composed):
-    resident, streamed = (
-        build(composed(*TINY, "noise_frac=0.3", f"resident={word}")).loader for word in ("true", "false")
-    )
+@pytest.mark.parametrize("words", [[*TINY, "noise_frac=0.3"], TWO_STREAMS], ids=["noise", "two streams"])
+def test_streamed_batches_are_the_resident_ones(composed, words):
+    resident, streamed = (build(composed(*words, f"resident={word}")).loader for word in ("true", "false"))
     assert streamed.streaming
     assert not resident.streaming
     for mine, theirs in zip(streamed.epoch(1), resident.epoch(1), strict=True):
         assert torch.equal(mine.image, theirs.image)
-        assert torch.equal(mine.view1_source, theirs.view1_source)
         assert torch.equal(mine.label, theirs.label)
+        if theirs.second is None:
+            assert torch.equal(mine.view1_source, theirs.view1_source)
+        else:
+            assert torch.equal(mine.second.image, theirs.second.image)
+            assert torch.equal(mine.second.label, theirs.second.label)
     next(streamed.epoch(2))  # an epoch left early leaves no thread waiting

@@ -19,15 +19,12 @@ from tests.hostile import DRY, SMALL, call
     ("words", "said"),
     [
         (["--config-dir", "nothing"], "nothing' not found: try"),
-        (["hydra.run.dir=/proc/nothing/x"], "/proc/nothing cannot be used"),
         (["hydra.run.dir=/etc/passwd/x"], "/etc/passwd/x: not a directory"),
         ([f"hydra.run.dir={'a' * 300}"], "file name too long: try a shorter hydra.run.dir=PATH"),
         (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
         (["+unknown=1"], "there is no setting unknown"),
         (["+seed=1"], "there is a setting seed already: try it without the +"),
-        (["log_every=???"], "Missing mandatory value: log_every"),
         (["~epochs"], "the setting epochs is missing"),
-        (["~seed=7"], "The value of 'seed' is 0 and not 7"),
         (["regularizer=[[1,2],[3]]"], "these words make no configuration"),
         (["+evaluator.unknown=1"], "evaluator.unknown must be a YAML with a _target_"),
         (["loss.temperature={a:1}"], "loss.temperature must be a number, got {a:1}"),
@@ -35,9 +32,6 @@ from tests.hostile import DRY, SMALL, call
         (["loss._target_=contrastive.loss.nt_xent.Nothing"], "cannot be imported"),
         (["encoder=nothing"], "there is no encoder=nothing, known are"),
         (["dataset.size=99999999999999999999999"], "dataset.size must be at most 4096, got 9999"),
-        (["dataset.size=null"], "dataset.size must be a whole number, got null"),
-        (["schedule=step", "schedule.milestones=5"], "schedule.milestones must be a list of numbers, got 5"),
-        (["evaluator=[few_shot]", "evaluator.few_shot.shots=2.5"], "shots must be"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, words, said):

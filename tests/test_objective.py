@@ -70,18 +70,6 @@ def test_half_precision_is_widened(regularizer):
     assert value.isfinite()
 
 
-def test_parameters_of_terms_are_parameters_of_the_objective():
-    names = {name for name, _ in objective(make("loss/cross_entropy"), make("regularizer/lnl")).named_parameters()}
-    assert {"classifier.weight", "classifier.bias", "regularizer.adversary.0.weight"} < names
-
-
-def test_a_map_is_refused_where_the_encoder_offers_none():
-    with pytest.raises(ConfigError, match="try encoder=simple_convnet"):
-        Objective(
-            make("loss/nt_xent"), make("regularizer/lnl"), train=data(), n_classes=3, feature_dim=6, projection_dim=5
-        )
-
-
 def test_normalized_classifier_reads_only_directions():
     plain, unit = (objective(make("loss/cross_entropy", normalize=wish)) for wish in (False, True))
     h = batch().outputs["features"]

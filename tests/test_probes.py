@@ -13,17 +13,17 @@ from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit
 from contrastive.evaluator.few import FewLabel, FewShot
 from contrastive.evaluator.fine_tune import FineTune
-from contrastive.evaluator.knn import KNNSweep
+from contrastive.evaluator.knn import KNN, KNNSweep
 from contrastive.evaluator.linear import Linear
-from contrastive.evaluator.probes import BestEpoch, linear_layer, train_linear
+from contrastive.evaluator.probes import linear_layer, train_linear
 from contrastive.evaluator.published import AdamProbe, OnlineProbe, SGDProbe
+from contrastive.evaluator.retrieval import Retrieval
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.features import AugmentedFeatures
-from contrastive.training.step import TrainStep
 from contrastive.types import Features, Split
-from tests.helpers import TINY, blobs, feature_sets, logged_lines, saved_weights, without_time
+from tests.helpers import TINY, blobs, feature_sets, logged_lines, run_until_step, saved_weights, without_time
 
 
 def sets(seen: list[object] | None = None) -> FeatureSets:
@@ -57,14 +57,6 @@ def test_the_adam_probe_equals_a_loop_by_hand():
     assert scores.test["top1"] == pytest.approx(100 * (expected == features.test.label).double().mean().item())
 
 
-def test_the_layer_is_initialized_like_torch_does():
-    layer = linear_layer(400, 100, rng=generator("cpu", 1), device=torch.device("cpu"))
-    reference = torch.nn.Linear(400, 100)
-    for ours, theirs in zip(layer.parameters(), reference.parameters(), strict=True):
-        assert ours.abs().max() <= 0.05
-        assert ours.std().item() == pytest.approx(theirs.std().item(), rel=0.15)
-
-
 def test_the_sgd_probe_steps_its_rate_down_as_published():
     probe = SGDProbe()
     factors = [probe.lr_factor(epoch) for epoch in (0, 59, 60, 74, 75, 89, 90, 99)]
@@ -74,21 +66,13 @@ def test_the_sgd_probe_steps_its_rate_down_as_published():
 def test_the_learning_rate_follows_the_factor():
     rates: list[float] = []
 
-    class Recorded(torch.optim.SGD):
-        def step(self, closure=None):
-            rates.append(self.param_groups[0]["lr"])
-            return super().step(closure)
+    def recorded(parameters):
+        optimizer = torch.optim.SGD(parameters, lr=2.0)
+        optimizer.register_step_post_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+        return optimizer
 
-    for _ in train_linear(
-        sets(),
-        augmentation=None,
-        optimizer=lambda parameters: Recorded(parameters, lr=2.0),
-        lr_factor=lambda epoch: 0.5**epoch,
-        epochs=3,
-        batch_size=80,
-        name="x",
-    ):
-        pass
+    options = {"epochs": 3, "batch_size": 80, "name": "x", "lr_factor": lambda epoch: 0.5**epoch}
+    assert len(list(train_linear(sets(), augmentation=None, optimizer=recorded, **options))) == 3
     assert rates == [2.0, 1.0, 0.5]
 
 
@@ -104,14 +88,6 @@ def test_best_test_epoch_is_reported_beside_the_last():
     assert "best test epoch, as published" in OnlineProbe().protocol
 
 
-def test_the_best_epoch_is_the_first_of_the_highest():
-    label, best = torch.tensor([0, 1]), BestEpoch()
-    for scores in (torch.tensor([[1.0, 0], [1, 0]]), torch.eye(2), torch.eye(2) * 2, torch.tensor([[0.0, 1], [1, 0]])):
-        best.update(scores, label)
-    assert best.top1 == 100
-    assert best.predictions.tolist() == [0, 1]
-
-
 def test_augmentation_of_sgd_and_adam_probe():
     seen: list[object] = []
     SGDProbe(epochs=1)(sets(seen))
@@ -125,22 +101,6 @@ def test_augmentation_of_sgd_and_adam_probe():
 def test_a_probe_without_images_is_refused(probe):
     with pytest.raises(ConfigError, match="try evaluator=linear"):
         probe(replace(sets(), augmented=None))
-
-
-@pytest.mark.parametrize(
-    ("kind", "wrong"),
-    [
-        (AdamProbe, {"lr": 0}),
-        (AdamProbe, {"epochs": 0}),
-        (SGDProbe, {"batch_size": 0}),
-        (SGDProbe, {"momentum": 1.0}),
-        (OnlineProbe, {"lr": 0}),
-        (OnlineProbe, {"weight_decay": -1}),
-    ],
-)
-def test_values_out_of_range_are_refused(kind, wrong):
-    with pytest.raises(ConfigError, match=rf"evaluator\.\w+\.{next(iter(wrong))} .*try evaluator"):
-        kind(**wrong)
 
 
 def images(n: int) -> Split:
@@ -215,47 +175,22 @@ def test_online_probe_is_silent_before_its_first_step():
     assert trained(0)(sets()) == Scores()
 
 
-def test_the_state_of_the_online_probe_is_complete():
-    features, train = sets(), blobs(60, 0)
-    along = trained(3, lr=0.1)
-    along(features)
-    other = OnlineProbe(lr=0.1)
-    other.prepare(dim=8, n_classes=4, device=torch.device("cpu"), seed=9)
-    other.load(along.state())
-    for each in (along, other):
-        each.observe(train.h[:, None], train.label)
-    first, second = along(features), other(features)
-    assert first.test == second.test
-    assert torch.equal(first.predictions["best_test"], second.predictions["best_test"])
-
-
 ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,online_probe]", "evaluator.linear.max_iter=5"]
 
 
-def test_online_probe_resumes_exactly(composed, tmp_path, monkeypatch):
+def test_online_probe_resumes_exactly(composed, tmp_path):
     settings = composed(*ALONG, "checkpoint_every=2")
     whole = run_experiment(settings, tmp_path / "whole")
     assert {"online_probe_top1", "online_probe_top5", "online_probe_best_test_top1"} <= set(whole["test"])
     assert "online_probe_top1" not in whole["untrained"]
     assert list(whole["val"]) == ["linear_top1"]
-    curve = [
-        line["test/online_probe_top1"] for line in logged_lines(tmp_path / "whole") if "test/online_probe_top1" in line
-    ]
+    lines = logged_lines(tmp_path / "whole")
+    curve = [line["test/online_probe_top1"] for line in lines if "test/online_probe_top1" in line]
     assert len(curve) == 3
     assert whole["test"]["online_probe_best_test_top1"] == max(curve)
-    step, calls = TrainStep.__call__, []
-
-    def interrupted(self, *arguments):
-        calls.append(0)
-        if len(calls) == 13:  # in the third epoch; the checkpoint is that of the second
-            raise KeyboardInterrupt
-        return step(self, *arguments)
-
-    monkeypatch.setattr(TrainStep, "__call__", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(settings, tmp_path / "stopped")
+    run_until_step(13, settings, tmp_path / "stopped")  # in the third epoch; the checkpoint is that of the second
     assert without_time(run_experiment(settings, tmp_path / "stopped")) == without_time(whole)
-    assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")
+    assert logged_lines(tmp_path / "stopped") == lines
 
 
 def test_an_online_probe_does_not_move_the_encoder(composed, tmp_path):
@@ -275,14 +210,19 @@ def test_published_probes_run_after_training_only(composed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments"),
+    ("kind", "wrong"),
     [
-        (Linear, {"l2": (0.1, math.nan)}), (Linear, {"l2": (math.inf, 0.1)}), (Linear, {"l2": ()}),
-        (FewLabel, {"l2": (0.1, math.nan)}), (FewLabel, {"fractions": (0.1, math.nan)}),
-        (FewShot, {"l2": math.inf}), (BiasAudit, {"l2": math.nan}), (KNNSweep, {"temperature": (0.1, math.nan)}),
-        (OnlineProbe, {"weight_decay": math.inf}), (FineTune, {"weight_decay": math.inf}),
+        (KNN, {"k": 0}), (KNN, {"temperature": math.inf}), (KNNSweep, {"k": (5, 0)}), (KNNSweep, {"k": ()}),
+        (KNNSweep, {"temperature": (0.1, math.nan)}), (Linear, {"l2": ()}), (Linear, {"l2": (0.1, math.nan)}),
+        (Linear, {"max_iter": 0}), (Retrieval, {"k": ()}), (Retrieval, {"k": (1, 0)}),
+        (FewLabel, {"l2": (0.1, math.nan)}),
+        (FewLabel, {"fractions": (0.1, math.nan)}), (FewShot, {"l2": math.inf}), (BiasAudit, {"l2": math.nan}),
+        (AdamProbe, {"lr": 0}), (AdamProbe, {"epochs": 0}), (SGDProbe, {"batch_size": 0}),
+        (SGDProbe, {"momentum": 1.0}),
+        (OnlineProbe, {"lr": 0}), (OnlineProbe, {"weight_decay": math.inf}), (FineTune, {"weight_decay": math.inf}),
     ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
 )  # fmt: skip
-def test_a_setting_that_is_no_finite_number_is_refused(kind, arguments):
-    with pytest.raises(ConfigError, match="try evaluator"):
-        kind(**arguments)
+def test_arguments_out_of_range_are_refused(kind, wrong):
+    with pytest.raises(ConfigError, match=rf"evaluator\.\w+\.{next(iter(wrong))} .*try evaluator"):
+        kind(**wrong)

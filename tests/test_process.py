@@ -39,6 +39,7 @@ pytestmark = [
 ]
 N, WORLD = 12, 2
 QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
+BIASED = ["dataset=biased_digits", "encoder.width=2"]
 
 
 def _worker(rank, task, rendezvous, results):
@@ -195,26 +196,13 @@ def test_main_process_first_runs_rank_0_first(together, tmp_path):
     [
         pytest.param([], marks=pytest.mark.smoke),
         ["loss=debiased_pos", "n_views=3", "views_forward=per_view", "noise_frac=0.5"],
-        [
-            "dataset=biased_digits",
-            "loss=eps_supinfonce",
-            "regularizer=fairkl",
-            "sampler=bias_balanced",
-            "encoder=simple_convnet",
-            "encoder.width=2",
-        ],
-        [
-            "dataset=biased_digits",
-            "dataset.rho=0.9",
-            "experiment=bc_bb",
-            "encoder.width=2",
-            "regularizer.batch_size=128",
-        ],
-        ["dataset=biased_digits", "experiment=hong_yang_lnl", "encoder.width=2", "regularizer.kernel_size=3"],
+        [*BIASED, "loss=eps_supinfonce", "regularizer=fairkl", "sampler=bias_balanced", "encoder=simple_convnet"],
+        [*BIASED, "dataset.rho=0.9", "experiment=bc_bb", "regularizer.batch_size=128"],
+        [*BIASED, "experiment=hong_yang_lnl", "regularizer.kernel_size=3"],
     ],
-)
+)  # fmt: skip
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):
-    cfg = composed(*[word for word in QUICK if not (extra and "dataset" in extra[0] and "encoder" in word)], *extra)
+    cfg = composed(*QUICK, *extra)
 
     def steps():
         built = build_experiment(cfg)
@@ -234,40 +222,26 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
 
 def features():
     torch.manual_seed(0)
-    encoder = make("encoder/resnet18", width=2)
-    return extract(encoder, batch(), lambda x: x / 255, torch.arange(N - 1)).h
+    return extract(make("encoder/resnet18", width=2), batch(), lambda x: x / 255, torch.arange(N - 1)).h
 
 
 def augmented_features():
     torch.manual_seed(0)
-    encoder = make("encoder/resnet18", width=2)
-    augmentation = make("augmentation/simclr")
-    index = torch.arange(N - 1)
-    return AugmentedFeatures(encoder, batch(), index, augmentation=augmentation, normalize=lambda x: x, seed=0)(3).h
+    encoder, options = make("encoder/resnet18", width=2), {"augmentation": make("augmentation/simclr"), "seed": 0}
+    return AugmentedFeatures(encoder, batch(), torch.arange(N - 1), normalize=lambda x: x, **options)(3).h
 
 
-def test_augmented_features_of_two_processes_equal_one(together):
-    alone = augmented_features()
-    for shared in together(augmented_features):
-        torch.testing.assert_close(shared, alone)
+def layer_trained_along():
+    along, rng = OnlineProbe(), torch.Generator().manual_seed(0)
+    along.prepare(dim=16, n_classes=3, device=torch.device("cpu"), seed=0)
+    for _ in range(4):
+        h, label = torch.randn(N, 1, 16, generator=rng), torch.randint(0, 3, (N,), generator=rng)
+        along.observe(gather(h[shard().of(N)]), gather(label[shard().of(N)]))
+    return along.layer.linear.weight.detach()
 
 
-def test_every_process_trains_the_same_layer_along(together):
-    def online_probe():
-        along, rng = OnlineProbe(), torch.Generator().manual_seed(0)
-        along.prepare(dim=16, n_classes=3, device=torch.device("cpu"), seed=0)
-        for _ in range(4):
-            h, label = torch.randn(N, 1, 16, generator=rng), torch.randint(0, 3, (N,), generator=rng)
-            along.observe(gather(h[shard().of(N)]), gather(label[shard().of(N)]))
-        return along.layer.linear.weight.detach()
-
-    alone = online_probe()
-    for shared in together(online_probe):
-        torch.testing.assert_close(shared, alone)
-
-
-def test_features_of_two_processes_equal_one(together):
-    alone = features()
-    assert alone.shape == (N - 1, 16)
-    for shared in together(features):
+@pytest.mark.parametrize("task", [features, augmented_features, layer_trained_along])
+def test_evaluation_of_two_processes_equals_one(together, task):
+    alone = task()
+    for shared in together(task):
         torch.testing.assert_close(shared, alone)

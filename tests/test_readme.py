@@ -8,21 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torchvision
 import yaml
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.core.utils import setup_globals
-from hydra.types import RunMode
 
-import contrastive
-from contrastive.config.naming import run_name
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_evaluators, instantiate_node
 from contrastive.experiment.run import run_experiment
-from tests.helpers import ROOT, TINY, compose_settings
+from tests.helpers import ROOT, TINY, compose_settings, run_named
 
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CHANGELOG.md"]
@@ -163,20 +156,8 @@ def test_components_of_contributing_train_together(written: Callable[[Path], Pat
 
 def test_run_directory_of_the_readme_is_the_one_used() -> None:
     shown = re.search(r"^run directory +outputs/(\S+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        setup_globals()
-        loader = GlobalHydra.instance().config_loader()
-        cfg = loader.load_configuration("train", ["loss=debiased_pos", "tau_plus=0.1"], run_mode=RunMode.RUN)
-        cfg.hydra.job.config_name = "train"
-        assert shown is not None
-        assert shown[1] == run_name(_root_=cfg)
-
-
-def test_trained_resnet_loads_into_torchvision() -> None:
-    encoder = contrastive.make("encoder/resnet18", stem="large")
-    keys = torchvision.models.resnet18().load_state_dict(encoder.state_dict(), strict=False)
-    assert keys.unexpected_keys == []
-    assert keys.missing_keys == ["fc.weight", "fc.bias"]
+    assert shown is not None
+    assert shown[1] == run_named("loss=debiased_pos", "tau_plus=0.1")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

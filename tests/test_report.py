@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from contrastive.report.__main__ import main
 from contrastive.report.runs import read_runs
 from contrastive.report.sweep import Job, sweep_table
 from contrastive.text import spread
-from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
 
 def result(knn: float) -> dict:
@@ -45,12 +44,9 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
     assert "failed: loss=c epochs=1 seed=0: too hot" in text
 
 
-def save_run(path: Path, *, data: str, knn: float, **config: Any) -> None:
-    path.mkdir(parents=True)
-    (path / "result.json").write_text(json.dumps(EMPTY_RESULT | result(knn)))
-    (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"data": data}))
+def save_run(path: Path, *, data: str, knn: float, device: str = "", **config: Any) -> None:
     config["dataset"] = SOUND_CONFIG["dataset"] | config.get("dataset", {})
-    (path / "config.yaml").write_text(json.dumps(SOUND_CONFIG | config))
+    write_finished(path, config=config, environment={"data": data, "device": device}, **result(knn))
 
 
 def knn_of(folder: Path) -> dict[str, dict[int, float]]:
@@ -66,12 +62,13 @@ def test_runs_on_different_data_never_share_a_row(tmp_path):
 
 def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
     for name in ("first", "second"):
-        save_run(tmp_path / name, data="a" * 8, knn=30.0, seed=0, epochs=2)
-    save_run(tmp_path / "third", data="a" * 8, knn=40.0, seed=1, epochs=2)
+        save_run(tmp_path / name, data="a" * 8, knn=30.0, seed=0, epochs=2, device="a CPU")
+    save_run(tmp_path / "third", data="a" * 8, knn=40.0, seed=1, epochs=2, device="a GPU")
     assert main([str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "35.00 ± 7.07 (2)" in text
     assert f"{tmp_path}/second repeats {tmp_path}/first (equal settings, seed and data) and is not counted" in text
+    assert "its runs are of several kinds of processor (a CPU, a GPU)" in text
 
 
 def test_maps_drawn_with_the_seed_share_a_row(tmp_path):

@@ -19,7 +19,7 @@ from contrastive.report.__main__ import main
 from contrastive.report.listing import as_csv, grid
 from contrastive.report.names import option_name
 from contrastive.report.runs import read_runs
-from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import SOUND_CONFIG, write_finished
 
 BASE: dict[str, Any] = SOUND_CONFIG | {
     "dataset": {"_target_": "contrastive.dataset.digits.digits", "size": 16},
@@ -81,11 +81,7 @@ def changed(config: dict[str, Any], changes: list[tuple[str, Any]]) -> dict[str,
 
 
 def save_run(path: Path, config: dict[str, Any], test: dict[str, float], **environment: Any) -> Path:
-    path.mkdir(parents=True)
-    (path / "config.yaml").write_text(json.dumps(config))  # which is YAML
-    (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | environment))
-    (path / "result.json").write_text(json.dumps(EMPTY_RESULT | {"test": test, "val": test}))
-    return path
+    return write_finished(path, config=config, environment=environment, test=test, val=test)
 
 
 def without(config: dict[str, Any], *keys: str) -> str:
@@ -166,32 +162,31 @@ def names_of(folder: Path, *changes: list[tuple[str, Any]], overrides: list[list
     return {row.name for row in read_runs([folder]).rows}
 
 
-def test_rows_are_named_as_a_person_would_type_them(tmp_path):
-    loss, *_ = (value for key, value in CHANGES if key == "loss")
-    solarize = next(change for change in CHANGES if change[0] == "augmentation.ops.solarize")
-    crop = next(change for change in CHANGES if change[0] == "augmentation.ops.crop")
-    assert names_of(
-        tmp_path, [], [("regularizer", FAIRKL)], [("augmentation.ops.blur", ABSENT)], [("temperature", 0.2),
-        ("loss.temperature", 0.2)], [solarize], [("augmentation.ops", {})], [crop], [("augmentation.ops.blur.p", 0.1)],
-    ) == {
-        "nt_xent", "fairkl", "no blur", "t=0.2", "+solarize", "augmentation=none", "crop=random_crop", "blur.p=0.1",
-    }  # fmt: skip
-    save_run(tmp_path / "loss", changed(BASE, [("loss", loss)]), {})
-    assert {"nt_xent", "debiased_pos", "nt_xent no blur"} < {row.name for row in read_runs([tmp_path]).rows}
+SOLARIZE, CROP = (next(c for c in CHANGES if c[0] == f"augmentation.ops.{op}") for op in ("solarize", "crop"))
+WITHOUT_BLUR = ("augmentation.ops.blur", ABSENT)
+BUNDLE = [("augmentation.ops.jitter.p", 0.1), ("augmentation.ops.blur.p", 0.1), ("augmentation.ops.crop", None)]
 
 
-def test_of_two_runs_the_one_typed_with_less_is_the_usual(tmp_path):
-    assert names_of(tmp_path, [], [("augmentation.ops.blur", ABSENT)]) == {"nt_xent", "no blur"}
-
-
-def test_each_value_is_said_where_none_is_the_usual(tmp_path):
-    assert names_of(tmp_path, [], [("epochs", 51)]) == {"epochs=50", "epochs=51"}
-
-
-def test_a_bundle_of_settings_is_named_as_it_was_typed(tmp_path):
-    bundle = [("augmentation.ops.jitter.p", 0.1), ("augmentation.ops.blur.p", 0.1), ("augmentation.ops.crop", None)]
-    overrides = [[], ["augmentation=mine"], ["epochs=51"]]
-    assert "augmentation=mine" in names_of(tmp_path, [], bundle, [("epochs", 51)], overrides=overrides)
+@pytest.mark.parametrize(
+    ("changes", "overrides", "names"),
+    [
+        (
+            [[], [("regularizer", FAIRKL)], [WITHOUT_BLUR], [("temperature", 0.2), ("loss.temperature", 0.2)],
+             [SOLARIZE], [("augmentation.ops", {})], [CROP], [("augmentation.ops.blur.p", 0.1)]],
+            None,
+            {"nt_xent", "fairkl", "no blur", "t=0.2", "+solarize", "augmentation=none", "crop=random_crop",
+             "blur.p=0.1"},
+        ),
+        ([[], [WITHOUT_BLUR]], None, {"nt_xent", "no blur"}),  # what is typed with less is the usual
+        ([[], [("epochs", 51)]], None, {"epochs=50", "epochs=51"}),  # none is the usual
+        ([[], BUNDLE, [("epochs", 51)]], [[], ["augmentation=mine"], ["epochs=51"]],
+         {"augmentation=mine", "epochs=51", "nt_xent"}),
+        ([[], [("loss", CHANGES[3][1])], [WITHOUT_BLUR]], None, {"nt_xent", "debiased_pos", "nt_xent no blur"}),
+    ],
+    ids=["changes", "two", "values", "bundle", "losses"],
+)  # fmt: skip
+def test_rows_are_named_as_a_person_would_type_them(tmp_path, changes, overrides, names):
+    assert names_of(tmp_path, *changes, overrides=overrides) == names
 
 
 @pytest.mark.parametrize(
@@ -200,7 +195,6 @@ def test_a_bundle_of_settings_is_named_as_it_was_typed(tmp_path):
         ("contrastive.loss.nt_xent.NTXent", "nt_xent"),
         ("contrastive.loss.eps_supinfonce.EpsSupInfoNCE", "eps_supinfonce"),
         ("contrastive.evaluator.few.FewShot", "few_shot"),
-        ("contrastive.dataset.cifar.cifar10", "cifar10"),
         ("torch.optim.Adam", "adam"),
         ("MyLoss", "my_loss"),
     ],
@@ -218,21 +212,17 @@ def test_datasets_are_sections(tmp_path, capsys):
     assert {row.name for row in read_runs([tmp_path], by_dataset=False).rows} == {"digits nt_xent", "cifar10 nt_xent"}
 
 
-def test_a_run_with_fewer_evaluators_erases_nothing(tmp_path):
-    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 2.0})
-    save_run(tmp_path / "b", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
-    runs = read_runs([tmp_path])
-    (row,) = runs.rows
-    assert runs.values(row, "knn_top1") == {0: 1.0}
-    assert runs.values(row, "linear_top1") == {0: 2.0}
-    assert runs.notes == []
-
-
-def test_figures_of_other_evaluator_settings_are_another_column(tmp_path):
-    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0})
+def test_figures_of_other_evaluator_settings_are_another_column_and_missing_ones_erase_nothing(tmp_path):
+    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 3.0})
     save_run(tmp_path / "b", changed(BASE, [("evaluator.knn.k", 5)]) | {"seed": 1}, {"knn_top1": 2.0})
-    (section,) = read_runs([tmp_path]).sections.values()
-    assert grid(section) == [["runs", "knn_top1 (k=20)", "knn_top1 (k=5)"], ["nt_xent", "1.00 (1)", "2.00 (1)"]]
+    save_run(tmp_path / "c", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
+    runs = read_runs([tmp_path])
+    (section,) = runs.sections.values()
+    assert runs.notes == []
+    head, cells = grid(section)
+    assert dict(zip(head, cells, strict=True)) == {
+        "runs": "nt_xent", "knn_top1 (k=20)": "1.00 (1)", "knn_top1 (k=5)": "2.00 (1)", "linear_top1": "3.00 (1)",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -250,10 +240,3 @@ def test_runs_of_one_seed_that_are_not_equal_are_an_error(tmp_path, environment,
     with pytest.raises(ConfigError, match=message) as error:
         read_runs([tmp_path])
     assert f"{tmp_path}/a and {tmp_path}/b have one configuration and seed 0" in str(error.value)
-
-
-def test_averages_over_several_processors_are_said(tmp_path, capsys):
-    for seed, device in enumerate(("a CPU", "a GPU")):
-        save_run(tmp_path / device, BASE | {"seed": seed}, {"knn_top1": 1.0}, device=device)
-    assert main([str(tmp_path)]) == 0
-    assert "nt_xent: its runs are of several kinds of processor (a CPU, a GPU)" in capsys.readouterr().out

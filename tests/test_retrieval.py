@@ -4,7 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from contrastive.errors import ConfigError
 from contrastive.evaluator.retrieval import Retrieval, retrieval
 from contrastive.types import Features
 from tests.helpers import feature_sets
@@ -52,9 +51,3 @@ def test_validation_figures_are_of_the_validation_images():
     scores = Retrieval(k=(1,))(feature_sets(perfect, wrong, perfect))
     assert scores.test["recall_at_1"] == 100
     assert scores.val["recall_at_1"] == 0
-
-
-@pytest.mark.parametrize("wrong", [{"k": ()}, {"k": (1, 0)}])
-def test_arguments_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"try evaluator\.retrieval"):
-        Retrieval(**wrong)

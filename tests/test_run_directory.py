@@ -4,12 +4,14 @@ import json
 
 import pytest
 import torch
+import yaml
 from torch import nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run.directory import finished_run, open_run
 from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
+from contrastive.run.identity import NON_IDENTITY_KEYS, differences, identity
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
@@ -57,46 +59,24 @@ def test_lines_after_the_checkpoint_are_cut(tmp_path):
     assert [session["commit"] for session in recorded["earlier"]] == ["x"]
 
 
-def test_weights_are_as_readable_as_every_other_file(tmp_path):
-    with opened(tmp_path) as run:
-        run.finish(RESULT, write_weights)
-    modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
-    assert len(modes) == 1
-
-
-def test_rerun_removes_what_was_measured(tmp_path):
+def test_rerun_removes_what_was_measured_and_exported(tmp_path):
     with opened(tmp_path) as run:
         run.log(1, 1.0, {"x": 1.0})
         run.save({"step": 1})
         run.finish(RESULT, write_weights)
+    (tmp_path / "encoder.onnx").write_text("of the old weights")
+    modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
+    assert len(modes) == 1  # weights are as readable as every other file
     with opened(tmp_path, config={**CONFIG, "temperature": 0.2}, rerun=True) as run:
         assert (run.result, run.state) == (None, None)
         assert (tmp_path / "metrics.jsonl").read_text() == ""
+        assert not (tmp_path / "encoder.onnx").exists()
     with pytest.raises(ConfigError, match=r"temperature: 0\.2 -> 0\.5"), opened(tmp_path):
         pass
 
 
-def test_rerun_removes_exports_of_the_weights_that_it_replaces(tmp_path):
-    with opened(tmp_path) as run:
-        run.finish(RESULT, write_weights)
-    (tmp_path / "encoder.onnx").write_text("of the old weights")
-    with opened(tmp_path, rerun=True):
-        assert not (tmp_path / "encoder.onnx").exists()
-
-
 @pytest.mark.parametrize("rerun", [False, True])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "config.yaml",
-        "result.json",
-        "environment.json",
-        "metrics.jsonl",
-        "encoder.pth",
-        "events.out",
-        "checkpoints/last.pt",
-    ],
-)
+@pytest.mark.parametrize("name", ["config.yaml", "result.json", "encoder.pth", "events.out", "checkpoints/last.pt"])
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path, name, rerun):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text('{"mine": 1}')
@@ -191,3 +171,60 @@ def test_finished_run_says_what_changed_since(tmp_path):
     assert finished_run(run, config=config).changed_since == []
     (run / "head.safetensors").unlink()
     assert finished_run(run, config=config) is None  # to be written again
+
+
+def test_differences_leave_out_settings_that_change_no_result():
+    old = {"device": "cpu", "threads": 1, "quiet": False, "evaluator": {"knn": {"every": 1, "k": 5}}}
+    other = {"device": "cuda", "threads": 2, "quiet": True, "evaluator": {"knn": {"every": 5, "k": 5}}}
+    assert differences(old, other) == []
+    assert differences(old, {"evaluator": {"knn": {"every": 1, "k": 6}}}) == ["evaluator.knn.k: 5 -> 6"]
+    assert differences({"a": {"b": 1}}, {"a": {}, "c": 2}) == [
+        "a: (absent) -> {}",
+        "a.b: 1 -> (absent)",
+        "c: (absent) -> 2",
+    ]
+
+
+def test_every_key_without_identity_is_a_setting(composed):
+    config = composed("dataset=image_folder").to_dict()
+    for key in NON_IDENTITY_KEYS:
+        group, _, rest = key.partition(".")
+        assert group in config
+        assert not rest or rest in config[group], key
+    assert not set(NON_IDENTITY_KEYS) & identity(config).keys()
+
+
+def written(run, content):
+    run.mkdir(exist_ok=True)
+    text = content if isinstance(content, bytes) else yaml.safe_dump(content).encode()
+    (run / "config.yaml").write_bytes(text)
+    return run
+
+
+def test_a_sound_configuration_is_returned(tmp_path):
+    assert read_config(written(tmp_path / "run", SOUND_CONFIG)) == SOUND_CONFIG
+
+
+BOMB = b"a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None, b"", b"\xff\xfe", b"a: [", b"[1, 2]", BOMB, {**SOUND_CONFIG, "loss": None},
+        {**SOUND_CONFIG, "encoder": {"width": 2}}, b"a: &x 1\nb: *x", b"a: " + b"[" * 100_000,
+        yaml.safe_dump(SOUND_CONFIG).encode() + BOMB,
+    ],
+)  # fmt: skip
+def test_what_is_no_configuration_is_one_sentence(tmp_path, content):
+    run = tmp_path if content is None else written(tmp_path / "run", content)
+    with pytest.raises(ConfigError, match=r"config.yaml is missing or damaged: try rerun=true"):
+        read_config(run)
+
+
+def test_an_interpolation_is_never_resolved(tmp_path):
+    run = written(tmp_path / "run", {**SOUND_CONFIG, "dataset": {"_target_": "x.Y", "name": ["${oc.env:SECRET}"]}})
+    with pytest.raises(ConfigError, match=r"holds an interpolation, which no run writes"):
+        read_config(run)

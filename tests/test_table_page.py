@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from contrastive.tables.page import as_csv, as_latex, check_folder, escape, figures, page, write_pages
 from contrastive.tables.record import table_record
 from contrastive.tables.spec import Row, Table, row_folder
-from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, SOUND_ENVIRONMENT
+from tests.helpers import write_finished
 
 ENVIRONMENT = {
-    **SOUND_ENVIRONMENT, "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X",
+    "commit": "0123456789abcdef", "dirty": False, "data": "d" * 64, "device": "CPU X",
     "precision": "fp32", "threads": 1, "python": "3.11", "torch": "2.15",
 }  # fmt: skip
 CONFIG = {
-    **SOUND_CONFIG, "dataset": {"_target_": "a.b.digits", "root": "/data", "size": 8},
+    "dataset": {"_target_": "a.b.digits", "root": "/data", "size": 8},
     "encoder": {"_target_": "a.ResNet", "width": 2, "stem": None},
     "optimizer": {"_target_": "torch.optim.Adam", "lr": 0.1},
     "epochs": 3, "batch_size": 64, "n_views": 2,
@@ -44,20 +43,17 @@ def table(**values: Any) -> Table:
     return Table(**{**plain, **values})
 
 
-def write_run(base: Path, row: Row, seed: int, result: dict[str, Any], **config: Any) -> None:
-    path = row_folder(row, base) / f"seed={seed}"
-    path.mkdir(parents=True)
+def write_run(base: Path, row: Row, result: dict[str, Any], *, seed: int = 0) -> None:
     time = {"seconds": 90, "finished": "2026-01-02T03:04:05+00:00"}
-    (path / "result.json").write_text(json.dumps({**EMPTY_RESULT, "protocol": PROTOCOL, "time": time, **result}))
-    (path / "environment.json").write_text(json.dumps(ENVIRONMENT))
-    (path / "config.yaml").write_text(yaml.safe_dump({**CONFIG, **config}))
+    path = row_folder(row, base) / f"seed={seed}"
+    write_finished(path, config=CONFIG, environment=ENVIRONMENT, protocol=PROTOCOL, time=time, **result)
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> dict[str, Any]:
     spec = table()
     for seed, value in ((0, 70.0), (1, 72.0)):
-        write_run(tmp_path, spec.rows[0], seed, {"test": {"knn_top1": value}})
+        write_run(tmp_path, spec.rows[0], {"test": {"knn_top1": value}}, seed=seed)
     return table_record(spec, tmp_path)
 
 
@@ -88,7 +84,7 @@ def test_heading_states_what_was_run(record):
 def test_another_setting_is_not_compared_with_the_paper(tmp_path):
     for name, values in (("changed", {"extra": ("epochs=3", "device=cpu")}), ("small", {"preset": "small"})):
         spec = table(**values)
-        write_run(tmp_path / name, spec.rows[0], 0, {"test": {"knn_top1": 70.0}})
+        write_run(tmp_path / name, spec.rows[0], {"test": {"knn_top1": 70.0}})
         text = page(table_record(spec, tmp_path / name))
         assert "difference" not in text
         assert "74.3" in text
@@ -99,7 +95,7 @@ def test_another_setting_is_not_compared_with_the_paper(tmp_path):
 def test_a_figure_selected_on_test_says_so(tmp_path):
     spec = table(metrics={"sgd_probe_best_test_top1": "SGD probe", "audit.reported.accuracy": "reported"})
     reported = {"read_out": "online_probe_best_test", "metric": "top1", "accuracy": 5.0}
-    write_run(tmp_path, spec.rows[0], 0, {"test": {"sgd_probe_best_test_top1": 9}, "audit": {"reported": reported}})
+    write_run(tmp_path, spec.rows[0], {"test": {"sgd_probe_best_test_top1": 9}, "audit": {"reported": reported}})
     text = page(table_record(spec, tmp_path))
     assert "SGD probe (best test epoch, as published)" in text
     assert "online_probe_best_test, top1 (best test epoch, as published)" in text
@@ -109,7 +105,7 @@ def test_a_figure_selected_on_test_says_so(tmp_path):
 
 def test_chosen_evaluators_get_columns(tmp_path):
     spec = table(extra=("evaluator=[knn,mine]",))
-    write_run(tmp_path, spec.rows[0], 0, {"test": {"knn_top1": 1.0, "mine": 2.0}})
+    write_run(tmp_path, spec.rows[0], {"test": {"knn_top1": 1.0, "mine": 2.0}})
     assert cells(page(table_record(spec, tmp_path)))[0][:3] == ["method", "kNN", "mine"]
 
 
@@ -146,7 +142,3 @@ def test_a_committed_table_is_recomputed_from_its_json(record, tmp_path):
     stored["rows"][0]["runs"][0]["test"]["knn_top1"] = 99
     (folder / "t.json").write_text(json.dumps(stored))
     assert len(check_folder(folder)[1]) == 2
-
-
-def test_every_table_of_the_repository_is_what_its_json_gives():
-    assert check_folder(ROOT / "docs/results")[1] == []

@@ -1,6 +1,7 @@
 """check_encoder accepts the encoders that ship and names what is wrong with broken ones."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -24,53 +25,10 @@ class Pixels(nn.Module):
         return self.norm(self.linear(x.mean((2, 3))))
 
 
-class WithoutDim(Pixels):
-    dim = None
-
-
-class WrongDim(Pixels):
-    dim = 7
-
-
-class NotFlat(Pixels):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x)[:, :, None, None]
-
-
-class Squeezed(Pixels):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x).squeeze()
-
-
-class Halved(Pixels):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x).half()
-
-
-class Tuple(Pixels):
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return super().forward(x), x
-
-
-class Infinite(Pixels):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) / 0
-
-
-class Detached(Pixels):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x).detach()
-
-
 class Unused(Pixels):
     def __init__(self) -> None:
         super().__init__()
         self.spare = nn.Linear(2, 2)
-
-
-class Random(Pixels):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) + torch.rand(6)
 
 
 class Counting(Pixels):
@@ -83,14 +41,18 @@ class Counting(Pixels):
         return super().forward(x)
 
 
-class NoState(Pixels):
-    def load_state_dict(self, *_: object, **__: object) -> None:
-        pass
-
-
 class OtherState(Pixels):
     def state_dict(self, *args: object, **kwargs: object) -> dict[str, Tensor]:
         return {f"old.{key}": value for key, value in super().state_dict(*args, **kwargs).items()}
+
+
+def with_output(change: Callable[[Tensor], object]) -> Pixels:
+    """An encoder that returns something else than its features h."""
+    return type("Changed", (Pixels,), {"forward": lambda self, x: change(Pixels.forward(self, x))})()
+
+
+def with_attribute(**attributes: object) -> Pixels:
+    return type("Changed", (Pixels,), attributes)()
 
 
 @pytest.mark.parametrize("name", ["resnet18_narrow", "simple_convnet"])
@@ -116,21 +78,21 @@ def test_the_encoder_is_not_changed():
 @pytest.mark.parametrize(
     ("encoder", "message"),
     [
-        (WithoutDim, "needs an int attribute dim"),
-        (WrongDim, r"shape \(4, 6\) instead of \(N, dim\) = \(4, 7\)"),
-        (NotFlat, r"shape \(4, 6, 1, 1\) instead of"),
-        (Squeezed, r"1 images give features of shape \(6,\)"),
-        (Halved, "torch.float16"),
-        (Tuple, "returns a tuple"),
-        (Infinite, "not finite"),
-        (Detached, "have no gradient"),
-        (Unused, "no gradient reaches the parameter spare.weight"),
-        (Random, "other features at the second call"),
-        (Counting, "eval mode changes the state calls"),
-        (NoState, "loads back but the features are others"),
-        (OtherState, "does not load back"),
+        (with_attribute(dim=None), "needs an int attribute dim"),
+        (with_attribute(dim=7), r"shape \(4, 6\) instead of \(N, dim\) = \(4, 7\)"),
+        (with_attribute(load_state_dict=lambda *_, **__: None), "loads back but the features are others"),
+        (with_output(lambda h: h[:, :, None, None]), r"shape \(4, 6, 1, 1\) instead of"),
+        (with_output(lambda h: h.squeeze()), r"1 images give features of shape \(6,\)"),
+        (with_output(lambda h: h.half()), "torch.float16"),
+        (with_output(lambda h: (h, h)), "returns a tuple"),
+        (with_output(lambda h: h / 0), "not finite"),
+        (with_output(lambda h: h.detach()), "have no gradient"),
+        (with_output(lambda h: h + torch.rand(6)), "other features at the second call"),
+        (Unused(), "no gradient reaches the parameter spare.weight"),
+        (Counting(), "eval mode changes the state calls"),
+        (OtherState(), "does not load back"),
     ],
 )
 def test_a_broken_encoder_is_named(encoder, message):
     with pytest.raises(AssertionError, match=message):
-        check_encoder(encoder())
+        check_encoder(encoder)

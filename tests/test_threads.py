@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from contrastive.experiment import machine
-from contrastive.experiment.machine import busy_warning, keep_freed_memory, own_threads, set_threads
+from contrastive.experiment.machine import busy_warning, set_threads
 from contrastive.experiment.run import run_experiment
-from contrastive.run.identity import differences
-from tests.helpers import TINY
 
 
 @pytest.fixture(autouse=True)
@@ -30,32 +28,15 @@ def test_busy_machine_warns(monkeypatch, load, cores, threads, warns):
     assert ("try threads=1 (or OMP_NUM_THREADS=1)" in busy_warning()) == warns
 
 
-def test_threads_are_typed_or_torchs_own(tmp_path):
-    assert set_threads("auto", tmp_path, rerun=False) == "2 threads"
-    assert torch.get_num_threads() == 2
-    assert set_threads(1, tmp_path, rerun=False) == "1 thread"
-    assert torch.get_num_threads() == 1
-
-
 def test_resume_keeps_the_number_of_threads(composed, tmp_path):
     words = ("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]", "threads=1")
     run_experiment(composed(*words), tmp_path)
     assert json.loads((tmp_path / "environment.json").read_text())["threads"] == 1
     assert set_threads("auto", tmp_path, rerun=False) == "2 threads"  # a finished run is not resumed
+    assert torch.get_num_threads() == 2
     (tmp_path / "result.json").write_text("null")  # damaged: it is computed again
     assert set_threads("auto", tmp_path, rerun=False) == "1 thread (as before the interruption)"
     assert torch.get_num_threads() == 1
     assert set_threads(3, tmp_path, rerun=False).startswith("3 threads (it last ran with 1: figures may differ")
     assert set_threads("auto", tmp_path, rerun=True) == "2 threads"
-
-
-def test_threads_make_no_other_run(composed):
-    one, two = composed(*TINY, "threads=1").to_dict(), composed(*TINY, "threads=2", "quiet=true").to_dict()
-    assert differences(one, two) == []
-    assert own_threads() >= 1
-
-
-def test_keeping_freed_memory_is_harmless_twice():
-    keep_freed_memory()
-    keep_freed_memory()
-    assert torch.ones(2**22).sum() == 2**22
+    assert set_threads(1, tmp_path / "new", rerun=False) == "1 thread"

@@ -74,12 +74,3 @@ def test_the_mean_over_shards_is_the_loss_of_the_whole_batch(group, name, views)
         values = [variant(free, label, bias, Shard(rank, 3).of(12)) for rank in range(3)]
         mean = torch.stack(values).mean()
         torch.testing.assert_close((mean.detach(), torch.autograd.grad(mean, free)[0]), whole, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", PER_ANCHOR)
-def test_a_shard_is_the_mean_over_its_own_anchors(name):
-    z, label, bias = inputs(12, 2)
-    loss = prepared(make(f"loss/{name}"), label, bias)
-    pairs = loss.pairs(z, label, bias)
-    per_anchor = loss.per_anchor(pairs[0] if isinstance(pairs, list) else pairs)
-    torch.testing.assert_close(loss(z, label, bias, slice(4, 8)), per_anchor[8:16].mean())

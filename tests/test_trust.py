@@ -1,7 +1,6 @@
 """What a run directory may name: components and one's own modules. What one composes oneself may name anything."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG
-from tests.hostile import DRY, call
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
 REFUSED = [
@@ -81,15 +79,3 @@ def test_a_composed_class_may_be_any_that_can_be_imported():
     assert load_target("collections.Counter")([1])[1] == 1
     with pytest.raises(ConfigError, match=r"contrastive\.loss\.nt_xent\.Nothing cannot be imported"):
         load_target("contrastive.loss.nt_xent.Nothing")
-
-
-@pytest.mark.slow
-def test_a_yaml_of_yours_may_name_any_class(tmp_path):
-    path: Path = tmp_path / "mine/experiment/own.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        "# @package _global_\nloss: {temperature: {_target_: builtins.float, _args_: [0.5]}}\n"
-        "hydra: {job: {env_set: {A_VARIABLE: value}}}\n"
-    )
-    code, err = call([*DRY, "--config-dir", "mine", "experiment=own"], tmp_path)
-    assert code == 0, err

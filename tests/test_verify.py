@@ -4,16 +4,15 @@ import json
 import shutil
 
 import pytest
-from hydra import compose, initialize_config_dir
+import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from contrastive.cli.verify import main
-from contrastive.config.settings import Settings
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result, write_result
 from contrastive.run.weights import checksum
-from tests.helpers import ROOT, TINY
+from tests.helpers import TINY, compose_settings
 
 WORDS = [
     *(word for word in TINY if "few_shot" not in word), "epochs=1", "loss=supcon", "regularizer=cross_entropy",
@@ -21,70 +20,63 @@ WORDS = [
 ]  # fmt: skip
 
 
+def run_at(path, *overrides):
+    run_experiment(compose_settings(*overrides), path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A finished run with a classifier and an observer."""
-    folder = tmp_path_factory.mktemp("verify") / "run"
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        run_experiment(Settings.from_config(compose("train", WORDS)), folder)
-    return folder
+    return run_at(tmp_path_factory.mktemp("verify") / "run", *WORDS)
 
 
-def rewrite(run, change):
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of the finished run, to be changed."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def result(change):
     """Write the result as somebody who knows of its checksum would."""
-    result = read_result(run)
-    change(result)
-    write_result(run, result)
+
+    def rewrite(run):
+        content = read_result(run)
+        change(content)
+        write_result(run, content)
+
+    return rewrite
 
 
-def change_result(run):
-    rewrite(run, lambda result: result["test"].update(knn_top1=result["test"]["knn_top1"] + 1))
+def weights(name):
+    """Move the weights of a file, and its checksum with them."""
+
+    def rewrite(run):
+        with safe_open(run / name, "pt") as file:
+            metadata = file.metadata()
+        tensors = load_file(run / name)
+        for value in filter(torch.is_floating_point, tensors.values()):
+            value += 0.01
+        save_file(tensors, run / name, metadata={**metadata, "sha256": checksum(tensors, metadata)})
+
+    return rewrite
 
 
-def invent_a_figure(run):
-    rewrite(run, lambda result: result["test"].update(best_top1=99.0))
+def text(name, old, new):
+    def rewrite(run):
+        content = (run / name).read_bytes()
+        assert old in content
+        (run / name).write_bytes(content.replace(old, new))
+
+    return rewrite
 
 
-def leave_out_a_figure(run):
-    rewrite(run, lambda result: result["test"].pop("linear_top1"))
-
-
-def change_the_protocol(run):
-    rewrite(run, lambda result: result["protocol"].update(knn="cosine, best of five"))
-
-
-def cut_the_log(run):
-    (run / "metrics.jsonl").write_text("")
-
-
-def change_encoder(run):
-    with safe_open(run / "encoder.safetensors", "pt") as file:
-        metadata = file.metadata()
-    weights = load_file(run / "encoder.safetensors")
-    weights["conv1.weight"] += 0.01
-    save_file(weights, run / "encoder.safetensors", metadata={**metadata, "sha256": checksum(weights, metadata)})
-
-
-def change_code(run):
-    environment = json.loads((run / "environment.json").read_text())
-    (run / "environment.json").write_text(json.dumps({**environment, "code": "0" * 64}))
-
-
-def change_config(run):
-    text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace("temperature: 0.5", "temperature: 0.4"))
+change_config = text("config.yaml", b"temperature: 0.5", b"temperature: 0.4")
 
 
 def change_config_and_lose_the_checkpoints(run):
     change_config(run)
     shutil.rmtree(run / "checkpoints")
-
-
-def change_head(run):
-    with safe_open(run / "head.safetensors", "pt") as file:
-        metadata = file.metadata()
-    weights = {key: value + 0.01 for key, value in load_file(run / "head.safetensors").items()}
-    save_file(weights, run / "head.safetensors", metadata={**metadata, "sha256": checksum(weights, metadata)})
 
 
 def test_an_honest_run_is_verified(finished, capsys):
@@ -97,20 +89,18 @@ def test_an_honest_run_is_verified(finished, capsys):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (change_result, "test.knn_top1"),
-        (invent_a_figure, "test.best_top1"),
-        (leave_out_a_figure, "test.linear_top1"),
-        (change_the_protocol, "protocol"),
-        (cut_the_log, "metrics.jsonl"),
-        (change_encoder, "encoder.safetensors"),
+        (result(lambda said: said["test"].update(knn_top1=said["test"]["knn_top1"] + 1)), "test.knn_top1"),
+        (result(lambda said: said["test"].update(best_top1=99.0)), "test.best_top1"),
+        (result(lambda said: said["test"].pop("linear_top1")), "test.linear_top1"),
+        (result(lambda said: said["protocol"].update(knn="cosine, best of five")), "protocol"),
+        (lambda run: (run / "metrics.jsonl").write_text(""), "metrics.jsonl"),
+        (weights("encoder.safetensors"), "encoder.safetensors"),
+        (weights("head.safetensors"), "head.safetensors"),
         (change_config, "checkpoint"),
         (change_config_and_lose_the_checkpoints, "config"),
-        (change_head, "head.safetensors"),
     ],
 )
-def test_a_change_is_found(finished, tmp_path, capsys, change, line):
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
+def test_a_change_is_found(run, capsys, change, line):
     change(run)
     assert main([str(run)]) == 1
     failed = [said for said in capsys.readouterr().out.splitlines() if "FAILED" in said]
@@ -126,19 +116,16 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
     assert main(["--help"]) == 0
 
 
-def test_other_code_is_said_and_no_failure(finished, tmp_path, capsys):
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
-    change_code(run)
+def test_other_code_is_said_and_no_failure(run, capsys):
+    environment = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps({**environment, "code": "0" * 64}))
     assert main([str(run)]) == 0
     (line,) = [said for said in capsys.readouterr().out.splitlines() if said.startswith("code ")]
     assert "-       " in line and "000000000000 then" in line
 
 
 def test_epochs_0_is_verified(tmp_path, capsys):
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        run_experiment(Settings.from_config(compose("train", [*WORDS[:-4], *WORDS[-3:], "epochs=0"])), tmp_path / "run")
-    assert main([str(tmp_path / "run")]) == 0
+    assert main([str(run_at(tmp_path / "run", *WORDS[:-4], *WORDS[-3:], "epochs=0"))]) == 0
     said = capsys.readouterr().out
     assert "untrained." not in said
     assert " 0 failed" in said
@@ -148,17 +135,13 @@ def test_epochs_0_is_verified(tmp_path, capsys):
     ("name", "content", "said"),
     [
         ("config.yaml", b"\xff", "config.yaml is missing or damaged"),
-        ("config.yaml", b"", "config.yaml is missing or damaged"),
-        ("environment.json", b"[]", "environment.json is missing or damaged"),
         ("environment.json", b"{}", "environment.json is missing or damaged"),
         ("environment.json", b'{"command":"","code":"","data":"","threads":null}', "environment.json is missing"),
         ("result.json", b'{"test": {}}', "has no whole result.json"),
         ("result.json", (b'"knn_top1": ', b'"knn_top1": 1'), "has no whole result.json"),
     ],
 )
-def test_a_damaged_file_is_one_sentence(finished, tmp_path, capsys, name, content, said):
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
+def test_a_damaged_file_is_one_sentence(run, capsys, name, content, said):
     if isinstance(content, tuple):
         content = (run / name).read_bytes().replace(*content)
     (run / name).write_bytes(content)
@@ -168,16 +151,21 @@ def test_a_damaged_file_is_one_sentence(finished, tmp_path, capsys, name, conten
     assert said in line
 
 
-def test_an_option_that_cannot_be_is_one_sentence(finished, tmp_path, capsys):
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
-    text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace("  k: 20", "  k: 0"))
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"  k: 20", b"  k: 0", "k must be"),
+        (b"contrastive.loss.supcon.SupCon", b"os.path.Odd", "loss._target_=os.path.Odd is no component"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_sentence(run, capsys, old, new, said):
+    text("config.yaml", old, new)(run)
     assert main([str(run), "device=cpu"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "k must be" in line
-    (run / "config.yaml").write_text(text.replace("contrastive.loss.supcon.SupCon", "os.path.Odd"))
-    assert main([str(run)]) == 2
-    assert "loss._target_=os.path.Odd is no component" in capsys.readouterr().err
-    (run / "config.yaml").write_text(text + "trust: []\n")  # as older runs have it
+    assert said in line
+
+
+def test_a_configuration_of_an_older_version_is_verified(run):
+    with (run / "config.yaml").open("a") as file:
+        file.write("trust: []\n")
     assert main([str(run), "device=cpu", "data_root=@x"]) == 0

@@ -18,7 +18,7 @@ from torch import nn
 from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
-from contrastive.run.foreign import load_into, read_tensors, weights_hash, weights_path
+from contrastive.run.foreign import load_into, read_tensors, weights_path
 
 X = torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
 
@@ -184,9 +184,7 @@ def test_files_before_batches_were_counted_are_read(tmp_path):
     ("encoder", "network", "advice"),
     [
         (ResNet(), lambda: torchvision.models.resnet18(), "encoder=resnet18 encoder.width=64 encoder.stem=large"),
-        (ResNet(width=8), small_resnet18, "encoder=resnet18 encoder.width=64 encoder.stem=small"),
         (ResNet(), lambda: ResNet(width=4), "encoder=resnet18 encoder.width=4 encoder.stem=small"),
-        (ResNet(), lambda: torchvision.models.resnet34(), "encoder=resnet34 encoder.width=64 encoder.stem=large"),
         (ResNet(stem="large"), lambda: torchvision.models.resnet50(), "encoder=resnet50 encoder.width=64"),
         (
             ResNet(stem="large"),
@@ -195,7 +193,7 @@ def test_files_before_batches_were_counted_are_read(tmp_path):
         ),
         (make("encoder/simple_convnet"), lambda: make("encoder/simple_convnet", width=4), "encoder=NAME"),
     ],
-    ids=["stem", "width", "narrow", "depth 34", "depth 50", "depth 101", "another network"],
+    ids=["stem", "narrow", "depth 50", "depth 101", "another network"],
 )
 def test_a_mismatch_says_which_settings_would_fit(encoder, network, advice, tmp_path):
     torch.save(network().state_dict(), tmp_path / "weights.pth")
@@ -237,28 +235,30 @@ def test_nothing_in_a_file_is_executed(function, is_read, tmp_path):
     assert not trace.exists()
 
 
-def test_a_file_that_cannot_be_read_safely_says_what_to_do(tmp_path):
-    (tmp_path / "weights.pth").write_bytes(pickle.dumps({"model": collections.Counter("aab"), "f": print}))
+@pytest.mark.parametrize(
+    "content", [b"text", b"\x80", b"PK\x03\x04", pickle.dumps({"a": collections.Counter("aab"), "f": print})]
+)
+def test_a_file_that_cannot_be_read_safely_says_what_to_do(tmp_path, content):
+    (tmp_path / "weights.pth").write_bytes(content)
     with pytest.raises(ConfigError, match=r"cannot be read without running code.*try python -c") as refusal:
         read_tensors(tmp_path / "weights.pth")
     assert "\n" not in str(refusal.value)
+
+
+def test_files_without_weights_are_refused(tmp_path):
     (tmp_path / "cut.safetensors").write_bytes(b"abc")
-    with pytest.raises(ConfigError, match=r"no whole \.safetensors file"):
-        read_tensors(tmp_path / "cut.safetensors")
     torch.save({"epoch": 3}, tmp_path / "empty.pth")
-    with pytest.raises(ConfigError, match="holds no tensors"):
-        read_tensors(tmp_path / "empty.pth")
-    with pytest.raises(ConfigError, match="there is no weights file"):
-        weights_path(tmp_path / "missing.pth")
-
-
-def test_the_hash_is_that_of_the_content(tmp_path):
-    (tmp_path / "a").write_bytes(b"1")
-    (tmp_path / "b").write_bytes(b"1")
-    (tmp_path / "c").write_bytes(b"2")
-    a, b, c = (weights_hash(str(tmp_path / name)) for name in "abc")
-    assert a == b != c
-    assert weights_hash(None) == {}
+    infinite = ResNet(width=2)
+    infinite.conv1.weight.data[0, 0, 0, 0] = torch.inf
+    save_file(infinite.state_dict(), tmp_path / "infinite.safetensors")
+    for name, said in (
+        ("cut.safetensors", r"no whole \.safetensors file"),
+        ("empty.pth", "holds no tensors"),
+        ("missing.pth", "there is no weights file"),
+        ("infinite.safetensors", "weights that are not finite: try an earlier file"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            load_into(ResNet(width=2), weights_path(tmp_path / name))
 
 
 def test_lightlys_resnet_has_a_stem_of_its_own(tmp_path):
@@ -287,57 +287,3 @@ def test_solo_learns_stem_pads_by_two(tmp_path):
     assert "encoder.stem" not in load_into(encoder, tmp_path / "solo.ckpt")
     with torch.no_grad():
         torch.testing.assert_close(encoder.eval()(X), features(network))
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_lightning_with_lightlys_modules(tmp_path):
-    """The usual example of lightly's documentation: a torchvision backbone in nn.Sequential and a projection head."""
-    lightning = pytest.importorskip("pytorch_lightning")
-    heads = pytest.importorskip("lightly.models.modules.heads")
-
-    class SimCLR(lightning.LightningModule):
-        def __init__(self, width: int = 512) -> None:
-            super().__init__()
-            self.save_hyperparameters()
-            self.backbone = nn.Sequential(*list(shaken(torchvision.models.resnet18()).children())[:-1])
-            self.projection_head = heads.SimCLRProjectionHead(width, width, 128)
-
-        def training_step(self, batch: Any, index: int) -> torch.Tensor:
-            return self.projection_head(self.backbone(batch[0]).flatten(1)).square().mean()
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), lr=1e-3)
-
-    model = SimCLR()
-    trainer = lightning.Trainer(
-        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, default_root_dir=tmp_path,
-        enable_model_summary=False, enable_checkpointing=False,
-    )  # fmt: skip
-    trainer.fit(model, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X), batch_size=2))
-    trainer.save_checkpoint(tmp_path / "lightly.ckpt")
-    encoder = ResNet(stem="large")
-    assert "left out: projection_head" in load_into(encoder, tmp_path / "lightly.ckpt")
-    with torch.no_grad():
-        torch.testing.assert_close(encoder.eval()(X), model.eval().backbone(X).flatten(1))
-
-
-def test_weights_that_are_not_finite_are_refused(tmp_path):
-    network = ResNet(width=2)
-    network.conv1.weight.data[0, 0, 0, 0] = torch.inf
-    save_file(network.state_dict(), tmp_path / "w.safetensors")
-    with pytest.raises(ConfigError, match="weights that are not finite: try an earlier file"):
-        load_into(ResNet(width=2), tmp_path / "w.safetensors")
-
-
-@pytest.mark.parametrize("content", [b".venv\n", b"text", b"s", b"\x80", b"PK\x03\x04", "ü".encode("latin-1")])
-def test_a_file_that_holds_no_weights_is_one_sentence(tmp_path, content):
-    (tmp_path / "w.pth").write_bytes(content)
-    with pytest.raises(ConfigError, match="cannot be read without running code"):
-        read_tensors(tmp_path / "w.pth")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path):
-    (tmp_path / "w.pth").touch(mode=0)
-    with pytest.raises(ConfigError, match="may not be read by you"):
-        weights_path(tmp_path / "w.pth")
