@@ -8,12 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
 def widen(x: Tensor) -> Tensor:
     """Half precision as float32; float64 stays."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+def unit(x: Tensor) -> Tensor:
+    """The vectors along the last dimension scaled to length 1; in a vector of length 0 the gradient grows a
+    millionfold at most."""
+    return F.normalize(x, dim=-1, eps=1e-6)
 
 
 class Shard(NamedTuple):

@@ -4,13 +4,16 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from contrastive.bits import pack
 from contrastive.errors import ConfigError
+from contrastive.tables.intervals import paired_test, two_way_test
 from contrastive.tables.page import mixed_rows
 from contrastive.tables.spec import read_table
-from contrastive.tables.verdicts import claims_grid, judge_claims, paired_test, verdict
+from contrastive.tables.verdicts import claims_grid, judge_claims, verdict
 
 SPEC = """
 title: T
@@ -105,6 +108,33 @@ def test_three_verdicts(low, high, gap, expected):
     assert verdict(low, high, gap) == expected
 
 
+def test_a_p_that_correction_makes_too_large_is_said():
+    assert verdict(0.1, 2.0, 0.0, p=0.024) == "holds"
+    assert verdict(0.1, 2.0, 0.0, p=0.03) == "holds uncorrected"
+    one = record([10.0, 50.0, 90.0], [9.0, 48.7, 88.9])
+    assert judge_claims(one)[0]["verdict"] == "holds"
+    twenty = judge_claims({**one, "claims": one["claims"] * 20})
+    assert {claim["verdict"] for claim in twenty} == {"holds uncorrected"}
+    assert twenty[0]["p_holm"] == pytest.approx(20 * twenty[0]["p"], abs=1e-2)
+
+
+def test_intervals_allow_for_the_test_images_where_they_are_known():
+    rng = np.random.default_rng(0)
+    right = rng.random((2, 3, 200)) < np.array([0.8, 0.6])[:, None, None]
+    one = record(*(100 * right.mean(2)))
+    alone = judge_claims(one)[0]
+    for row, bits in zip(one["rows"], right, strict=True):
+        for run, of_seed in zip(row["runs"], bits, strict=True):
+            run["correct"] = {"knn": pack(of_seed)}
+    both = judge_claims(one)[0]
+    assert (alone["over"], both["over"]) == ("seeds", "seeds, images")
+    assert both["effect"] == alone["effect"]
+    low, high, _ = two_way_test(100 * (right[0].astype(float) - right[1]))
+    assert (both["low"], both["high"]) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    one["rows"][0]["runs"][1]["correct"] = {"knn": pack(~right[0, 1])}  # not what its accuracy counts
+    assert judge_claims(one)[0] == alone
+
+
 def test_seeds_are_paired():
     (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 48.0, 89.0]))
     assert (judged["n"], judged["verdict"]) == (3, "undecided")
@@ -133,9 +163,12 @@ def test_runs_on_two_kinds_of_processor_are_no_pair():
 
 def test_the_printed_line_names_what_both_rows_share_once():
     head, line = claims_grid(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0], gap=0.5))
-    assert head == ["claim", "verdict", "effect [95 % interval]", "n", "p", "gap", "published", "metric", "source"]
+    assert head == [
+        "claim", "verdict", "effect [95 % interval]", "over", "n", "p", "p (Holm)", "gap", "published", "metric",
+        "source",
+    ]  # fmt: skip
     assert line[:2] == ["A > B (x)", "holds"]
     assert line[2].startswith("+0.97 [+0.82, +1.11]")
-    assert line[5:] == ["0.5", "+2.50", "kNN", "paper"]
+    assert line[7:] == ["0.5", "+2.50", "kNN", "paper"]
     small = {**record([10.0, 50.0], [9.0, 49.1]), "preset": "small"}
     assert "published (other setting)" in claims_grid(small)[0]

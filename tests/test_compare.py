@@ -12,7 +12,7 @@ from contrastive.report.__main__ import main
 from contrastive.report.compare import mean_curve
 from contrastive.report.runs import read_runs
 from contrastive.run.files import ENCODER, write_evaluation
-from contrastive.tables.verdicts import welch_interval
+from contrastive.tables.intervals import welch_interval
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
 
 KNN = {"knn": {"_target_": "x.KNN", "k": 5, "every": 1}}

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.tables.intervals import holm, over_seeds, over_seeds_and_images
+from contrastive.tables.intervals import holm, paired_test, two_way_test
 
 
 def test_over_seeds_is_the_paired_t_test_of_scipy() -> None:
     differences = [1.0, 2.5, 0.5, 3.0]
-    low, high, p = over_seeds(differences, gap=0.5)
+    low, high, p = paired_test(differences, gap=0.5)
     ends = stats.ttest_1samp(differences, 0.5).confidence_interval(0.95)
     assert (low, high) == pytest.approx((ends.low, ends.high))
     assert p == pytest.approx(stats.ttest_1samp(differences, 0.5, alternative="greater").pvalue)
-    assert over_seeds([2.0, 2.0, 2.0]) == (2.0, 2.0, None)
+    assert paired_test([2.0, 2.0, 2.0]) == (2.0, 2.0, None)
 
 
 def test_over_images_that_do_not_differ_it_is_the_test_over_seeds() -> None:
     by_seed = np.array([1.0, 2.5, 0.5, 3.0])
-    both = over_seeds_and_images(by_seed[:, None].repeat(50, 1))
-    assert both == pytest.approx(over_seeds(by_seed.tolist()))
+    both = two_way_test(by_seed[:, None].repeat(50, 1))
+    assert both == pytest.approx(paired_test(by_seed.tolist()))
 
 
 def simulated(rng: np.random.Generator, n_seeds: int, n_images: int, seed_std: float, image_std: float) -> np.ndarray:
@@ -38,7 +38,7 @@ def test_intervals_cover_the_truth_95_times_of_100(n_seeds: int, seed_std: float
     rng = np.random.default_rng(1)
     spread = (1.5**2 + image_std**2 + seed_std**2 + 1) ** 0.5
     truth = stats.norm.cdf(1.2 / spread) - stats.norm.cdf(1 / spread)
-    tests = [over_seeds_and_images(simulated(rng, n_seeds, 359, seed_std, image_std)) for _ in range(2000)]
+    tests = [two_way_test(simulated(rng, n_seeds, 359, seed_std, image_std)) for _ in range(2000)]
     assert 93 <= 100 * np.mean([test.low <= truth <= test.high for test in tests]) <= 97
 
 
@@ -46,7 +46,7 @@ def test_seeds_alone_promise_too_much_about_other_images() -> None:
     rng = np.random.default_rng(1)
     spread = (1.5**2 + 1 + 0.02**2 + 1) ** 0.5
     truth = stats.norm.cdf(1.2 / spread) - stats.norm.cdf(1 / spread)
-    tests = [over_seeds(simulated(rng, 10, 359, 0.02, 1.0).mean(1).tolist()) for _ in range(400)]
+    tests = [paired_test(simulated(rng, 10, 359, 0.02, 1.0).mean(1).tolist()) for _ in range(400)]
     assert np.mean([test.low <= truth <= test.high for test in tests]) < 0.8
 
 

@@ -120,6 +120,9 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     scores = evaluate(experiment.evaluators, features(experiment, with_classifier=settings.epochs > 0), strict=False)
     for group in ("test", "val", "audit"):
         yield from compare(group, result[group], getattr(scores, group), exact=exact, has_all=has_all)
+    if exact and has_all and "correct" in result:
+        same = result["correct"] == scores.correct
+        yield Check("correct", same, "the same test images" if same else "other test images than recorded")
     same = result["protocol"] == scores.protocol
     yield Check("protocol", same if has_all else None, "as recorded" if same else "other probes than recorded")
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
+from contrastive.bits import pack
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Features, Split
 
@@ -88,12 +89,14 @@ class Scores:
 
     test, val: {name: value} on the test split and, for searches, on the validation split; accuracies in percent.
     predictions: {name: (N,) int64}, the class of each test image, for evaluators that group images; named like the
-    figures. audit: a nested record. histograms: {name: values} for TensorBoard.
+    figures. correct: {name of an accuracy: the test images that were classified right, see `bits.pack`}. audit: a
+    nested record. histograms: {name: values} for TensorBoard.
     """
 
     test: dict[str, float] = field(default_factory=dict)
     val: dict[str, float] = field(default_factory=dict)
     predictions: dict[str, Tensor] = field(default_factory=dict)
+    correct: dict[str, str] = field(default_factory=dict)
     audit: dict[str, Any] = field(default_factory=dict)
     histograms: dict[str, Tensor] = field(default_factory=dict)
     protocol: dict[str, str] = field(default_factory=dict)
@@ -173,6 +176,9 @@ def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, stri
         if scores.predictions:
             guesses = {_join(name, key): guess for key, guess in scores.predictions.items()}
             features = replace(features, predictions={**features.predictions, **guesses})
+            for key, guess in guesses.items():
+                if f"{key}_top1" in total.test:
+                    total.correct[f"{key}_top1"] = pack((guess == features.test.label).cpu())
     return total
 
 

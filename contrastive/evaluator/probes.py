@@ -25,8 +25,8 @@ def topk_accuracy(scores: Tensor, label: Tensor, k: int) -> float:
 
 
 def accuracies(scores: Tensor, label: Tensor) -> dict[str, float]:
-    """top1 and top5 in percent of scores (N, C) for labels (N,)."""
-    return {f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5)}
+    """top1, and of more than five classes top5, in percent of scores (N, C) for labels (N,)."""
+    return {f"top{k}": topk_accuracy(scores, label, k) for k in (1, 5) if k == 1 or scores.shape[1] > k}
 
 
 class BestEpoch:

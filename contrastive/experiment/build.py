@@ -82,6 +82,7 @@ def build(settings: Settings) -> Experiment:
     terms = [loss] if regularizer is None else [loss, regularizer]
     for term in terms:
         term.check_config(batch_size=settings.batch_size)
+    torch.manual_seed(derive(settings.seed, "weights"))  # again: the weights are the same whatever a loss drew
     encoder = build_encoder(settings.encoder, image_size(settings.dataset))
     head = instantiate_node(settings.head, in_dim=encoder.dim)
     build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])  # refuses before any data is loaded
@@ -120,6 +121,8 @@ def build(settings: Settings) -> Experiment:
         streaming=streaming,
         shard=shard(),
     )
+    if precision == "bf16" and device.type == "cpu":
+        precisions.make_convolutions_safe(encoder)
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
     encoder = convert_sync_batchnorm(encoder.to(device, memory_format=layout), device)
     head = convert_sync_batchnorm(head.to(device), device)

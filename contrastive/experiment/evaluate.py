@@ -119,5 +119,6 @@ def _evaluate(
         "weights": weights, "mean": transform.mean, "std": transform.std,
         "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},
         "test": scores.test, "val": scores.val, "audit": scores.audit, "protocol": scores.protocol,
+        "correct": scores.correct,
         "time": {"seconds": time.perf_counter() - since, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
     }  # fmt: skip

@@ -133,7 +133,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         weights, finished = settings.encoder.get("weights"), datetime.now(UTC).isoformat(timespec="seconds")
         result = {
             "test": scores.test, "val": scores.val, "untrained": start.untrained,
-            "audit": scores.audit, "protocol": scores.protocol,
+            "audit": scores.audit, "protocol": scores.protocol, "correct": scores.correct,
             "encoder": {"features": feature(step.encoder), "weights": weights, "epochs": epochs},
             "time": {"seconds": checkpointer.seconds, "finished": finished},
             **({"left_out": experiment.left_out} if experiment.left_out else {}),

@@ -37,6 +37,15 @@ def finished(run: RunDirectory, result: dict[str, Any]) -> str:
     if result["test"]:
         last = ", last epoch" if trained(result) else ""
         parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
+    worse = [
+        f"{name} ({result['test'][name]:.2f}, untrained {before:.2f})"
+        for name, before in result["untrained"].items()
+        if name in ("knn_top1", "linear_top1") and result["test"].get(name, before) < before
+    ]
+    if worse:
+        parts.append(
+            f"training made the encoder worse in {' and '.join(worse)}: try more epochs or another optimizer.lr"
+        )
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"]:

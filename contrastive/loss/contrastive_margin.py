@@ -6,6 +6,7 @@ from torch import Tensor
 
 from contrastive.errors import check_above
 from contrastive.loss.base import SampleLoss
+from contrastive.types import unit
 
 
 class ContrastiveMargin(SampleLoss):
@@ -34,7 +35,7 @@ class ContrastiveMargin(SampleLoss):
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
         if len(x) < 2:
             return x.sum() * 0
-        x = F.normalize(x, dim=-1)
+        x = unit(x)
         i, j = torch.triu_indices(len(x), len(x), 1, device=x.device)
         square = (x[i] - x[j]).square().sum(1)
         distance = square.clamp(min=1e-12).sqrt()  # a finite gradient where two embeddings coincide

@@ -1,11 +1,11 @@
 """Max-margin contrastive learning."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_above
 from contrastive.loss.base import Loss
+from contrastive.types import unit
 
 
 class MMCL(Loss):
@@ -44,7 +44,7 @@ class MMCL(Loss):
         self.sigma, self.penalty, self.reg = sigma, penalty, reg
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        z = F.normalize(z, dim=-1)
+        z = unit(z)
         view_0, view_1, n = z[:, 0], z[:, 1], len(z)
         if n == 1:
             return z.sum() * 0

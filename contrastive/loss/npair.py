@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.loss.base import Loss
+from contrastive.types import unit
 
 
 class NPair(Loss):
@@ -22,5 +23,5 @@ class NPair(Loss):
     exempt_from = {"view order": "only view 0 holds anchors"}
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        z = F.normalize(z, dim=-1)
+        z = unit(z)
         return F.cross_entropy(z[:, 0] @ z[:, 1].T, torch.arange(len(z), device=z.device))

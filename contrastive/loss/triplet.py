@@ -5,6 +5,7 @@ from torch import Tensor
 
 from contrastive.errors import check_at_least
 from contrastive.loss.base import Loss
+from contrastive.types import unit
 
 
 class Triplet(Loss):
@@ -32,6 +33,6 @@ class Triplet(Loss):
         self.margin = margin
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        z = F.normalize(z, dim=-1)
+        z = unit(z)
         anchor, positive, negative = z[:, 0], z[:, 1], z[:, 1].roll(-1, 0)
         return F.relu((anchor - positive).square().sum(1) - (anchor - negative).square().sum(1) + self.margin).mean()

@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from contrastive.pairs import tiles
 from contrastive.pairs.relations import Relation, SampleId, other_image
 from contrastive.pairs.tiles import Tiling, default_tiling
-from contrastive.types import widen
+from contrastive.types import unit, widen
 
 
 class Pairs:
@@ -58,7 +58,7 @@ class Pairs:
         negatives: Relation = other_image,
         push: float = 1.0,
     ) -> None:
-        z = F.normalize(widen(z), dim=-1)
+        z = unit(widen(z))
         self.temperature = temperature
         self.negatives = negatives
         self.push = push

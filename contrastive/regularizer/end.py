@@ -1,11 +1,11 @@
 """EnD: entangle samples of a class, disentangle samples of a bias."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_at_least, check_choice
 from contrastive.loss.base import SampleLoss
+from contrastive.types import unit
 
 SEMANTICS = ("paper", "released")
 
@@ -42,7 +42,7 @@ class EnD(SampleLoss):
             self.exempt_from = {"image order": "which half of the pairs is used depends on it"}
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
-        x = F.normalize(x, dim=-1)
+        x = unit(x)
         similarity = x @ x.T
         below = torch.ones_like(similarity, dtype=torch.bool).tril(-1)
         same_bias = bias[:, None] == bias

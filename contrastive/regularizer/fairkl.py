@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_above, check_at_least, check_between, check_choice
 from contrastive.loss.base import SampleLoss
+from contrastive.types import unit
 
 SEMANTICS = ("released", "running", "paper")
 VARIANCE_FLOOR = 1e-6  # of the literal KL
@@ -131,7 +131,7 @@ class FairKL(SampleLoss):
         return {"pairs/fairkl_empty": is_empty.float()}
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:
-        x = F.normalize(x, dim=-1)
+        x = unit(x)
         similarity, kinds = x @ x.T, masks(label, bias)
         if self.semantics == "paper":
             return self.weight * gaussian_kl(similarity, kinds.positive_aligned, kinds.positive_conflicting)

@@ -11,7 +11,12 @@ from contrastive.report.series import COLORS, Series, label
 from contrastive.tables.verdicts import claim_text
 
 Spec = dict[str, Any]  # of Vega-Lite
-VERDICT_COLORS = {"holds": "#009E73", "does not hold": "#D55E00", "undecided": "#888888"}
+VERDICT_COLORS = {
+    "holds": "#009E73",
+    "holds uncorrected": "#B8960C",
+    "does not hold": "#D55E00",
+    "undecided": "#888888",
+}
 CONFIG: Spec = {
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},

@@ -11,8 +11,8 @@ from contrastive.files import write_text
 from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.runs import Row, Runs, read_runs
 from contrastive.report.series import COLORS, label, over_seeds
+from contrastive.tables.intervals import paired_test, welch_interval
 from contrastive.tables.record import curve, read_points
-from contrastive.tables.verdicts import paired_test, welch_interval
 from contrastive.text import format_grid, spread
 
 LETTERS = "ABCDEF"  # more columns, or curves, nobody reads side by side

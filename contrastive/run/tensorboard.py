@@ -181,6 +181,7 @@ DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "pairs/alignment": "Mean squared distance of two views of an image; 0 = they coincide (Wang & Isola 2020).",
     "pairs/uniformity": "log E exp(-2 d²) over pairs of images; lower = more evenly spread (Wang & Isola 2020).",
     "pairs/clamped": "Fraction of anchors whose debiased estimate lies at its floor; there it has no gradient.",
+    "pairs/push_ratio": "How strongly negatives are repelled for each unit of attraction: 1 for NT-Xent.",
     "pairs/without_positives": "Fraction of anchors without a positive in the batch, as the loss defines one.",
     "pairs/fairkl_empty": "1 if the batch had fewer than two aligned or two conflicting pairs of one class, else 0.",
     "debiasing/false_negatives": "Fraction of the negatives of the anchor's class: the true τ⁺ of this batch.",

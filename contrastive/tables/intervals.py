@@ -20,7 +20,7 @@ class Interval(NamedTuple):
     p: float | None
 
 
-def over_seeds(differences: Sequence[float], gap: float = 0.0) -> Interval:
+def paired_test(differences: Sequence[float], gap: float = 0.0) -> Interval:
     """Paired t-test over seeds: what other seeds would give on the same test images.
 
     Args:
@@ -34,7 +34,7 @@ def over_seeds(differences: Sequence[float], gap: float = 0.0) -> Interval:
     return _test(effect, variance, n - 1, gap)
 
 
-def over_seeds_and_images(differences: Any, gap: float = 0.0) -> Interval:
+def two_way_test(differences: Any, gap: float = 0.0) -> Interval:
     """Test of crossed random effects: what other seeds would give on other test images of the same kind.
 
     Of a table with a row for each seed and a column for each image, the variance of the mean is

@@ -227,7 +227,7 @@ def as_csv(record: dict[str, Any]) -> str:
 
 def as_latex(record: dict[str, Any]) -> str:
     r"""Booktabs tables, the claims in one of their own; the document needs \usepackage{booktabs}."""
-    claims = [_tabular(claims_grid(record), LEGEND, "llrrr" + "l" * 4)] if record["claims"] else []
+    claims = [_tabular(claims_grid(record), LEGEND, "lllrrrr" + "l" * 4)] if record["claims"] else []
     table = grid(record)
     return "\n".join([_tabular(table, heading(record), "l" + "r" * (len(table[0]) - 1)), *claims])
 

@@ -92,6 +92,7 @@ def row_record(
 
 def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) -> dict[str, Any]:
     """One finished run; its environment and protocol join the shared lists unless they are there."""
+    names = {correct_name(metric) for metric in metrics}
     return {
         "seed": run.config["seed"],
         "environment": _number({key: run.environment.get(key) for key in ENVIRONMENT}, shared.environments),
@@ -101,8 +102,15 @@ def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) ->
         "minutes": round(run.result["time"]["seconds"] / 60, 2),
         "settings": settings_in_words(run.config),
         **{key: _rounded(run.result[key]) for key in ("test", "val", "audit")},
+        "correct": {key: bits for key, bits in run.result.get("correct", {}).items() if key in names},
         "curves": thinned_curves(path, metrics),
     }
+
+
+def correct_name(metric: str) -> str:
+    """The name under which the images that an accuracy counts as right are recorded: `linear_top1`, also of
+    `audit.linear.top1`."""
+    return metric.removeprefix("audit.").replace(".", "_")
 
 
 def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:

@@ -3,107 +3,120 @@
 from statistics import mean
 from typing import Any
 
-from contrastive.errors import ConfigError
-from contrastive.tables.record import device_of
+import numpy as np
+
+from contrastive.bits import unpack
+from contrastive.tables.intervals import holm, paired_test, two_way_test
+from contrastive.tables.record import correct_name, device_of
 from contrastive.tables.spec import look_up, published_heading, published_number
 
 MIN_SEEDS = 3
-VERDICTS = ("holds", "does not hold", "undecided", "not run")
+VERDICTS = ("holds", "holds uncorrected", "undecided", "does not hold", "not run")
 LEGEND = (
-    "Claims: effect = mean difference over common seeds with its 95 % interval (paired t-test); p = one-sided, for an "
-    "effect above the gap, which is 0 unless given. holds: the whole interval lies above the gap. does not hold: the "
-    "whole interval lies below it. undecided: the interval contains the gap, or there are fewer than "
-    f"{MIN_SEEDS} common seeds. not run: there is none. Neither intervals nor p are corrected for the number of claims."
+    "Claims: effect = mean difference over common seeds with its 95 % interval. over = what the interval allows for: "
+    "other seeds (paired t-test), or other seeds and test images (crossed random effects) where the runs tell which "
+    "images were right. p = one-sided, for an effect above the gap, which is 0 unless given; p (Holm) = the same "
+    "corrected for the number of claims of this table. holds: p (Holm) is at most 0.025. holds uncorrected: the whole "
+    "interval lies above the gap, p (Holm) is larger. does not hold: the whole interval lies below the gap. undecided: "
+    f"it contains the gap, or there are fewer than {MIN_SEEDS} common seeds. not run: there is none."
 )
 
 
 def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every claim of a record with `effect`, `low`, `high`, `n`, `p`, `verdict` and the published effect, if any.
+    """Every claim of a record with `effect`, `low`, `high`, `over`, `n`, `p`, `p_holm`, `verdict` and the published
+    effect, if any.
 
     Raises:
         ConfigError: scipy is not installed.
     """
     rows = {row["name"]: row for row in record["rows"]}
-    return [
-        {**claim, **_judge(record, claim, rows[claim["better"]], rows[claim["worse"]])} for claim in record["claims"]
-    ]
+    judged = [{**claim, **_judge(record, claim, rows)} for claim in record["claims"]]
+    tested = [claim for claim in judged if claim["p"] is not None]
+    corrected = holm([claim["p"] for claim in tested])
+    for claim in judged:
+        claim["p_holm"] = corrected[tested.index(claim)] if claim["p"] is not None else None
+        outcome = verdict(claim["low"], claim["high"], claim["gap"], claim["p_holm"])
+        claim["verdict"] = outcome if claim["n"] else "not run"
+        # four decimals, so that other versions of scipy give the same record
+        claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
+    return judged
 
 
-def _judge(
-    record: dict[str, Any], claim: dict[str, Any], better: dict[str, Any], worse: dict[str, Any]
-) -> dict[str, Any]:
-    metric = claim["metric"]
+NUMBERS = ("effect", "low", "high", "p", "p_holm", "published_effect")
+
+
+def _judge(record: dict[str, Any], claim: dict[str, Any], rows: dict[str, Any]) -> dict[str, Any]:
+    """The effect of one claim, its interval and p."""
+    better, worse, metric = rows[claim["better"]], rows[claim["worse"]], claim["metric"]
     ours, theirs = (_by_seed_and_device(record, row, metric) for row in (better, worse))
-    differences = [ours[pair] - theirs[pair] for pair in sorted(ours.keys() & theirs.keys())]
+    pairs = [(ours[key], theirs[key]) for key in sorted(ours.keys() & theirs.keys())]
+    differences = [_value(a, metric) - _value(b, metric) for a, b in pairs]
     figures = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
     published = None if figures[0] is None or figures[1] is None else figures[0] - figures[1]
+    low, high, p, over = None, None, None, ""
+    if len(differences) >= MIN_SEEDS:
+        images = [(_correct(a, metric), _correct(b, metric)) for a, b in pairs]
+        if all(a is not None and b is not None and len(a) == len(b) == len(images[0][0]) for a, b in images):
+            right = np.array(images, dtype=float)  # (seeds, 2, images)
+            over = "seeds, images"
+            low, high, p = two_way_test(100 * (right[:, 0] - right[:, 1]), claim["gap"])
+        else:
+            over = "seeds"
+            low, high, p = paired_test(differences, claim["gap"])
     effect = mean(differences) if differences else None
-    low, high, p = paired_test(differences, claim["gap"]) if len(differences) >= MIN_SEEDS else (None, None, None)
     numbers = {"effect": effect, "low": low, "high": high, "p": p, "published_effect": published}
-    # four decimals, so that other versions of scipy give the same record
-    rounded = {name: None if number is None else round(number, 4) for name, number in numbers.items()}
-    judged = verdict(low, high, claim["gap"]) if differences else "not run"
-    return {"n": len(differences), **rounded, "verdict": judged}
+    return {"n": len(differences), "over": over, **numbers}
 
 
-def _by_seed_and_device(record: dict[str, Any], row: dict[str, Any], metric: str) -> dict[tuple[int, str], float]:
-    """{(seed, processor): metric}: other processors round differently, so that only runs on one kind are a pair."""
-    values = {(run["seed"], device_of(record, run)): look_up(run, metric) for run in row["runs"]}
-    return {pair: value for pair, value in values.items() if value is not None}
+def _by_seed_and_device(
+    record: dict[str, Any], row: dict[str, Any], metric: str
+) -> dict[tuple[int, str], dict[str, Any]]:
+    """{(seed, processor): run}: other processors round differently, so that only runs on one kind are a pair."""
+    return {(run["seed"], device_of(record, run)): run for run in row["runs"] if look_up(run, metric) is not None}
 
 
-def verdict(low: float | None, high: float | None, gap: float) -> str:
-    """One of VERDICTS, as LEGEND says, of rows with common seeds."""
-    if low is None or high is None:
-        return "undecided"
-    return "holds" if low > gap else "does not hold" if high < gap else "undecided"
+def _value(run: dict[str, Any], metric: str) -> float:
+    value = look_up(run, metric)
+    assert value is not None  # callers choose runs that have it
+    return value
 
 
-def paired_test(differences: list[float], gap: float = 0.0) -> tuple[float, float, float | None]:
-    """The ends of the 95 % interval of the mean of paired differences, and p of the test that it is at most `gap`.
+def _correct(run: dict[str, Any], metric: str) -> Any:
+    """(N,) bool: the test images that a run's accuracy counts as right; None where it is not known."""
+    text = run.get("correct", {}).get(correct_name(metric))
+    right = None if text is None else unpack(text)
+    return right if right is not None and abs(100 * right.mean() - _value(run, metric)) < 0.01 else None
 
-    Differences that are all equal have an interval of length 0 and no p.
+
+def verdict(low: float | None, high: float | None, gap: float, p: float | None = None) -> str:
+    """One of VERDICTS, as LEGEND says, of rows with common seeds.
 
     Args:
-        differences: at least two.
-
-    Raises:
-        ConfigError: scipy is not installed.
+        p: corrected; None where there is none.
     """
-    if max(differences) - min(differences) < 1e-12:
-        return differences[0], differences[0], None
-    stats = _stats()
-    ends = stats.ttest_1samp(differences, gap).confidence_interval(0.95)
-    p = stats.ttest_1samp(differences, gap, alternative="greater").pvalue
-    return float(ends.low), float(ends.high), float(p)
-
-
-def welch_interval(b: list[float], a: list[float]) -> tuple[float, float]:
-    """The ends of Welch's 95 % interval of mean(b) - mean(a), each of at least two values.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    ends = _stats().ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
-    return float(ends.low), float(ends.high)
-
-
-def _stats() -> Any:
-    try:
-        from scipy import stats  # late: it takes a second
-    except ImportError:
-        raise ConfigError("intervals need scipy, which is missing: try pip install -e '.[report]'") from None
-    return stats
+    if low is None or high is None or low <= gap <= high:
+        return "undecided"
+    if high < gap:
+        return "does not hold"
+    return "holds" if p is None or p <= 0.025 else "holds uncorrected"
 
 
 def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     """The judged claims as cells of text, the head first; the columns of gaps and published effects only if needed."""
     claims = judge_claims(record)
     gaps, published = any(c["gap"] for c in claims), any(c["published_effect"] is not None for c in claims)
-    table = [["claim", "verdict", "effect [95 % interval]", "n", "p"]]
+    table = [["claim", "verdict", "effect [95 % interval]", "over", "n", "p", "p (Holm)"]]
     table[0] += [*(["gap"] if gaps else []), *([published_heading(record)] if published else []), "metric", "source"]
     for c in claims:
-        line = [claim_text(c), c["verdict"], interval_text(c), str(c["n"]), "" if c["p"] is None else p_text(c["p"])]
+        line = [
+            claim_text(c),
+            c["verdict"],
+            interval_text(c),
+            c["over"],
+            str(c["n"]),
+            p_text(c["p"]),
+            p_text(c["p_holm"]),
+        ]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([signed(c["published_effect"])] if published else [])]
         table.append([*line, str(record["metrics"][c["metric"]]), c["source"]])
     return table
@@ -128,8 +141,10 @@ def interval_text(claim: dict[str, Any]) -> str:
     return f"{claim['effect']:+.2f}{interval}"
 
 
-def p_text(p: float) -> str:
-    """p to two digits."""
+def p_text(p: float | None) -> str:
+    """p to two digits; nothing for none."""
+    if p is None:
+        return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 

@@ -3,14 +3,13 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive.distributed.process import gather, shard, world_size
 from contrastive.errors import ConfigError
 from contrastive.loss.base import Loss
 from contrastive.regularizer.base import Regularizer
-from contrastive.types import Split, widen
+from contrastive.types import Split, unit, widen
 
 
 class Embedded(NamedTuple):
@@ -33,7 +32,7 @@ class UnitLinear(nn.Linear):
     """A linear map of features scaled to length 1."""
 
     def forward(self, h: Tensor) -> Tensor:
-        return super().forward(F.normalize(h, dim=-1))
+        return super().forward(unit(h))
 
 
 class Objective(nn.Module):

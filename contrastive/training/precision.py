@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 
@@ -26,6 +26,27 @@ def autocast(precision: str, device: torch.device) -> Callable[[], torch.autocas
     """A context manager for the resolved precision: `with autocast(precision, device)(): ...`."""
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     return functools.partial(torch.autocast, device.type, dtype=dtype, enabled=precision != "fp32")
+
+
+class SafeConv2d(nn.Conv2d):
+    """A convolution that takes a map of one pixel in float32.
+
+    The bf16 backward pass of torch 2.15 on CPUs reads memory that was never written where a 3 × 3 convolution of stride
+    2 meets a 1 × 1 map: gradients are NaN or arbitrarily large, as chance has it.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-2:] != (1, 1):
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x.float())
+
+
+def make_convolutions_safe(module: nn.Module) -> None:
+    """Make every Conv2d below `module` a `SafeConv2d`, with its very parameters and names."""
+    for layer in module.modules():
+        if type(layer) is nn.Conv2d:
+            layer.__class__ = SafeConv2d
 
 
 class Normalize:

@@ -40,7 +40,7 @@ class Progress:
         self._prefix = "" if is_alone else f"{name}: "
         self._has_lines = not is_silent and not (has_bar and (is_notebook or sys.stdout.isatty()))
         self._epochs, self._per_epoch, self._start = epochs, per_epoch, start
-        self._done, self._shown = start, dict[str, str]()
+        self._done, self._shown, self._at = start, dict[str, str](), dict[str, int]()
         self._since = self._last_line = time.monotonic()
         self._bar = tqdm(
             total=epochs * per_epoch,
@@ -60,9 +60,8 @@ class Progress:
         """There are new metrics: show those that have a place."""
         for key, form in SHOWN.items():
             if key in metrics:
-                self._shown[key] = form.format(metrics[key])
-        epoch = math.ceil(self._done / self._per_epoch)
-        self._bar.set_postfix_str("  ".join([f"epoch {epoch}", *self._words()]))
+                self._shown[key], self._at[key] = form.format(metrics[key]), self._epoch
+        self._bar.set_postfix_str("  ".join([f"epoch {self._epoch}", *self._words()]))
         if time.monotonic() - self._last_line > LONGEST_SILENCE:
             self._line()
 
@@ -79,8 +78,15 @@ class Progress:
     ) -> None:
         self._bar.close()
 
+    @property
+    def _epoch(self) -> int:
+        """The one that is trained, counted from 1, or that has just ended; 0 before the first batch."""
+        return math.ceil(self._done / self._per_epoch)
+
     def _words(self) -> list[str]:
-        return [self._shown[key] for key in SHOWN if key in self._shown]
+        """The metrics, those of an earlier epoch with its number."""
+        since = {key: "" if epoch == self._epoch else f" (epoch {epoch})" for key, epoch in self._at.items()}
+        return [self._shown[key] + since[key].replace("epoch 0", "untrained") for key in SHOWN if key in self._shown]
 
     def _line(self) -> None:
         self._last_line = time.monotonic()

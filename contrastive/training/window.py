@@ -2,6 +2,7 @@
 
 import math
 import time
+from statistics import median_low
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from contrastive.run.directory import RunDirectory
 from contrastive.training.loader import Loader
 from contrastive.training.step import StepOutput, TrainStep
 
+ABSURD = 1e6  # times the usual gradient norm of the steps around, or 1 if that is less
 ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
 
 
@@ -32,7 +34,8 @@ class Window:
         self.total = self.total + self.steps[-1]
 
     def check(self, done: int, output: StepOutput) -> None:
-        """Stop at the first step whose loss or gradient is not finite; waits for the device.
+        """Stop at the first step whose loss or gradient is not finite, or whose gradient is absurdly large; waits for
+        the device.
 
         With a loss scaler an infinite gradient only means that it skips the step.
 
@@ -45,8 +48,11 @@ class Window:
         if not self.steps:
             return
         values = (all_reduce_sum(torch.stack(self.steps)) / world_size()).tolist()
+        finite = [grad_norm for _, grad_norm in values if math.isfinite(grad_norm)]
+        limit = ABSURD * max(1.0, median_low(finite or [1.0]))
         for i, (loss, grad_norm) in enumerate(values):
-            if not math.isfinite(loss) or not (self.step.scaler.is_enabled() or math.isfinite(grad_norm)):
+            is_skipped = self.step.scaler.is_enabled() and not math.isfinite(grad_norm)
+            if not math.isfinite(loss) or not (is_skipped or grad_norm <= limit):
                 self._stop(done - len(values) + i, values[: i + 1], output)
 
     def _stop(self, batch: int, values: list[list[float]], output: StepOutput) -> None:

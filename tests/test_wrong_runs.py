@@ -1,0 +1,148 @@
+"""A run that goes wrong says so: absurd gradients, an encoder that got worse, a kNN of another epoch."""
+
+import copy
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastive import DebiasedNeg, NTXent, SupCon
+from contrastive.bits import pack, unpack
+from contrastive.errors import ConfigError
+from contrastive.evaluator.probes import accuracies
+from contrastive.experiment.build import build
+from contrastive.experiment.summary import finished
+from contrastive.training.precision import make_convolutions_safe
+from contrastive.training.progress import Progress
+from contrastive.training.step import StepOutput
+from contrastive.training.window import Window
+from tests.helpers import TINY
+
+
+@pytest.mark.parametrize("loss", [NTXent(), DebiasedNeg(), SupCon()])
+def test_one_embedding_of_length_zero_bounds_the_gradient(loss):
+    z = torch.randn(8, 2, 4, generator=torch.Generator().manual_seed(0))
+    z[3, 1] = 0
+    z.requires_grad_()
+    loss(z, torch.arange(8) % 3).backward()
+    assert z.grad is not None
+    assert 0 < z.grad.abs().max() < 1e7
+
+
+@pytest.fixture
+def experiment(composed):
+    return build(composed(*TINY, "precision=bf16"))
+
+
+def stops(experiment, tmp_path, grad_norms: list[float]) -> str:
+    """What the run says after steps with these gradient norms; nothing if it goes on."""
+    record: dict[str, object] = {}
+    window = Window(experiment.step, experiment.loader, SimpleNamespace(path=tmp_path, fail=record.update), epoch=0)
+    for norm in grad_norms:
+        output = StepOutput(torch.tensor(1.0), torch.tensor(norm), SimpleNamespace(outputs={}), None)
+        window.add(output)
+    try:
+        window.check(len(grad_norms), output)
+    except ConfigError as error:
+        assert record["batch"] in range(1, len(grad_norms) + 1)
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("absurd", [2e15, math.inf, math.nan])
+def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(experiment, tmp_path, absurd):
+    said = stops(experiment, tmp_path, [1.0, 2.0, 0.5, absurd, 1.0])
+    assert "the gradient became" in said
+    assert "batch 4" in said
+    assert "try a lower optimizer.lr" in said
+
+
+def test_large_gradients_that_are_usual_do_not_stop_the_run(experiment, tmp_path):
+    assert stops(experiment, tmp_path, [1e9, 3e9, 5e8, 2e12]) == ""
+    assert stops(experiment, tmp_path, [1e-9, 1e-9, 1e3]) == ""
+    assert stops(experiment, tmp_path, [1e7]) == ""
+
+
+def conv_gradients(conv: nn.Conv2d, x: Tensor) -> Tensor:
+    """The gradient of the weights in bf16, after much memory that was freed with NaN in it."""
+    junk = [
+        torch.full((256, 64), math.nan, dtype=dtype) for dtype in (torch.float32, torch.bfloat16) for _ in range(90)
+    ]
+    del junk
+    conv.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = conv(x).float().square().mean()
+    value.backward()
+    assert conv.weight.grad is not None
+    return conv.weight.grad
+
+
+def test_a_map_of_one_pixel_has_sound_gradients_in_bf16():
+    torch.manual_seed(0)
+    conv = nn.Conv2d(32, 64, 3, 2, 1, bias=False)
+    x = torch.randn(256, 32, 1, 1).contiguous(memory_format=torch.channels_last)
+    conv(x).square().mean().backward()
+    assert conv.weight.grad is not None
+    expected = conv.weight.grad.clone()
+    safe = copy.deepcopy(nn.Sequential(conv))
+    make_convolutions_safe(safe)
+    assert list(safe.state_dict()) == list(nn.Sequential(conv).state_dict())
+    for _ in range(30):
+        torch.testing.assert_close(conv_gradients(safe[0], x), expected)
+
+
+def test_convolutions_of_a_run_in_bf16_are_safe(experiment):
+    kinds = {type(layer).__name__ for layer in experiment.step.encoder.modules() if isinstance(layer, nn.Conv2d)}
+    assert kinds == {"SafeConv2d"}
+
+
+def test_knn_of_an_earlier_epoch_is_shown_with_its_epoch(capsys):
+    with Progress(name="a run", start=0, epochs=3, per_epoch=2, quiet=False) as progress:
+        progress.show({"test/knn_top1": 31.2})
+        for epoch in (1, 2, 3):
+            for _ in range(2):
+                progress.update()
+            progress.show({"train/loss": 5.0})
+            if epoch == 2:
+                progress.show({"test/knn_top1": 47.1})
+            progress.end_epoch(epoch)
+    words = [line.split("  ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert words == ["kNN 31.2 (untrained)", "kNN 47.1", "kNN 47.1 (epoch 2)"]
+
+
+def test_an_encoder_that_got_worse_is_said_in_the_last_lines(tmp_path):
+    result = {"test": {"knn_top1": 40.0, "linear_top1": 70.0}, "untrained": {"knn_top1": 50.0}, "audit": {}}
+    said = finished(SimpleNamespace(path=tmp_path), result)
+    assert "training made the encoder worse in knn_top1 (40.00, untrained 50.00): try" in said
+    result["untrained"] = {"knn_top1": 30.0}
+    assert "made the encoder worse" not in finished(SimpleNamespace(path=tmp_path), result)
+
+
+def test_top5_of_five_classes_is_left_out():
+    label = torch.tensor([0, 1, 2])
+    assert set(accuracies(torch.randn(3, 5), label)) == {"top1"}
+    assert set(accuracies(torch.randn(3, 6), label)) == {"top1", "top5"}
+
+
+class RandomLoss(NTXent):
+    """Draws when it is made, as a loss with initial parameters does."""
+
+    def __init__(self, *, temperature: float = 0.5) -> None:
+        super().__init__(temperature=temperature)
+        torch.rand(3)
+
+
+def test_draws_of_a_loss_leave_the_weights_of_a_seed_alone(composed, experiment):
+    settings = composed(*TINY, "precision=bf16")
+    other = build(replace(settings, loss={"_target_": f"{__name__}.RandomLoss"}))
+    for a, b in zip(experiment.step.encoder.parameters(), other.step.encoder.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_bits_are_packed_and_unpacked():
+    bits = (torch.rand(359, generator=torch.Generator().manual_seed(0)) < 0.9).numpy()
+    assert (unpack(pack(bits)) == bits).all()
+    assert len(pack(bits)) < 90
