@@ -1,6 +1,7 @@
 """Claims of a table: read along the grid, refused when they are about nothing, judged by a paired test."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from contrastive.bits import pack
 from contrastive.errors import ConfigError
 from contrastive.tables.intervals import paired_test, two_way_test
 from contrastive.tables.page import mixed_rows
-from contrastive.tables.spec import read_table
+from contrastive.tables.spec import Table, published_number, read_table
 from contrastive.tables.verdicts import claims_grid, judge_claims, verdict
+from tests.helpers import ROOT
 
 SPEC = """
 title: T
@@ -64,6 +66,60 @@ def test_a_preset_keeps_the_claims_about_its_rows(tmp_path):
 def test_a_claim_about_what_is_not_there_is_refused(tmp_path, wrong, message):
     with pytest.raises(ConfigError, match=message):
         claims_of(tmp_path, wrong)
+
+
+PAPER = re.compile(r"\b(19|20)\d\d\b|README")
+MARK = re.compile(r"contradicted at (\w+) ([\w., -]+)")
+
+
+def misattributed(table: Table) -> list[str]:
+    """Claims with a paper as their source whose rows' published figures say the opposite at a point that the source
+    does not name as `contradicted at KEY VALUE, VALUE`, and marks of points where they do not.
+
+    The figures are those of the claim's metric or, if a row has none of it, of every metric that both rows have.
+    """
+    rows = {row.name: row for row in table.rows}
+    wrong = []
+    for one in table.claims:
+        better, worse = rows[one.better], rows[one.worse]
+        common = better.published.keys() & worse.published.keys()
+        effects = [
+            published_number(better.published[metric]) - published_number(worse.published[metric])
+            for metric in ({one.metric} & common or common)
+        ]
+        marked = {f"{key} {value}" for key, values in MARK.findall(one.source) for value in values.split(", ")}
+        is_marked = bool(marked & {better.point, worse.point})
+        is_opposite = (
+            min(effects, default=0.0) < 0 and not one.source.startswith("our ") and bool(PAPER.search(one.source))
+        )
+        if is_opposite != is_marked:
+            wrong.append(f"{one.better} > {one.worse}: {one.source}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_paper_is_said_to_claim_what_its_figures_deny(path):
+    assert misattributed(read_table(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "n_wrong"),
+    [
+        ("X et al. 2020", 1),
+        ("the README", 1),
+        ("X et al. 2020; contradicted at rho 0.5", 0),
+        ("X et al. 2020; contradicted at rho 0.9", 2),  # not marked where it is, marked where it is not
+        ("X et al. 2020; contradicted at rho 0.9, 0.5", 1),
+        ("our question: X et al. 2020 have the reverse", 0),
+    ],
+)
+@pytest.mark.parametrize("metric", ["knn_top1", "linear_top1"])  # the second is not published
+def test_a_claim_that_its_paper_contradicts_is_found(tmp_path, source, n_wrong, metric):
+    spec = yaml.safe_load(SPEC) | {"metrics": ["knn_top1", "linear_top1"]}
+    spec["rows"][0]["published"], spec["rows"][1]["published"] = {"knn_top1": [50, "40 ± 1"]}, {"knn_top1": [40, 50]}
+    spec["claims"] = [claim("A", "B", source=source, metric=metric)]
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump(spec))
+    assert len(misattributed(read_table(tmp_path / "t.yaml"))) == n_wrong
 
 
 def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: tuple[int, ...] = ()) -> dict[str, Any]:
