@@ -2,11 +2,12 @@
 
 import json
 import re
+from dataclasses import asdict
 from statistics import mean
 
 import pytest
 
-from contrastive.tables.page import check_folder
+from contrastive.tables.page import check_folder, read_table_json
 from contrastive.tables.spec import key_of, read_table
 from tests.helpers import ROOT
 
@@ -42,3 +43,25 @@ def test_the_tuned_rows_are_the_best_points_of_the_search(search, tuned, n_rows)
         _, chosen = best[words["loss"]]
         assert float(words["optimizer.lr"]) == float(chosen["optimizer.lr"])
         assert float(words["temperature"]) == float(chosen["temperature"])
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_committed_tables_say_what_their_yaml_says(path):
+    record = read_table_json(path)
+    if record is None:
+        return
+    described = [ROOT / "configs/table", *(ROOT / "examples").glob("*/table")]
+    (yaml,) = (found for folder in described if (found := folder / f"{record['table']}.yaml").exists())
+    table = read_table(yaml, preset=record["preset"], extra=tuple(record["extra"]))
+    said = {"note": table.note, "claims": [asdict(claim) for claim in table.claims]}
+    assert {key: record[key] for key in said} == said, "try python scripts/reword_tables.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["biased_digits", "biased_mnist"])
+def test_rows_compose_to_the_precision_of_their_record(composed, name):
+    """Their experiments train in float32, as the authors; the committed runs did not."""
+    record = read_table_json(RESULTS / f"{name}.json")
+    assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
+    rows = read_table(ROOT / f"configs/table/{name}.yaml", preset=record["preset"]).rows
+    assert {composed(*row.words).precision for row in rows if row.words} == {"auto"}

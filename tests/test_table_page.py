@@ -10,7 +10,8 @@ import pytest
 
 from contrastive.tables.page import as_csv, as_latex, check_folder, escape, figures, page, write_pages
 from contrastive.tables.record import table_record
-from contrastive.tables.spec import Row, Table, row_folder
+from contrastive.tables.spec import Claim, Row, Table, row_folder
+from contrastive.tables.verdicts import claims_grid
 from tests.helpers import write_finished
 
 ENVIRONMENT = {
@@ -99,8 +100,24 @@ def test_a_figure_selected_on_test_says_so(tmp_path):
     text = page(table_record(spec, tmp_path))
     assert "SGD probe (best test epoch, as published)" in text
     assert "online_probe_best_test, top1 (best test epoch, as published)" in text
+    assert cells(text)[2][1:3] == ["9.00 (1)", "5.00 (1), best test epoch"]
     assert "- sgd_probe: SGD" in text
     assert "- bias_audit: audit" in text
+
+
+def test_a_claim_says_which_of_its_rows_was_selected_on_test(tmp_path):
+    a, c, _ = table().rows
+    claims = [
+        Claim(better=a.name, worse=c.name, metric=metric, gap=0.0, source="us")
+        for metric in ("audit.reported.accuracy", "sgd_probe_best_test_top1")
+    ]
+    spec = table(metrics={claim.metric: claim.metric for claim in claims}, claims=tuple(claims))
+    for row, read_out in ((a, "online_probe_best_test"), (c, "classifier")):
+        reported = {"read_out": read_out, "metric": "top1", "accuracy": 5.0}
+        write_run(tmp_path, row, {"audit": {"reported": reported}})
+    _, first, second = claims_grid(table_record(spec, tmp_path))
+    assert first[-2] == "audit.reported.accuracy (A, b: best test epoch)"
+    assert second[-2] == "sgd_probe_best_test_top1 (best test epoch)"
 
 
 def test_chosen_evaluators_get_columns(tmp_path):

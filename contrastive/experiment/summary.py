@@ -99,9 +99,10 @@ def _audit(audit: dict[str, Any]) -> str:
         if key not in ("reported", "similarity") and isinstance(groups, dict):
             rows.append([key, *(f"{groups[name]:.2f}" if name in groups else "-" for name in AUDIT_COLUMNS)])
     reported = audit.get("reported")
-    figure = (
-        f"\n  reported: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}" if reported else ""
-    )
+    figure = ""
+    if reported:
+        selected = ", best test epoch" if "best_test" in reported["read_out"] else ""
+        figure = f"\n  reported{selected}: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}"
     bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
     return f"{_columns(rows)}{figure}\n  {bias}"
 

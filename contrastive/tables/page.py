@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.tables.record import device_of
+from contrastive.tables.record import device_of, is_best_test
 from contrastive.tables.spec import is_published_setting, look_up, published_heading, published_number
 from contrastive.tables.verdicts import LEGEND, claims_grid, judge_claims, signed
 from contrastive.text import format_grid, spread
@@ -142,12 +142,20 @@ def grid(record: dict[str, Any]) -> list[list[str]]:
         ]
     table[0] += [*(["read-out of reported"] if reported else []), *(["source"] if sources else []), "minutes"]
     for row, ours in zip(rows, cells, strict=True):
-        line = [row["name"], *(spread(one.values) if row["overrides"] or one.values else "" for one in ours)]
+        line = [row["name"], *(_figure(row, metric, one) for metric, one in zip(metrics, ours, strict=True))]
         for i in published:
             line += [ours[i].published, *([signed(ours[i].difference)] if i in compared else [])]
         line += [*([read_out(row)] if reported else []), *([row["source"]] if sources else []), minutes(row)]
         table.append(line)
     return table
+
+
+def _figure(row: dict[str, Any], metric: str, ours: Cell) -> str:
+    """A cell's text; a figure that was selected on the test split says so, unless the heading of the column does."""
+    if not (row["overrides"] or ours.values):
+        return ""
+    selected = ", best test epoch" if "best_test" not in metric and is_best_test(row, metric) else ""
+    return f"{spread(ours.values)}{selected}"
 
 
 def _name(record: dict[str, Any], metric: str) -> str:

@@ -118,6 +118,13 @@ def device_of(record: dict[str, Any], run: dict[str, Any]) -> str:
     return str(record["environments"][run["environment"]]["device"])
 
 
+def is_best_test(row: dict[str, Any], metric: str) -> bool:
+    """Whether a row's figures of a metric are those of the epoch that was best on the test split."""
+    if metric.startswith("audit.reported"):
+        return any("best_test" in run["audit"].get("reported", {}).get("read_out", "") for run in row["runs"])
+    return "best_test" in metric
+
+
 def settings_in_words(config: dict[str, Any]) -> dict[str, str]:
     """What a heading tells of a run's configuration: {setting: value in words}."""
     words = {key: component_in_words(config[key], key) for key in ("dataset", "encoder", "optimizer")}

@@ -7,7 +7,7 @@ import numpy as np
 
 from contrastive.bits import unpack
 from contrastive.tables.intervals import holm, paired_test, two_way_test
-from contrastive.tables.record import correct_name, device_of
+from contrastive.tables.record import correct_name, device_of, is_best_test
 from contrastive.tables.spec import look_up, published_heading, published_number
 
 MIN_SEEDS = 3
@@ -118,8 +118,18 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
             p_text(c["p_holm"]),
         ]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([signed(c["published_effect"])] if published else [])]
-        table.append([*line, str(record["metrics"][c["metric"]]), c["source"]])
+        table.append([*line, _metric_text(record, c), c["source"]])
     return table
+
+
+def _metric_text(record: dict[str, Any], claim: dict[str, Any]) -> str:
+    """The heading of a claim's metric, and which of its rows are read at the epoch that was best on the test split."""
+    name = str(record["metrics"][claim["metric"]])
+    if "best_test" in claim["metric"]:
+        return f"{name} (best test epoch)"
+    rows = [row for row in record["rows"] if row["name"] in (claim["better"], claim["worse"])]
+    selected = [row["name"].removesuffix(f", {row['point']}") for row in rows if is_best_test(row, claim["metric"])]
+    return f"{name} ({' and '.join(selected)}: best test epoch)" if selected else name
 
 
 def claim_text(claim: dict[str, Any]) -> str:

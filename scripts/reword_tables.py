@@ -1,0 +1,77 @@
+"""Take the words of committed tables from their YAML again: title, note, headings, sources and claims.
+
+    python scripts/reword_tables.py [docs/results]
+
+Runs and figures stay as they are recorded. Verdicts and pages are computed anew, and the page in the Markdown beside
+each JSON is replaced; what the Markdown says around it stays.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from contrastive.files import write_text
+from contrastive.tables.page import as_json, computed, heading, page, protocols, read_table_json
+from contrastive.tables.spec import Table, read_table
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(folder: Path) -> int:
+    """Reword every table of a folder; returns 1 if the rows of one are no longer those of its YAML, else 0."""
+    failed = 0
+    for path in sorted(folder.glob("*.json")):
+        record = read_table_json(path)
+        if record is None:
+            continue
+        table = read_table(yaml_of(record), preset=record["preset"], extra=tuple(record["extra"]))
+        if reason := misfit(record, table):
+            failed = 1
+            print(f"{path}: {reason}", file=sys.stderr)
+            continue
+        markdown = path.with_suffix(".md")
+        words, new = markdown.read_text(), reworded(record, table)
+        start, end = words.index(heading(record)), words.index(protocols(record)) + len(protocols(record))
+        write_text(markdown, words[:start] + page(new) + words[end:])
+        write_text(path, as_json({**new, **computed(new)}))
+        print(f"{path}: {len(new['claims'])} claims")
+    return failed
+
+
+def yaml_of(record: dict[str, Any]) -> Path:
+    """Where a record's table is described: in configs/table/, or beside an example."""
+    name = f"{record['table']}.yaml"
+    return next(
+        path for path in (ROOT / "configs/table" / name, *ROOT.glob(f"examples/*/table/{name}")) if path.exists()
+    )
+
+
+def misfit(record: dict[str, Any], table: Table) -> str:
+    """Why the YAML's words do not fit a record; empty if they do."""
+    if [row["name"] for row in record["rows"]] != [row.name for row in table.rows]:
+        return "the YAML has other rows"
+    if lacking := table.metrics.keys() - record["metrics"].keys():
+        return f"its runs have no {', '.join(sorted(lacking))}"
+    return ""
+
+
+def reworded(record: dict[str, Any], table: Table) -> dict[str, Any]:
+    """The record with the words of the table, which has the same rows."""
+    rows = [
+        {**old, "published": row.published, "source": row.source}
+        for old, row in zip(record["rows"], table.rows, strict=True)
+    ]
+    claims = [asdict(claim) for claim in table.claims]
+    return {
+        **record,
+        "title": table.title,
+        "note": table.note,
+        "metrics": table.metrics,
+        "claims": claims,
+        "rows": rows,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs/results")))
