@@ -62,9 +62,10 @@ class FewShot(Evaluator):
 class FewLabel(Evaluator):
     """Mean test accuracy of logistic regressions on a fraction of the labels of each class, over fixed draws.
 
-    The fractions are those of the semi-supervised protocol (Chen et al. 2020, §4.1), at least one image of each class.
-    For each draw the strength with the highest accuracy on all validation images (the strongest of equals) is chosen,
-    and `test` is read once; nothing is refitted.
+    The fractions are those at which Chen et al. 2020 fine-tune (§6, recalled), at least one image of each class; they
+    fit no linear probe there. For each draw the strength with the highest accuracy on all validation images (the
+    strongest of equals) is chosen, and `test` is read once; nothing is refitted. The validation images are a tenth of
+    the training split whatever the fraction, so that the choice of the strength knows ten times the labels of 1 %.
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].

@@ -31,10 +31,11 @@ class _Best(NamedTuple):
 class FineTune(Evaluator):
     """Test accuracy of a copy of the encoder with a linear layer, all weights trained on a fraction of the labels.
 
-    As in Chen et al. 2020 (§4.2 and B.5): SGD with Nesterov momentum, cropped and flipped images, the same fraction of
-    the labels of every class, at least one image. The learning rate falls along a cosine. Of every learning rate the
-    weights after each tenth of the training are tried on all validation images; `test` is read once, with the best of
-    them (the first of equals). Everything is drawn from fixed seeds, and the encoder of the run stays as it is.
+    After Chen et al. 2020 (§6 and B.5, recalled): SGD with Nesterov momentum, cropped and flipped images, the same
+    fraction of the labels of every class, at least one image. The learning rate falls along a cosine. Of every learning
+    rate the weights after each tenth of the training are tried on all validation images, a tenth of the training split,
+    whatever the fraction: the choice knows ten times the labels of 1 %. `test` is read once, with the best of them (the
+    first of equals). Everything is drawn from fixed seeds, and the encoder of the run stays as it is.
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].

@@ -13,7 +13,7 @@ class MLP(nn.Sequential):
     The heads of the papers, each hidden layer as wide as the encoder's features unless stated:
 
         DCL, debiased positives   Linear → BatchNorm → ReLU → Linear              2 layers, `hidden`, 512 wide
-        SimCLR on CIFAR-10        (Linear → BatchNorm → ReLU)² → Linear → BatchNorm   3 layers, `all`
+        SimCLR's released code    (Linear → BatchNorm → ReLU)² → Linear → BatchNorm   3 layers, `all`
         SupCon, Barbano et al.    Linear → ReLU → Linear                          2 layers, `none`
 
     A linear layer before a BatchNorm has no bias. The last BatchNorm of `all` scales and does not shift, as in
