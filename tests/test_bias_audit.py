@@ -1,5 +1,8 @@
 """The audit of biased data, by hand and in whole runs."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,6 +11,7 @@ from contrastive.evaluator.base import FeatureSets, Scores
 from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, majority_bias, pairwise_cosines
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
+from contrastive.experiment.summary import finished
 from contrastive.types import Features
 from tests.helpers import blobs, feature_sets, logged_lines, run_until_step, without_time
 
@@ -108,3 +112,12 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words):
     resumed = run_experiment(settings, tmp_path / "stopped")
     assert without_time(resumed) == without_time(whole)
     assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("read_out", "said"), [
+    ("online_probe_best_test", "reported, best test epoch: 50.00 (top1)"), ("classifier", "reported: 50.00 (top1)")
+])  # fmt: skip
+def test_a_run_says_that_its_reported_figure_was_selected_on_test(read_out, said):
+    reported = {"read_out": read_out, "metric": "top1", "accuracy": 50.0}
+    result = {"test": {}, "audit": {"reported": reported, "bias_top1": 90.0}}
+    assert f"{said} by {read_out}" in finished(SimpleNamespace(path=Path("run")), result)
