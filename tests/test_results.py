@@ -2,6 +2,8 @@
 
 import json
 import re
+import runpy
+import shutil
 from dataclasses import asdict
 from statistics import mean
 
@@ -65,3 +67,15 @@ def test_rows_compose_to_the_precision_of_their_record(composed, name):
     assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
     rows = read_table(ROOT / f"configs/table/{name}.yaml", preset=record["preset"]).rows
     assert {composed(*row.words).precision for row in rows if row.words} == {"auto"}
+
+
+def test_words_of_a_committed_table_are_taken_from_its_yaml(tmp_path):
+    for suffix in (".json", ".md"):
+        shutil.copy(RESULTS / f"biased_digits{suffix}", tmp_path)
+    path = tmp_path / "biased_digits.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps({**before, "note": "Old.", "claims": before["claims"][1:]}))
+    assert runpy.run_path(str(ROOT / "scripts/reword_tables.py"))["main"](tmp_path) == 0
+    assert json.loads(path.read_text()) == before
+    assert check_folder(tmp_path) == (1, [])
+    assert (tmp_path / "biased_digits.md").read_text() == (RESULTS / "biased_digits.md").read_text()

@@ -21,6 +21,7 @@
     claims:                                   # optional, judged by `contrastive.tables.verdicts`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
           # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
+          # source: if it is a paper whose figures deny the claim at a point, "...; contradicted at rho 0.997, 0.99"
           # metric: one of the table's; gap: the least difference, in the unit of the metric, 0 unless given
     presets:                                  # `paper` runs the table as it stands
       small: [epochs=5, encoder.width=16]     # overrides for every row, which beat common and the row's
