@@ -66,7 +66,7 @@ def test_rows_compose_to_the_precision_of_their_record(composed, name):
     record = read_table_json(RESULTS / f"{name}.json")
     assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
     rows = read_table(ROOT / f"configs/table/{name}.yaml", preset=record["preset"]).rows
-    assert {composed(*row.words).precision for row in rows if row.words} == {"auto"}
+    assert {composed(*row.overrides).precision for row in rows if row.overrides} == {"auto"}
 
 
 def test_words_of_a_committed_table_are_taken_from_its_yaml(tmp_path):
