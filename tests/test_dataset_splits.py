@@ -7,7 +7,7 @@ import torch
 
 from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.digits import digits
-from contrastive.dataset.splits import channel_stats, fingerprint, first_per_class, name_splits
+from contrastive.dataset.splits import channel_stats, fingerprint, first_per_class, long_tail, name_splits
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Split
 
@@ -71,3 +71,16 @@ def test_the_first_images_of_each_class_are_taken_in_order():
     assert len(first_per_class(Split(image, label), None)) == 7
     with pytest.raises(ConfigError, match=r"per_class=500"):
         first_per_class(Split(image, label), 1)
+
+
+def test_a_long_tail_falls_in_equal_ratios_from_the_smallest_class():
+    label = torch.cat([torch.full((n,), c) for c, n in enumerate((120, 100, 130))] + [torch.full((7,), -1)])
+    split = Split(torch.zeros(len(label), 3, 1, 1, dtype=torch.uint8), label)
+    tail = long_tail(split, 25).label
+    assert [int((tail == c).sum()) for c in (0, 1, 2, -1)] == [100, 20, 4, 7]
+    assert [int((long_tail(split, 1).label == c).sum()) for c in (0, 1, 2)] == [100, 100, 100]
+    assert len(long_tail(split, None)) == len(split)
+    with pytest.raises(
+        ConfigError, match=r"dataset\.imbalance must be at least 1, got 0\.5: try"
+    ):
+        long_tail(split, 0.5)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.dataset.splits import channel_stats, name_splits, stratified
+from contrastive.dataset.splits import channel_stats, long_tail, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
 
@@ -51,17 +51,20 @@ def resize(image: Tensor, size: int) -> Tensor:
     return torch.cat(parts)
 
 
-def digits(*, size: int = 16, hold_out: bool = False) -> Data:
+def digits(*, size: int = 16, imbalance: float | None = None, hold_out: bool = False) -> Data:
     """1,797 handwritten digits in 10 classes, no download; a fixed stratified fifth is the test split.
 
     Args:
         size: side in pixels, at least 8; the 8 × 8 originals are resized bilinearly.
+        imbalance: make the training images a long tail, the first class with so many times the images of the last (see
+            `long_tail`), at least 1; None = as they are.
         hold_out: leave the validation tenth out of `pretrain`.
 
     Shapes: images (N, 3, size, size), gray repeated over three channels.
 
     Raises:
-        ConfigError: size below 8, or scikit-learn is not installed.
+        ConfigError: size below 8, an imbalance out of range, or scikit-learn is not installed.
     """
     train, test = map(gray_to_rgb, load_digits(size))
+    train = long_tail(train, imbalance)
     return name_splits(train, test, classes=tuple("0123456789"), hold_out=hold_out, stats=channel_stats(train.image))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable, warn_left_out
-from contrastive.dataset.splits import first_per_class, name_splits
+from contrastive.dataset.splits import first_per_class, long_tail, name_splits
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
 
@@ -21,6 +21,7 @@ def image_folder(
     name: str | None = None,
     unlabeled: str | None = None,
     per_class: int | None = None,
+    imbalance: float | None = None,
     bias_pattern: str | None = None,
     hold_out: bool = False,
     cache: str = "data/cache",
@@ -45,6 +46,8 @@ def image_folder(
         unlabeled: a folder of further training images without labels, which no probe uses; None = none.
         per_class: train on the first images of each class, sorted by name, at least 2; None = all. Mean and std remain
             those of all training images. Images without a label all stay.
+        imbalance: make the training images a long tail, the first class by name with so many times the images of the
+            last (see `splits.long_tail`), at least 1; None = as they are. Images without a label all stay.
         bias_pattern: regular expression searched in each path below train/ or test/; its first group names the bias of
             the image (corrupted CIFAR-10: `_([0-9]+)[.]png$`). None = no bias labels.
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
@@ -54,8 +57,8 @@ def image_folder(
 
     Raises:
         ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ lacks,
-            bias_pattern does not match a path or stands beside `unlabeled`, per_class is below 2, or the disk of
-            `cache` is too small.
+            bias_pattern does not match a path or stands beside `unlabeled`, per_class is below 2 or imbalance below 1,
+            or the disk of `cache` is too small.
     """
     if root is None:
         raise ConfigError("dataset=image_folder needs the folder of its images: try dataset.root=PATH")
@@ -73,7 +76,7 @@ def image_folder(
     train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
     test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
     if classes:
-        train_split = first_per_class(train_split, per_class)
+        train_split = long_tail(first_per_class(train_split, per_class), imbalance)
     else:
         hold_out = False  # there are no validation images
     return name_splits(

@@ -47,6 +47,24 @@ def first_per_class(split: Split, n: int | None) -> Split:
     return split[keep]
 
 
+def long_tail(split: Split, imbalance: float | None) -> Split:
+    """The first images of each class, fewer for each next class: from all of the smallest class down to a fraction
+    1 / imbalance of them in equal ratios (Cui et al. 2019, §5.1). Images without a label stay; None or 1 = all.
+
+    Raises:
+        ConfigError: imbalance below 1.
+    """
+    if imbalance is None:
+        return split
+    check_at_least("dataset.imbalance", imbalance, 1, example=10)
+    classes, count = torch.unique(split.label[split.label >= 0], return_counts=True)
+    keep = split.label < 0
+    for i, c in enumerate(classes.tolist()):
+        n = round(count.min().item() * imbalance ** (-i / max(1, len(classes) - 1)))
+        keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
+    return split[keep]
+
+
 def channel_stats(image: Tensor) -> ChannelStats:
     """Mean and standard deviation per channel of uint8 (N, 3, H, W), scaled to [0, 1], from exact histograms."""
     level = torch.arange(256, dtype=torch.float64) / 255
