@@ -71,7 +71,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _instantiation(text: str, root: BaseException) -> str | None:
     """An argument that a constructor does not have or refuses; None for a bug inside a class of the user's own."""
     said = " ".join(str(root).split())
-    if isinstance(root, ImportError) or (
+    if isinstance(root, ImportError | InstantiationException) or (
         isinstance(root, TypeError) and re.search(r"unexpected keyword|missing", said)
     ):
         return f"{said}: {SEE_ALL}"
