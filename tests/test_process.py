@@ -1,6 +1,7 @@
 """Two processes against one on the same global batch."""
 
 import time
+import warnings
 
 import pytest
 import torch
@@ -43,6 +44,7 @@ BIASED = ["dataset=biased_digits", "encoder.width=2"]
 
 
 def _worker(rank, task, rendezvous, results):
+    warnings.simplefilter("error", FutureWarning)  # of what torch is about to remove
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=WORLD)
     torch.save(task(), results / f"{rank}.pt")

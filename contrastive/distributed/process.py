@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
 
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
@@ -69,6 +68,22 @@ class _Gather(torch.autograd.Function):
         return gradient[shard().of(len(gradient))]
 
 
+class _Sum(torch.autograd.Function):
+    """Sums over ranks, forward and backward. That of torch.distributed.nn is deprecated."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        x = x.clone()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        gradient = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(gradient)
+        return gradient
+
+
 def gather(x: Tensor) -> Tensor:
     """(B / world_size, ...) of each process → (B, ...) of all, in rank order; differentiable."""
     return cast(Tensor, _Gather.apply(x)) if world_size() > 1 else x
@@ -76,7 +91,7 @@ def gather(x: Tensor) -> Tensor:
 
 def all_reduce_sum(x: Tensor) -> Tensor:
     """The sum of a tensor over processes; differentiable."""
-    return cast(Tensor, all_reduce(x)) if world_size() > 1 else x
+    return cast(Tensor, _Sum.apply(x)) if world_size() > 1 else x
 
 
 @torch.no_grad()
