@@ -64,9 +64,13 @@ def test_the_run_directory_holds_everything(composed, tmp_path):
 
 
 def test_a_finished_run_is_shown_and_not_trained_again(composed, tmp_path, capsys):
-    """Without its data, too."""
+    """Without its data, too, and with a head that has no weights."""
     folder = write_image_folder(tmp_path / "insects")
-    words = [word for word in BARE if not word.startswith("batch_size")] + ["batch_size=8", "evaluator=[knn]"]
+    words = [word for word in BARE if not word.startswith("batch_size")] + [
+        "batch_size=8",
+        "evaluator=[knn]",
+        "head=identity",
+    ]
     words += ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", f"dataset.cache={tmp_path}/cache"]
     settings, run = composed(*words), tmp_path / "run"
     first = run_experiment(settings, run)
@@ -95,7 +99,9 @@ def test_a_run_of_other_code_is_shown_and_resumed(composed, tmp_path, monkeypatc
     run_experiment(settings, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
     result = run_experiment(settings, tmp_path / "stopped")
-    assert "warning: the code changed since the run was interrupted" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "warning: the code changed since the run was interrupted" in said
+    assert "kNN" not in said  # the only one known is that of the untrained encoder
     assert result["resumed_with"] == [{**commit, "modules": {}}]
     whole = json.loads((tmp_path / "done/result.json").read_text())
     assert all(result[key] == whole[key] for key in ("test", "val", "untrained", "audit", "weights"))

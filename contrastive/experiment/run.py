@@ -110,7 +110,8 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         with Progress(
             name=as_typed(run.path), start=done, epochs=epochs, per_epoch=len(loader), quiet=settings.quiet
         ) as progress:
-            progress.show(grouped("test", start.untrained))
+            if done == 0:  # a resumed run has other weights by now
+                progress.show(grouped("test", start.untrained))
             train(
                 step,
                 loader,
