@@ -80,7 +80,7 @@ def test_a_long_tail_falls_in_equal_ratios_from_the_smallest_class():
     assert [int((tail == c).sum()) for c in (0, 1, 2, -1)] == [100, 20, 4, 7]
     assert [int((long_tail(split, 1).label == c).sum()) for c in (0, 1, 2)] == [100, 100, 100]
     assert len(long_tail(split, None)) == len(split)
-    with pytest.raises(
-        ConfigError, match=r"dataset\.imbalance must be at least 1, got 0\.5: try"
-    ):
+    with pytest.raises(ConfigError, match=r"dataset\.imbalance must be at least 1, got 0\.5: try"):
         long_tail(split, 0.5)
+    with pytest.raises(ConfigError, match=r"fewer than two of 100 images .*: try dataset\.imbalance=50"):
+        long_tail(split, 100)

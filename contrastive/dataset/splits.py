@@ -48,19 +48,27 @@ def first_per_class(split: Split, n: int | None) -> Split:
 
 
 def long_tail(split: Split, imbalance: float | None) -> Split:
-    """The first images of each class, fewer for each next class: from all of the smallest class down to a fraction
-    1 / imbalance of them in equal ratios (Cui et al. 2019, §5.1). Images without a label stay; None or 1 = all.
+    """The first images of each class, fewer for each next class: from as many as the smallest class has down to a
+    fraction 1 / imbalance of them in equal ratios (Cui et al. 2019, §5.1). Images without a label stay; None = all.
+
+    Probes are fitted and selected on the long tail, too; the test split stays as it is.
 
     Raises:
-        ConfigError: imbalance below 1.
+        ConfigError: imbalance below 1, or so high that the last class keeps one image or none.
     """
     if imbalance is None:
         return split
     check_at_least("dataset.imbalance", imbalance, 1, example=10)
     classes, count = torch.unique(split.label[split.label >= 0], return_counts=True)
+    most = int(count.min())
+    if round(most / imbalance) < 2 <= most:
+        raise ConfigError(
+            f"dataset.imbalance={imbalance:g} leaves fewer than two of {most} images in the last class, too few to "
+            f"hold one out for validation: try dataset.imbalance={most // 2}"
+        )
     keep = split.label < 0
     for i, c in enumerate(classes.tolist()):
-        n = round(count.min().item() * imbalance ** (-i / max(1, len(classes) - 1)))
+        n = round(most * imbalance ** (-i / max(1, len(classes) - 1)))
         keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
     return split[keep]
 
