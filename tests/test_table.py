@@ -113,6 +113,10 @@ def test_cli_overrides_win_and_change_the_folder(table_file):
             {"presets": {"smoke": {"grid": {"n_views": [5]}}}},
             r"presets\.smoke\.grid: n_views has no value 5: try one of",
         ),
+        (
+            {"presets": {"smoke": {"grid": {"n_view": [5]}}}},
+            r"presets\.smoke\.grid has an unknown key n_view: try one of",
+        ),
         ({"presets": {}}, "has no preset smoke, known are paper: try PRESET=paper"),
     ],
 )

@@ -191,6 +191,12 @@ def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
     Raises:
         ConfigError: an unknown key or preset, a list that does not go along the grid, or a preset's value of no grid.
     """
+    grids = [spec.get("grid", {}), *(row.get("grid", {}) for row in spec.get("rows", []))]
+    check_keys(preset.grid, {key for grid in grids for key in grid}, f"presets.{preset.name}.grid")
+    for key, chosen in preset.grid.items():
+        values = [value for grid in grids for value in grid.get(key, [])]
+        if unknown := [value for value in chosen if value not in values]:
+            raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {values}")
     for row in spec.get("rows", []):
         check_keys(row, ROW_KEYS, f"row {row.get('name')}")
         check_keys(row.get("presets", {}), {"small", "smoke"}, f"row {row['name']}: presets")
@@ -234,10 +240,7 @@ def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[R
 
 def _chosen(key: str, values: list[Any], preset: Preset) -> list[Any]:
     """The values of a grid that a preset runs."""
-    chosen = preset.grid.get(key, values)
-    if unknown := [value for value in chosen if value not in values]:
-        raise ConfigError(f"presets.{preset.name}.grid: {key} has no value {unknown[0]}: try one of {values}")
-    return [value for value in values if value in chosen][: preset.points]
+    return [value for value in values if value in preset.grid.get(key, values)][: preset.points]
 
 
 def _pick(value: Any, i: int, n: int, where: str) -> Any:
@@ -283,7 +286,8 @@ def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
         ConfigError: an unknown key, a row or metric that the table does not have, or rows that share no point.
     """
     rows = [row for row in expand_rows(spec, Preset()) if row.overrides]
-    claims = [claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, [*spec["metrics"]])]
+    metrics = list(spec.get("metrics", []))
+    claims = [claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, metrics)]
     return [claim for claim in claims if {claim.better, claim.worse} <= names]
 
 
