@@ -84,7 +84,7 @@ def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
 def test_a_file_system_without_locks_is_one_sentence():
     said = user_message(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), "run/.lock")) or ""
     assert said.startswith("run/.lock: ")
-    assert said.endswith("try hydra.run.dir=PATH, a folder that can be written to")
+    assert said.endswith("try hydra.run.dir=PATH on a disk of this machine, whose files can be locked")
 
 
 @pytest.mark.slow

@@ -18,9 +18,13 @@ KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or fals
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
 FULL = "free some space and run the same command again, or try {place} on another disk"
 USABLE = "try {place}, a folder that can be written to"
-ADVICE = {errno.ENOSPC: FULL, errno.EDQUOT: FULL, errno.ENAMETOOLONG: "try a shorter {place}"} | dict.fromkeys(
-    (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENOLCK, errno.EIO), USABLE
-)
+ADVICE = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.ENAMETOOLONG: "try a shorter {place}",
+    errno.ENOLCK: "try {place} on a disk of this machine, whose files can be locked",
+    errno.EIO: "check the disk, then run the same command again",
+} | dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST), USABLE)
 KNOBS = "try a smaller batch_size, grad_cache_chunk=128 (exact, and holds fewer activations), or resident=false"
 
 

@@ -1,9 +1,11 @@
 """Build one component from the defaults of its YAML: for notebooks and tests, and other datasets for an evaluation."""
 
+import inspect
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import check_types
@@ -29,7 +31,14 @@ def make(component: str, **overrides: Any) -> Any:
         ConfigError: the component or an option does not exist, or the constructor refuses a value.
     """
     node = component_node(component, overrides)
-    return instantiate_node(node) if "_target_" in node else None
+    if "_target_" not in node:
+        return None
+    parameters = inspect.signature(get_object(node["_target_"])).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if not takes_any and (unknown := [key for key in overrides if key not in parameters]):
+        known = ", ".join(parameters) or "none"
+        raise ConfigError(f'{component} has no option {unknown[0]}, its options are {known}: try make("{component}")')
+    return instantiate_node(node)
 
 
 def component_node(component: str, overrides: dict[str, Any], settings: dict[str, Any] | None = None) -> dict[str, Any]:
