@@ -18,8 +18,10 @@ def push_ratio(pairs: Pairs, per_anchor: PerAnchor) -> dict[str, Tensor]:
     The repulsion is the sum of dL/ds over the negatives, the attraction that of -dL/ds over all other pairs: 1 for
     NT-Xent, 1 + e^{1/t - s+} for an anchor of debiased positives. `pairs` as for `false_negative_metrics`.
     """
+    if not pairs.dense:
+        return {}
     value = per_anchor(pairs).sum()
-    if not pairs.dense or not value.requires_grad:
+    if not value.requires_grad:
         return {}
     similarities = [pairs.logits, *([pairs.positive_logits] if pairs.n_views > 1 else [])]
     matrix, *positive = torch.autograd.grad(value, similarities, allow_unused=True, materialize_grads=True)

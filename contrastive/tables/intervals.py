@@ -73,7 +73,10 @@ def welch_interval(b: list[float], a: list[float]) -> tuple[float, float]:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """The p of several tests, corrected so that one false finding among all of them has 5 % (Holm 1979)."""
+    """The p of several tests, corrected for their number (Holm 1979).
+
+    To call those at most α findings makes a false one among them no likelier than α.
+    """
     corrected, largest = [0.0] * len(values), 0.0
     for rank, i in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         largest = max(largest, min(1.0, (len(values) - rank) * values[i]))
