@@ -17,7 +17,9 @@ from contrastive.training.progress import LINES, Progress, line_every
 from tests.helpers import ONE_THREAD, ROOT, TINY
 from tests.hostile import call
 
-LINE = re.compile(r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)")
+LINE = re.compile(
+    r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)"
+)
 
 
 def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
