@@ -79,3 +79,10 @@ def test_overrides_that_nothing_reads_are_named():
         assert unused_overrides(compose("train", words), words) == ["tau_plus", "evaluator.knn.k"]
         words = ["loss=debiased_neg", "tau_plus=0.3", "evaluator.knn.k=3"]
         assert unused_overrides(compose("train", words), words) == []
+
+
+def test_a_setting_that_came_later_and_is_not_set_leaves_configurations_as_they_were(composed):
+    """Else no run from before it could be resumed."""
+    assert "imbalance" not in composed("dataset=digits").dataset
+    assert "push" not in composed("loss=nt_xent").loss
+    assert composed("dataset=digits", "dataset.imbalance=10").dataset["imbalance"] == 10

@@ -110,8 +110,8 @@ class Settings:
         """The settings of a composed configuration, interpolations resolved.
 
         A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights`,
-        `encoder.prefix` and `loss.push` where they are not set: a run without them has the configuration that it always
-        had.
+        `encoder.prefix`, `loss.push` and `dataset.imbalance` where they are not set: a run without them has the
+        configuration that it always had, and can be resumed.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
@@ -137,7 +137,8 @@ class Settings:
         unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
         encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
         loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
-        return cls(**{**plain, "evaluator": chosen, "encoder": encoder, "loss": loss})
+        dataset = {key: value for key, value in plain["dataset"].items() if (key, value) != ("imbalance", None)}
+        return cls(**{**plain, "evaluator": chosen, "encoder": encoder, "loss": loss, "dataset": dataset})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as config.yaml holds them."""
