@@ -94,7 +94,7 @@ def find(target: Any, places: Sequence[str]) -> Any:
     except (ImportError, AttributeError):  # such as contrastive.encoder.torchvision.torch.hub.load: no module's path
         return None
     is_component = inspect.isclass(found) or (
-        inspect.isfunction(found) and (not module.startswith("contrastive") or target in _shipped())
+        inspect.isfunction(found) and (module.partition(".")[0] != "contrastive" or target in _shipped())
     )
     home = f"{getattr(found, '__module__', '')}."
     return found if is_component and any(home.startswith(f"{place}.") for place in places) else None

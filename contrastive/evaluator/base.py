@@ -107,8 +107,8 @@ class Evaluator(ABC):
 
     The names get the evaluator's own name in front: `knn` returns {"top1": 52.4} and result.json says knn_top1; the
     empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A figure
-    that is selected on the test split says so in its name: `best_test_top1`. Constructors raise
-    ConfigError for an argument out of range.
+    that is selected on the test split says so in its name: `best_test_top1`. Constructors raise ConfigError
+    for an argument out of range.
     """
 
     protocol: str  # one sentence, stored beside the figures: data, read-out, selection

@@ -77,7 +77,9 @@ def build_loss(node: dict[str, Any]) -> Loss:
     push = node.get("push", 1.0)
     check_at_least("loss.push", push, 0, example=4)
     loss: Loss = build_one("loss", {key: value for key, value in node.items() if key != "push"}, Loss)
-    if push != 1 and not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
+    if push == 1:
+        return loss
+    if not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
         raise ConfigError(f"loss.push is about negatives, and {loss.name} compares no pairs: try loss=nt_xent")
     loss.push = push
     return loss

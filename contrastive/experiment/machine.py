@@ -16,7 +16,7 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.process import broadcast_from_main
 from contrastive.errors import ConfigError
-from contrastive.run.files import read_environment, run_state
+from contrastive.run.files import run_state
 from contrastive.types import Data
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
@@ -77,8 +77,9 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     Args:
         setting: `auto` or a number. rerun: the run starts over, whatever it had.
     """
-    resumes = not rerun and run_state(path).kind == "resumable"
-    recorded, own = read_environment(path)["threads"] if resumes else None, own_threads()
+    state = run_state(path)
+    resumes = not rerun and state.kind == "resumable"
+    recorded, own = state.environment["threads"] if resumes else None, own_threads()
     n, recorded = broadcast_from_main(lambda: (int(setting) if setting != "auto" else recorded or own, recorded))
     torch.set_num_threads(n)
     words = f"{n} thread{'s' if n > 1 else ''}"
