@@ -17,8 +17,14 @@ def unpack(text: str) -> NDArray[np.bool_]:
     """The booleans (N,) that `pack` wrote.
 
     Raises:
-        ValueError: other text.
+        ValueError: other text; it is refused before it can fill the memory.
     """
     count, _, packed = text.partition(":")
-    raw = np.frombuffer(zlib.decompress(base64.b64decode(packed, validate=True)), dtype=np.uint8)
-    return np.unpackbits(raw, count=int(count)).astype(bool)
+    n_bytes = (int(count) + 7) // 8
+    try:
+        raw = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), n_bytes + 1)
+    except zlib.error as error:
+        raise ValueError(f"no compressed bits: {error}") from error
+    if len(raw) != n_bytes:
+        raise ValueError(f"{count} bits are announced and there are others")
+    return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=int(count)).astype(bool)
