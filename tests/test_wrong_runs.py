@@ -37,13 +37,20 @@ def experiment(composed):
     return build(composed(*TINY, "precision=bf16"))
 
 
-def stops(experiment, tmp_path, grad_norms: list[float]) -> str:
-    """What the run says after steps with these gradient norms; nothing if it goes on."""
+def stops(experiment, tmp_path, grad_norms: list[float], *, before: float | None = None) -> str:
+    """What the run says after steps with these gradient norms; nothing if it goes on.
+
+    Args:
+        before: that of a step before the last log line.
+    """
     record: dict[str, object] = {}
     window = Window(experiment.step, experiment.loader, SimpleNamespace(path=tmp_path, fail=record.update), epoch=0)
-    for norm in grad_norms:
+    for norm in ([] if before is None else [before]) + grad_norms:
         output = StepOutput(torch.tensor(1.0), torch.tensor(norm), SimpleNamespace(outputs={}), None)
         window.add(output)
+        if norm == before:
+            window.check(1, output)
+            window.close()
     try:
         window.check(len(grad_norms), output)
     except ConfigError as error:
@@ -58,6 +65,10 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(experiment, tmp_pat
     assert "the gradient became" in said
     assert "batch 4" in said
     assert "try a lower optimizer.lr" in said
+
+
+def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment, tmp_path):
+    assert "the gradient became" in stops(experiment, tmp_path, [2e15], before=3.0)
 
 
 def test_large_gradients_that_are_usual_do_not_stop_the_run(experiment, tmp_path):

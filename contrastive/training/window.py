@@ -14,7 +14,7 @@ from contrastive.run.directory import RunDirectory
 from contrastive.training.loader import Loader
 from contrastive.training.step import StepOutput, TrainStep
 
-ABSURD = 1e6  # times the usual gradient norm of the steps around, or 1 if that is less
+ABSURD = 1e6  # times the usual gradient norm, that of the steps around or of the last check, or 1 if that is less
 ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
 
 
@@ -23,6 +23,7 @@ class Window:
 
     def __init__(self, step: TrainStep, loader: Loader, run: RunDirectory, *, epoch: int) -> None:
         self.step, self.loader, self.run, self.epoch = step, loader, run, epoch
+        self.usual = math.inf  # gradient norm at the last check: with log_every=1 there are no steps around
         self._reset()
 
     def _reset(self) -> None:
@@ -49,11 +50,14 @@ class Window:
             return
         values = (all_reduce_sum(torch.stack(self.steps)) / world_size()).tolist()
         finite = [grad_norm for _, grad_norm in values if math.isfinite(grad_norm)]
-        limit = ABSURD * max(1.0, median_low(finite or [1.0]))
+        median = median_low(finite or [1.0])
+        limit = ABSURD * max(1.0, min(median, self.usual))
         for i, (loss, grad_norm) in enumerate(values):
             is_skipped = self.step.scaler.is_enabled() and not math.isfinite(grad_norm)
             if not math.isfinite(loss) or not (is_skipped or grad_norm <= limit):
                 self._stop(done - len(values) + i, values[: i + 1], output)
+        if finite:
+            self.usual = median
 
     def _stop(self, batch: int, values: list[list[float]], output: StepOutput) -> None:
         """Write failure.json and raise.
