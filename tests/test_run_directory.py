@@ -116,8 +116,9 @@ def test_run_state_of_every_kind(tmp_path):
         open_.finish(RESULT, write_weights)
     assert run_state(run).kind == "finished"
     assert run_state(run).result == read_result(run)
-    (run / "result.json").write_text("{")
-    assert run_state(run).kind == "resumable"
+    for content in ("{", *(json.dumps({**RESULT, key: 1}) for key in ("test", "log", "made_by", "weights", "correct"))):
+        (run / "result.json").write_text(content)
+        assert run_state(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()
     assert run_state(run).kind == "damaged"
     assert "result.json is damaged: try rerun=true" in run_state(run).reason

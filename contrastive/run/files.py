@@ -88,7 +88,7 @@ def read_config(run: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
         config = yaml.load(text, LOADER) if _is_plain(text) else None
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         config = None
     if not is_config(config):
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
@@ -144,6 +144,7 @@ def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
 
 
 GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
+LATER_GROUPS = ("log", "made_by", "weights", "correct")  # which older ones lack
 
 
 def write_result(run: Path, result: dict[str, Any]) -> None:
@@ -170,8 +171,10 @@ def read_result(run: Path) -> dict[str, Any] | None:
         return None
     if not is_whole or not all(isinstance(result.get(group), dict) for group in GROUPS):
         return None
+    if not all(isinstance(result.get(group, {}), dict) for group in LATER_GROUPS):
+        return None
     has_numbers = all(isinstance(value, int | float) for value in result["test"].values())
-    return result if has_numbers else None
+    return result if has_numbers and "config" in result.get("made_by", {"config": ""}) else None
 
 
 ENVIRONMENT_KEYS = {"command": str, "code": str, "data": str, "threads": int}  # of every run
@@ -222,7 +225,7 @@ def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
     for file in files:
         try:
             record = json.loads(file.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(record, dict) and record.keys() >= EVALUATION_KEYS and record["weights"] == weights:
             records[file.stem] = record
