@@ -84,9 +84,12 @@ class Progress:
         return math.ceil(self._done / self._per_epoch)
 
     def _words(self) -> list[str]:
-        """The metrics, those of an earlier epoch with its number."""
-        since = {key: "" if epoch == self._epoch else f" (epoch {epoch})" for key, epoch in self._at.items()}
-        return [self._shown[key] + since[key].replace("epoch 0", "untrained") for key in SHOWN if key in self._shown]
+        return [self._shown[key] + self._age(key) for key in SHOWN if key in self._shown]
+
+    def _age(self, key: str) -> str:
+        """Of which encoder a metric is, if not of the one as it stands."""
+        epoch = self._at[key]
+        return " (untrained)" if epoch == 0 else f" (epoch {epoch})" if epoch < self._epoch else ""
 
     def _line(self) -> None:
         self._last_line = time.monotonic()
