@@ -25,14 +25,14 @@ SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs
 DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming a run composes once more
 
 
-def call(words: list[str], folder: Path) -> tuple[int, str]:
-    """Run the program on these words in `folder`: (exit code, its stderr)."""
+def call(words: list[str], folder: Path, out: io.StringIO | None = None) -> tuple[int, str]:
+    """Run the program on these words in `folder`: (exit code, its stderr); what it prints goes to `out`."""
     naming._defaults.cache_clear()
     build._load_data.cache_clear()
-    err, before = io.StringIO(), Path.cwd()
+    out, err, before = out or io.StringIO(), io.StringIO(), Path.cwd()
     os.chdir(folder)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = train.main(words)
     finally:
