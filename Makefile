@@ -24,7 +24,7 @@ $(VENV)/.done: pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.done  ## pretrain and evaluate on the bundled digits: 20 to 40 seconds on two cores
+demo: $(VENV)/.done  ## pretrain and evaluate on the bundled digits: 20 to 60 seconds on two cores
 	$(RUN) train.py loss=debiased_pos tau_plus=0.1
 
 doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, ten steps: one page
