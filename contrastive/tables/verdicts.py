@@ -11,6 +11,7 @@ from contrastive.tables.record import correct_name, device_of, is_best_test
 from contrastive.tables.spec import look_up, published_heading, published_number
 
 MIN_SEEDS = 3
+NUMBERS = ("effect", "low", "high", "p", "p_holm", "published_effect")  # of a judged claim
 VERDICTS = ("holds", "holds uncorrected", "undecided", "does not hold", "not run")
 LEGEND = (
     "Claims: effect = mean difference over common seeds with its 95 % interval. over = what the interval allows for: "
@@ -31,18 +32,14 @@ def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
     """
     rows = {row["name"]: row for row in record["rows"]}
     judged = [{**claim, **_judge(record, claim, rows)} for claim in record["claims"]]
-    tested = [claim for claim in judged if claim["p"] is not None]
-    corrected = holm([claim["p"] for claim in tested])
+    corrected = iter(holm([claim["p"] for claim in judged if claim["p"] is not None]))
     for claim in judged:
-        claim["p_holm"] = corrected[tested.index(claim)] if claim["p"] is not None else None
+        claim["p_holm"] = None if claim["p"] is None else next(corrected)
         outcome = verdict(claim["low"], claim["high"], claim["gap"], claim["p_holm"])
         claim["verdict"] = outcome if claim["n"] else "not run"
         # four decimals, so that other versions of scipy give the same record
         claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
     return judged
-
-
-NUMBERS = ("effect", "low", "high", "p", "p_holm", "published_effect")
 
 
 def _judge(record: dict[str, Any], claim: dict[str, Any], rows: dict[str, Any]) -> dict[str, Any]:
