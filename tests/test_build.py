@@ -4,10 +4,11 @@ import re
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.experiment.dry_run import estimate
+from contrastive.experiment.dry_run import estimate, first_steps, peak_memory
 from contrastive.experiment.machine import is_resident
 from contrastive.text import clock
 from tests.helpers import ROOT, TINY
@@ -42,6 +43,7 @@ def test_every_evaluator_builds(composed):
         (["batch_size=2000"], "try batch_size=128"),
         (["device=cuda:99"], "try device=auto"),
         (["precision=fp16", "device=cpu"], "try precision=auto"),
+        (["precision=tf32", "device=cpu"], "try precision=fp32"),
         (["optimizer.lr=-1"], "try optimizer.lr"),
         (["loss=combination", "tau_plus=0.001"], "try batch_size=500"),
         (["n_views=3", "loss.aggregation=pos_grouping"], "loss_combination"),
@@ -60,6 +62,33 @@ def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * data.nbytes - 1, "SC_PAGE_SIZE": 1}[name])
     assert not is_resident(data, torch.device("cpu"), "auto")
     assert is_resident(data, torch.device("cpu"), True)
+
+
+def test_a_dry_run_does_not_wait_for_the_device_in_every_step(composed):
+    experiment = build(composed(*TINY))
+
+    class Items(TorchDispatchMode):
+        """Counts the values that the host reads one by one; `tolist` is no operation."""
+
+        n = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.n += function == torch.ops.aten._local_scalar_dense.default
+            return function(*args, **(kwargs or {}))
+
+    with Items() as of_steps:
+        for _, batch in zip(range(4), experiment.loader.epoch(0), strict=False):
+            experiment.step(batch, torch.Generator())
+    with Items() as of_dry_run:
+        seconds, losses = first_steps(experiment, 2)
+    assert of_dry_run.n == of_steps.n  # of Adam on a CPU
+    assert seconds > 0 and len(set(losses)) == 4
+
+
+def test_memory_of_a_gpu_is_what_torch_has_reserved(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 3 * 2**30)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 2**31)
+    assert " 3.00 GiB   of the device, 2.00 of them in tensors" in peak_memory(torch.device("cuda"))
 
 
 def test_the_estimate_of_a_dry_run_grows_with_the_run(composed):

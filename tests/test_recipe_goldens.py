@@ -14,11 +14,24 @@ FOLDER = ROOT / "configs/experiment"
 GOLDENS = yaml.safe_load((ROOT / "tests/data/recipes.yaml").read_text())
 NAMED = re.compile(r"# differs: (\S+) (.+?) \(theirs (.+?)\): \S")  # SETTING OURS (theirs THEIRS): why
 COMMAND = re.compile(r"# *python train\.py ((?:.* \\\n#)*[^(\n]*)", re.MULTILINE)
+PRECISION = re.compile(r"^# Precision: (\w+)", re.MULTILINE)
 EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def text_of(experiment: str, folder: Path = FOLDER) -> str:
     return (folder / f"{experiment}.yaml").read_text()
+
+
+def parents(experiment: str) -> list[str]:
+    """The experiments that it starts from."""
+    defaults = yaml.safe_load(text_of(experiment))["defaults"]
+    return [item for item in defaults if isinstance(item, str) and item != "_self_"]
+
+
+def named_precision(experiment: str) -> str:
+    """What its header, or that of the experiment it starts from, says a published run is repeated in."""
+    found = PRECISION.search(text_of(experiment))
+    return found[1] if found else named_precision(parents(experiment)[0])
 
 
 def named_differences(experiment: str) -> set[tuple[str, str, str]]:
@@ -28,8 +41,7 @@ def named_differences(experiment: str) -> set[tuple[str, str, str]]:
     assert len(own) == text.count("# differs:"), (
         f"{experiment}: a line is no `# differs: SETTING OURS (theirs THEIRS): why`"
     )
-    starts_from = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, str) and item != "_self_"]
-    return own.union(*(named_differences(parent) for parent in starts_from))
+    return own.union(*(named_differences(parent) for parent in parents(experiment)))
 
 
 def look_up(settings: dict[str, Any], key: str) -> Any:
@@ -110,6 +122,12 @@ def test_every_value_says_where_it_was_read():
 def test_a_difference_is_seen(ours, theirs, expected):
     golden = {"settings": {"a.b": [theirs, "main.py:1"]}}
     assert (not list(differences(golden, {"a": {"b": ours}}))) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_the_header_says_in_which_precision_a_run_is_repeated(composed, experiment):
+    assert composed(f"experiment={experiment}").precision == named_precision(experiment)
 
 
 @pytest.mark.slow

@@ -45,6 +45,18 @@ def test_a_read_only_directory_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_other_arithmetic_of_a_gpu_is_said(tmp_path, capsys):
+    for benchmark in (True, True, False):
+        environment = {**ENVIRONMENT, "cudnn_benchmark": benchmark, "deterministic": not benchmark}
+        with opened(tmp_path, environment=environment) as run:
+            run.save({"step": 1, "epoch": 1})
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "warning: cudnn_benchmark True before and False now: not exact to the last bit",
+        "warning: deterministic False before and True now: not exact to the last bit",
+    ]
+
+
 def test_lines_after_the_checkpoint_are_cut(tmp_path):
     with opened(tmp_path) as run:
         run.log(1, 1.0, {"x": 1.0})

@@ -5,7 +5,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
 from contrastive.config.messages import user_message
-from contrastive.config.settings import unused_overrides
+from contrastive.config.settings import Settings, unused_overrides
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT
 
@@ -20,6 +20,7 @@ from tests.helpers import ROOT
         ("views_forward=both", "views_forward=fused"),
         ("precision=fp8", "precision=auto"),
         ("resident=maybe", "resident=auto"),
+        ("compile=maybe", "compile=auto"),
         ("threads=0", "threads=auto"),
         ("threads=99999999999999999999999", "threads=auto"),
     ],
@@ -59,6 +60,12 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
 def test_every_combination_rule_names_a_way_out(composed, words, advice):
     with pytest.raises(ConfigError, match=f"try .*{advice}"):
         composed(*words)
+
+
+def test_settings_of_earlier_runs_are_read(composed):
+    settings = composed("compile=true").to_dict()
+    assert settings.pop("deterministic") is settings.pop("profile") is False
+    assert Settings(**settings) == composed("compile=True")
 
 
 def test_settings_of_evaluators_not_chosen_are_dropped(composed):

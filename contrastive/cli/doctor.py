@@ -10,7 +10,6 @@ import platform
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean
 from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
@@ -87,13 +86,16 @@ def device() -> Finding:
     import torch
 
     from contrastive.experiment.machine import choose_device
+    from contrastive.run.provenance import gpu_record
 
     chosen = choose_device("auto")
     x = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
     difference = ((x.to(chosen) @ x.to(chosen)).cpu() - x @ x).abs().max().item()
     if chosen.type == "cuda":
         properties = torch.cuda.get_device_properties(chosen)
-        facts = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
+        gpu = gpu_record()
+        versions = f"CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}, driver {gpu['driver']}"
+        facts = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, {versions}, GPUs: {len(gpu['gpus'])}"
     else:
         facts = f"CPU, {torch.get_num_threads()} threads; no GPU that torch can use"
     if not difference < 1:  # TF32 is off by 0.05 here
@@ -136,8 +138,8 @@ def training() -> Finding:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         words = ["encoder=resnet18_narrow", "batch_size=128", "data_root=data"]
         experiment = build(Settings.from_config(compose("train", words)))
-    seconds, losses = zip(*first_steps(experiment, STEPS), strict=True)
-    facts = f"{STEPS} steps of 128 digits, {1000 * mean(seconds):.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+    seconds, losses = first_steps(experiment, STEPS)
+    facts = f"{STEPS} steps of 128 digits, {1000 * seconds:.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
     if not all(0 < loss < 100 for loss in losses):
         return Finding(facts, "the loss is no number: try python train.py precision=fp32 device=cpu")
     return Finding(facts)

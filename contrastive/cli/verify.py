@@ -108,7 +108,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     experiment = build(settings)
     now, hashes = environment_of(experiment, ()), provenance_hashes(config, recorded)
     yield from check_origin(result, recorded, now, hashes)
-    exact = all(recorded.get(key) == now[key] for key in EXACT_KEYS)
+    exact = all(recorded.get(key) == now.get(key) for key in EXACT_KEYS)
     if settings.epochs > 0:
         began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
         cheap = {name: item for name, item in experiment.evaluators.items() if item.before_training}

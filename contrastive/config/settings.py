@@ -54,7 +54,7 @@ class Settings:
     views_forward: str
     precision: str
     channels_last: bool
-    compile: bool
+    compile: bool | str
     device: str
     devices: int
     grad_cache_chunk: int
@@ -69,6 +69,9 @@ class Settings:
     search_metric: str
     dry_run: bool
     quiet: bool
+    # runs of before have neither in their config.yaml
+    deterministic: bool = False
+    profile: bool = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
@@ -80,15 +83,16 @@ class Settings:
             check_at_least(key, getattr(self, key), least, example=example)
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "bias_balanced"))
-        check_choice("precision", self.precision, ("auto", "fp32", "bf16", "fp16"))
+        check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)
         if self.threads != "auto" and not (isinstance(self.threads, int) and 1 <= self.threads <= MAX_THREADS):
             raise ConfigError(
                 f"threads must be auto or a number from 1 to {MAX_THREADS}, got {self.threads}: try threads=auto"
             )
-        if self.resident not in ("auto", True, False):
-            raise ConfigError(f"resident must be auto, true or false, got {self.resident!r}: try resident=auto")
+        for key in ("compile", "resident"):
+            if (value := getattr(self, key)) not in ("auto", True, False):
+                raise ConfigError(f"{key} must be auto, true or false, got {value!r}: try {key}=auto")
         for key, fraction in (("noise_frac", self.noise_frac), ("blur_frac", self.blur_frac)):
             check_between(key, fraction, 0, 1, example=0.3)
             if fraction > 0 and self.n_views < 2:

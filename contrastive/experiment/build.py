@@ -31,7 +31,7 @@ from contrastive.experiment.components import (
     image_size,
     instantiate_node,
 )
-from contrastive.experiment.machine import check_compiler, choose_device, is_resident
+from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.loss.base import Loss
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
@@ -68,10 +68,10 @@ def build(settings: Settings) -> Experiment:
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
-    device = choose_device(settings.device)
+    device = start_device(settings.device, deterministic=settings.deterministic)
     precision = precisions.choose(settings.precision, device)
-    if settings.compile:
-        check_compiler(device)
+    precisions.set_tf32(precision)
+    compiled = choose_compile(settings.compile, device)
     check_components(settings)
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
@@ -90,8 +90,9 @@ def build(settings: Settings) -> Experiment:
     with main_process_first():  # it downloads and decodes; the other processes read its files
         data, data_hash = load_data(settings.dataset)
     height, width = data.pretrain.image.shape[-2:]
-    for side in {width, augmentation.output_size(height, width)[0]}:
-        check_encoder_output(encoder, side)
+    side = augmentation.output_size(height, width)[0]
+    for pixels in {width, side}:
+        check_encoder_output(encoder, pixels)
     has_label, has_bias = is_complete(data.pretrain.label), is_complete(data.pretrain.bias)
     for term in terms:
         term.check_batch(
@@ -123,6 +124,9 @@ def build(settings: Settings) -> Experiment:
     )
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(encoder)
+    if compiled == "augmentation":
+        n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
+        compiled = pays_to_compile(n_views, side) or compiled
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
     encoder = convert_sync_batchnorm(encoder.to(device, memory_format=layout), device)
     head = convert_sync_batchnorm(head.to(device), device)
@@ -140,7 +144,7 @@ def build(settings: Settings) -> Experiment:
         n_views=settings.n_views,
         views_forward=settings.views_forward,
         chunk=settings.grad_cache_chunk,
-        compile=settings.compile,
+        compile=compiled,
     )
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=schedule,

@@ -4,9 +4,8 @@ import resource
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
-from statistics import median
 
 import torch
 
@@ -18,7 +17,7 @@ from contrastive.text import clock
 from contrastive.training.features import extract
 from contrastive.types import Features
 
-WARM_UP, STEPS, IMAGES = 2, 5, 1000
+WARM_UP, STEPS, IMAGES = 2, {"cpu": 5, "cuda": 30}, 1000
 SHARE = 10  # evaluators are timed on this fraction of the training features, when those are many
 MANY = 10_000
 
@@ -31,16 +30,12 @@ def estimate(experiment: Experiment) -> str:
     settings, loader, device = experiment.settings, experiment.loader, experiment.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    step = median(seconds for seconds, _ in first_steps(experiment, WARM_UP + STEPS)[WARM_UP:])
+    step, _ = first_steps(experiment, STEPS[device.type])
     training = settings.epochs * len(loader) * step
     extraction, evaluators = evaluation_seconds(experiment)
     times = {name: _times(experiment.evaluators[name], settings.epochs) for name in evaluators}
     evaluation = sum(times[name] * seconds for name, seconds in evaluators.items())
     evaluation += extraction * max([2, *times.values()])
-    if device.type == "cuda":
-        peak, owner = torch.cuda.max_memory_allocated(device), "of the device"
-    else:
-        peak, owner = resident_peak(), "of each process"
     rate = loader.views_per_step(settings.n_views) / step
     parts = [f"{times[name]} {name} of {clock(seconds)}" for name, seconds in evaluators.items()]
     untimed = [name for name, evaluator in experiment.evaluators.items() if evaluator.reads_images]
@@ -52,24 +47,24 @@ def estimate(experiment: Experiment) -> str:
             f"  evaluation   {clock(evaluation):>12}   features in {clock(extraction)}; "
             f"at most {', '.join(parts) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}",
             f"  together     {clock(training + evaluation):>12}",
-            f"  peak memory  {peak / 2**30:>8.2f} GiB   {owner}",
+            f"  peak memory  {peak_memory(device)}",
         ]
     )
 
 
-def first_steps(experiment: Experiment, n: int) -> list[tuple[float, float]]:
-    """(seconds, loss) of the first n steps, however many there are in an epoch."""
+def first_steps(experiment: Experiment, n: int) -> tuple[float, list[float]]:
+    """Seconds of a step, over n of them after two for warming up, and the losses of all; an epoch may be shorter.
+
+    The device is waited for once, at the end: a step that is faster than the program that queues it shows as such.
+    """
     step, loader = experiment.step, experiment.loader
-    rng = generator(experiment.device, loader.seed, "augmentation", 0)
+    rng = generator(loader.device, loader.seed, "augmentation", 0)
     step.encoder.train()
     step.head.train()
     batches = chain.from_iterable(map(loader.epoch, count()))
-    steps = []
-    for _ in range(n):
-        since = time.perf_counter()
-        loss = step(next(batches), rng).loss.item()  # waits for the device
-        steps.append((time.perf_counter() - since, loss))
-    return steps
+    losses = [step(batch, rng).loss for batch in islice(batches, WARM_UP)]
+    seconds = timed(lambda: losses.extend(step(batch, rng).loss for batch in islice(batches, n)), experiment.device)
+    return seconds / n, torch.stack(losses).tolist()
 
 
 def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]:
@@ -129,6 +124,14 @@ def timed(task: Callable[[], object], device: torch.device) -> float:
     task()
     wait()
     return time.perf_counter() - since
+
+
+def peak_memory(device: torch.device) -> str:
+    """The most memory that was held, in words: of a GPU what torch has reserved, which is more than its tensors."""
+    if device.type != "cuda":
+        return f"{resident_peak() / 2**30:>8.2f} GiB   of each process"
+    reserved, allocated = torch.cuda.max_memory_reserved(device), torch.cuda.max_memory_allocated(device)
+    return f"{reserved / 2**30:>8.2f} GiB   of the device, {allocated / 2**30:.2f} of them in tensors"
 
 
 def resident_peak() -> int:

@@ -15,7 +15,7 @@ from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
 from contrastive.experiment.build import applicable_evaluators, load_data
 from contrastive.experiment.components import build_evaluators, instantiate_node
 from contrastive.experiment.encoder import load_run_encoder
-from contrastive.experiment.machine import choose_device, is_resident, keep_freed_memory
+from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
 from contrastive.run.files import evaluation_name, read_evaluations, write_evaluation
@@ -23,7 +23,7 @@ from contrastive.run.foreign import weights_path
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed
 from contrastive.training.features import feature_sets
-from contrastive.training.precision import Normalize
+from contrastive.training.precision import Normalize, set_tf32
 from contrastive.types import Data
 
 
@@ -62,9 +62,10 @@ def evaluate_run(
     """
     keep_freed_memory()
     data, data_hash = load_data(settings.dataset)
-    device = choose_device(settings.device)
+    device = start_device(settings.device)
+    set_tf32("fp32")
     # the code of encoder, augmentation, evaluators and dataset
-    sources = {key: config.get(key) for key in ("encoder", "augmentation", "compile")}
+    sources = {key: config.get(key) for key in ("encoder", "augmentation")}
     sources |= {"dataset": settings.dataset, "evaluator": settings.evaluator}
     environment = environment_record(
         device, config=sources, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts

@@ -30,6 +30,7 @@ from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume
 from contrastive.training.diagnostics import grouped, log_features, log_first_views, log_scores
 from contrastive.training.features import feature_sets
 from contrastive.training.loop import train
+from contrastive.training.profiling import profiler
 from contrastive.training.progress import Progress
 
 
@@ -80,6 +81,7 @@ def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str
         config=experiment.settings.to_dict(),
         overrides=overrides,
         precision=experiment.precision,
+        compiled=experiment.step.compile,
         data_hash=experiment.data_hash,
         facts=experiment.data.facts | weights_hash(experiment.settings.encoder.get("weights")),
     )
@@ -107,9 +109,15 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             step, loader, run, start=start, observers=observers, minutes=settings.checkpoint_every_minutes
         )
         done = start.epoch * len(loader) + start.batch
-        with Progress(
-            name=as_typed(run.path), start=done, epochs=epochs, per_epoch=len(loader), quiet=settings.quiet
-        ) as progress:
+        rest, recording = epochs * len(loader) - done, None
+        if settings.profile and rest and is_main():
+            recording = profiler(run.path / "profile", steps=rest, device=experiment.device)
+        with (
+            Progress(
+                name=as_typed(run.path), start=done, epochs=epochs, per_epoch=len(loader), quiet=settings.quiet
+            ) as progress,
+            recording or nullcontext(),
+        ):
             if done == 0:  # a resumed run has other weights by now
                 progress.show(grouped("test", start.untrained))
             train(
@@ -125,6 +133,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
                 observers=observers,
                 evaluate=partial(evaluate_due, experiment),
                 progress=progress,
+                profiler=recording,
                 signals=signals,
             )
         sets = features(experiment, with_classifier=epochs > 0)

@@ -225,7 +225,10 @@ def _state_for_weights(path: Path, made_by: dict[str, str], *, epochs: int) -> d
 # recorded of every interrupted session
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
 # another value of them changes the bits of what follows
-EXACT_KEYS = ("device", "precision", "torch", "processes", "compile")
+EXACT_KEYS = (
+    "device", "precision", "torch", "processes", "compile",
+    "cudnn", "tf32_convolutions", "tf32_matmul", "cudnn_benchmark", "deterministic",  # of a GPU
+)  # fmt: skip
 
 
 def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> list[dict[str, Any]]:
@@ -241,8 +244,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     resumed_with = recorded.get("resumed_with", []) if state.kind == "resumable" else []
     if state.kind == "resumable":
         for key in EXACT_KEYS:
-            if recorded.get(key) != environment[key]:
-                before, now = recorded.get(key), environment[key]
+            if (before := recorded.get(key)) != (now := environment.get(key)):
                 print(f"warning: {key} {before} before and {now} now: not exact to the last bit")
         if recorded["code"] != environment["code"]:
             print("warning: the code changed since the run was interrupted: it goes on, and its result says so")
@@ -258,7 +260,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 # of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
 FILES = (
     RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json",
-    PROJECTOR_CONFIG, "environment.json", "config.yaml",
+    "profile/trace.json.gz", "profile/operations.txt", PROJECTOR_CONFIG, "environment.json", "config.yaml",
 )  # fmt: skip
 
 

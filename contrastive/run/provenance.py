@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kernel module is loaded
 CODE_KEYS = ("commit", "dirty", "diff", "modules")  # what tells one state of the code from another
 
 
@@ -32,6 +34,7 @@ def environment_record(
     config: dict[str, Any],
     overrides: Sequence[str],
     precision: str,
+    compiled: bool | str = False,
     data_hash: str,
     facts: dict[str, str],
 ) -> dict[str, Any]:
@@ -39,7 +42,7 @@ def environment_record(
 
     Args:
         config: the resolved configuration. overrides: the settings that were typed, as KEY=VALUE.
-        facts: recorded by the dataset, such as its name.
+        compiled: what torch.compile compiles. facts: recorded by the dataset, such as its name.
     """
     import torch
 
@@ -58,8 +61,26 @@ def environment_record(
         "threads": torch.get_num_threads(),  # of each process
         "processes": world_size(),
         "precision": precision,
-        "compile": config.get("compile"),
+        "compile": compiled,
+        **(gpu_record() if device.type == "cuda" else {}),
         "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
+    }
+
+
+def gpu_record() -> dict[str, Any]:
+    """What decides how a GPU computes: versions, the GPUs that torch sees, the switches of its arithmetic."""
+    import torch
+
+    found = re.search(r"\d+\.\d[\d.]*", DRIVER.read_text()) if DRIVER.exists() else None
+    return {
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": found and found[0],
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
+        "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
 
 

@@ -32,6 +32,7 @@ def train(
     observers: Mapping[str, StepObserver],
     evaluate: Callable[[int], dict[str, float]],
     progress: Progress,
+    profiler: torch.profiler.profile | None,
     signals: StopSignals,
 ) -> None:
     """Train from `start` to the last epoch.
@@ -71,6 +72,8 @@ def train(
                 for observer in observers.values():
                     observer.observe(gather(output.main.outputs["features"]), gather(output.main.label))
                 progress.update()
+                if profiler is not None:
+                    profiler.step()
 
                 if done % log_every == 0 or done == n_batches:
                     window.check(done, output)

@@ -1,4 +1,4 @@
-"""Precision of the encoder's arithmetic. Losses and metrics are float32 in any case."""
+"""Precision of the encoder's arithmetic. Losses and metrics have float32 tensors in any case."""
 
 import functools
 from collections.abc import Callable
@@ -8,24 +8,41 @@ from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 
+AMPERE = (8, 0)  # the compute capability from which on GPUs have bf16 and TF32
+
 
 def choose(precision: str, device: torch.device) -> str:
-    """Resolve `auto`: bf16 if the device has instructions for it, else fp32."""
+    """Resolve `auto`: bf16 if the device has instructions for it, else fp32.
+
+    Raises:
+        ConfigError: fp16 without a GPU, or tf32 without one that has it.
+    """
     if precision == "fp16" and device.type != "cuda":
         raise ConfigError("fp16 needs a GPU: try precision=auto")
+    if precision == "tf32" and not (device.type == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE):
+        raise ConfigError("tf32 needs an NVIDIA GPU of the Ampere generation or later: try precision=fp32")
     if precision != "auto":
         return precision
     if device.type == "cuda":
-        is_fast = torch.cuda.get_device_capability(device) >= (8, 0)
+        is_fast = torch.cuda.get_device_capability(device) >= AMPERE
     else:
         is_fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bf16" if is_fast else "fp32"
 
 
+def set_tf32(precision: str) -> None:
+    """Let GPUs compute float32 convolutions and matrix products in TF32 (10 bits of mantissa), or not.
+
+    Torch would do so in convolutions by default. It is set for the whole process, evaluation included.
+    """
+    # Not by `fp32_precision`: torch itself still reads these switches, and raises where only that one was set.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+
 def autocast(precision: str, device: torch.device) -> Callable[[], torch.autocast]:
     """A context manager for the resolved precision: `with autocast(precision, device)(): ...`."""
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    return functools.partial(torch.autocast, device.type, dtype=dtype, enabled=precision != "fp32")
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    return functools.partial(torch.autocast, device.type, dtype=dtype, enabled=dtype is not None)
 
 
 class SafeConv2d(nn.Conv2d):

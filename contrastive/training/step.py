@@ -40,6 +40,7 @@ class TrainStep:
         chunk: images whose activations are held at once, 0 = all (gradient caching).
         compile: run augmentation, network and objective through torch.compile: in pieces, because random draws, the
             optimizer and the logging gain nothing, and because a sweep over losses then compiles the network once.
+            "augmentation": that alone.
     """
 
     encoder: nn.Module
@@ -53,13 +54,14 @@ class TrainStep:
     n_views: int
     views_forward: str = "fused"
     chunk: int = 0
-    compile: bool = False
+    compile: bool | str = False
 
     def __post_init__(self) -> None:
         self._augment: Callable[..., Tensor] = self.augmentation.apply
         self._encode: Callable[..., dict[str, Tensor]] = self.encode
         if self.compile:
             self._augment = torch.compile(self.augmentation.apply, dynamic=False)
+        if self.compile is True:
             self._encode = torch.compile(self.encode, dynamic=False)
             self.objective.compile(dynamic=False)
 

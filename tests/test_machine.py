@@ -1,0 +1,152 @@
+"""What a run asks of the machine: its GPU, the algorithms, the compiler."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from contrastive.errors import ConfigError
+from contrastive.experiment import build as building
+from contrastive.experiment import machine
+from contrastive.experiment.build import build
+from contrastive.experiment.machine import choose_compile, pays_to_compile, start_device
+from tests.helpers import TINY
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+OLD, NEW = (6, 0), (9, 0)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    """torch sees two GPUs; returns the devices that were made torch's own."""
+    own = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_device", own.append)
+    yield own
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = False
+
+
+def test_the_named_gpu_becomes_torchs_own(two_gpus):
+    assert start_device("cuda:1") == torch.device("cuda:1")
+    assert two_gpus == [torch.device("cuda:1")]
+    assert start_device("auto") == torch.device("cuda:0")
+    assert start_device("cpu") == CPU
+    assert len(two_gpus) == 2
+    with pytest.raises(ConfigError, match="this machine has no cuda:2"):
+        start_device("cuda:2")
+
+
+def test_algorithms_are_the_fastest_or_deterministic(two_gpus, monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "what the test leaves is undone")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    at_start = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: at_start.append(dict(os.environ)) or True)
+    cudnn = torch.backends.cudnn
+    for wanted in (False, True, False):  # as in a sweep of one process
+        start_device("auto", deterministic=wanted)
+        assert (cudnn.benchmark, cudnn.deterministic) == (not wanted, wanted)
+        assert torch.are_deterministic_algorithms_enabled() == wanted
+    workspaces = [environment.get("CUBLAS_WORKSPACE_CONFIG") for environment in at_start]
+    assert (workspaces[0], workspaces[-1]) == (None, ":4096:8")
+
+
+def test_build_starts_the_device_before_anything_else(composed, monkeypatch):
+    calls = []
+
+    def started(name: str, *, deterministic: bool) -> torch.device:
+        calls.append((name, deterministic))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "start_device", started)
+    monkeypatch.setattr(building, "load_data", lambda *_: calls.append("data"))
+    with pytest.raises(KeyboardInterrupt):
+        build(composed(*TINY, "deterministic=true"))
+    assert calls == [("cpu", True)]
+
+
+@pytest.fixture
+def complete(monkeypatch, tmp_path):
+    """A machine that has everything that torch.compile needs."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: NEW)
+    monkeypatch.setattr(machine, "find_spec", lambda name: name)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    (tmp_path / "Python.h").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("setting", "device", "expected"),
+    [
+        ("auto", CPU, False), ("auto", GPU, "augmentation"), (True, CPU, True), (True, GPU, True), (False, CPU, False),
+        (False, GPU, False),
+    ],
+)  # fmt: skip
+def test_what_is_compiled(complete, setting, device, expected, capsys):
+    assert choose_compile(setting, device) == expected
+    assert capsys.readouterr().out == ""
+
+
+def without_compiler(monkeypatch, folder):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+
+
+def without_headers(monkeypatch, folder):
+    (Path(folder) / "Python.h").unlink()
+
+
+def without_triton(monkeypatch, folder):
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+
+
+def with_an_old_gpu(monkeypatch, folder):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: OLD)
+
+
+@pytest.mark.parametrize(
+    ("without", "advice"),
+    [
+        (without_compiler, "a C compiler: try apt-get install gcc"), (without_headers, "apt-get install python3-dev"),
+        (without_triton, "pip install triton"), (with_an_old_gpu, "Volta"),
+    ],
+)  # fmt: skip
+def test_without_a_compiler_auto_is_eager_and_says_so_and_true_is_refused(
+    complete, monkeypatch, capsys, without, advice
+):
+    without(monkeypatch, complete)
+    assert choose_compile("auto", GPU) is False
+    said = capsys.readouterr().out
+    assert said.startswith("warning: ") and advice in said and said.count("\n") == 1
+    with pytest.raises(ConfigError, match=f"{advice}.*, or compile=false"):
+        choose_compile(True, GPU)
+
+
+def test_a_compiler_named_by_cc_is_one(complete, monkeypatch):
+    without_compiler(monkeypatch, complete)
+    monkeypatch.setenv("CC", "/opt/cc")
+    assert choose_compile("auto", GPU) == "augmentation"
+    with pytest.raises(ConfigError, match=r"a C\+\+ compiler: try apt-get install g\+\+, or compile=false"):
+        choose_compile(True, CPU)
+    assert choose_compile("auto", CPU) is False
+
+
+def test_long_trainings_pay_for_compiling_the_network():
+    cifar10 = 97 * 512 * 2  # views of an epoch
+    assert not pays_to_compile(50 * cifar10, 32)
+    assert pays_to_compile(200 * cifar10, 32)
+    assert pays_to_compile(250_000 * 2, 224)  # two epochs of ImageNet-100
+
+
+@pytest.mark.parametrize(("setting", "epochs", "pieces"), [("auto", 3, 1), ("auto", 10**7, 3), ("false", 10**7, 0)])
+def test_the_pieces_that_are_compiled(composed, monkeypatch, setting, epochs, pieces):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: compiled.append(function) or function)
+    monkeypatch.setattr(building, "choose_compile", lambda setting, device: setting == "auto" and "augmentation")
+    build(composed(*TINY, f"compile={setting}", f"epochs={epochs}"))
+    assert len(compiled) == pieces
