@@ -63,7 +63,7 @@ def read_table(base: Path, path: Path, columns: Mapping[str, str | None]) -> Tab
     for name in ("train", "test"):
         if not parts[name]:
             raise ConfigError(
-                f"{path} has no {name} images that exist: try dataset.columns={{split: NAME}} or another root"
+                f"{path} names no {name} images that exist: try another dataset.root or dataset.columns.split"
             )
     return TableOfImages(classes, biases, *(Part(base, files) for files in parts.values()))
 
