@@ -16,6 +16,7 @@ from .experiment.api import pretrain as pretrain
 from .experiment.encoder import load_encoder as load_encoder
 from .experiment.encoder import load_head as load_head
 from .experiment.make import make as make
+from .loss.barlow import BarlowTwins as BarlowTwins
 from .loss.base import (
     Loss as Loss,
 )
@@ -35,16 +36,25 @@ from .loss.contrastive_margin import ContrastiveMargin as ContrastiveMargin
 from .loss.cross_entropy import CrossEntropy as CrossEntropy
 from .loss.debiased_neg import DebiasedNeg as DebiasedNeg
 from .loss.debiased_pos import DebiasedPos as DebiasedPos
+from .loss.decoupled import Decoupled as Decoupled
+from .loss.dhel import DHEL as DHEL
 from .loss.eps_supcon import EpsSupCon as EpsSupCon
 from .loss.eps_supinfonce import EpsSupInfoNCE as EpsSupInfoNCE
+from .loss.fnc import FNC as FNC
 from .loss.gce import GCE as GCE
 from .loss.hard_negative import HardNegative as HardNegative
+from .loss.kcl import KCL as KCL
 from .loss.large_margin_softmax import LargeMarginSoftmax as LargeMarginSoftmax
 from .loss.mmcl import MMCL as MMCL
 from .loss.npair import NPair as NPair
 from .loss.nt_xent import NTXent as NTXent
+from .loss.rince import RINCE as RINCE
+from .loss.sigmoid import Sigmoid as Sigmoid
+from .loss.soft_supcon import SoftSupCon as SoftSupCon
+from .loss.spectral import Spectral as Spectral
 from .loss.supcon import SupCon as SupCon
 from .loss.triplet import Triplet as Triplet
+from .loss.vicreg import VICReg as VICReg
 from .optimizer.lars import LARS as LARS
 from .pairs.pairs import Pairs as Pairs
 from .pairs.relations import (

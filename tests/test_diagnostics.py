@@ -5,12 +5,18 @@ import torch
 
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
-from contrastive.training.diagnostics import conflicting_pairs
+from contrastive.training.diagnostics import conflicting_pairs, geometry
 from tests.helpers import logged_lines
 
 
 def test_conflicting_pairs_are_counted_once():
     assert conflicting_pairs(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 0])) == 1
+
+
+def test_contrastive_accuracy_by_hand():
+    x, y = torch.eye(4)[0], torch.eye(4)[1]
+    z = torch.stack([torch.stack([x, x + 0.05 * y]), torch.stack([y, x + 0.2 * y])])
+    assert geometry(z)["top1"] == 75  # the last view is nearer to image 0
 
 
 def test_debiasing_diagnostics_by_hand():

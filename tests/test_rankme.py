@@ -1,9 +1,9 @@
-"""RankMe in its limits."""
+"""RankMe and α-ReQ in their limits."""
 
 import pytest
 import torch
 
-from contrastive.evaluator.geometry import RankMe
+from contrastive.evaluator.geometry import AlphaReQ, RankMe
 from contrastive.types import Features
 from tests.helpers import feature_sets
 
@@ -24,3 +24,20 @@ def test_equals_the_formula():
     h = torch.diag(values)
     p = values / values.sum()
     assert rank_of(h) == pytest.approx((-(p * p.log()).sum()).exp().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_alpha_of_a_spectrum_that_is_a_power_law(alpha):
+    rng = torch.Generator().manual_seed(0)
+    centered = torch.randn(300, 20, generator=rng, dtype=torch.float64)
+    orthogonal = torch.linalg.qr(centered - centered.mean(0))[0]
+    eigenvalues = torch.arange(1, 21, dtype=torch.float64) ** -alpha
+    test = Features((orthogonal * eigenvalues.sqrt()).float() + 3, torch.arange(300) % 4)
+    sets = feature_sets(test, test, test)
+    assert AlphaReQ()(sets).test[""] == pytest.approx(alpha, abs=1e-4)
+    assert AlphaReQ(first=2, last=10)(sets).test[""] == pytest.approx(alpha, abs=1e-4)
+
+
+def test_alpha_of_collapsed_features_is_left_out():
+    test = Features(torch.ones(40, 6), torch.arange(40) % 4)
+    assert AlphaReQ()(feature_sets(test, test, test)).test == {}

@@ -2,13 +2,14 @@
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable, warn_left_out
+from contrastive.dataset.folder.table import read_table
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data, Split
@@ -23,6 +24,8 @@ def image_folder(
     per_class: int | None = None,
     imbalance: float | None = None,
     bias_pattern: str | None = None,
+    table: str | None = None,
+    columns: dict[str, str | None] | None = None,
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
@@ -50,6 +53,11 @@ def image_folder(
             last (see `splits.long_tail`), at least 1; None = as they are. Images without a label all stay.
         bias_pattern: regular expression searched in each path below train/ or test/; its first group names the bias of
             the image (corrupted CIFAR-10: `_([0-9]+)[.]png$`). None = no bias labels.
+        table: a CSV file in the folder that tells path, split, label and bias of each image, as WILDS writes it, in
+            place of class folders; None = class folders. If it has a validation split, probes are selected on that
+            and fitted on all training images.
+        columns: names of its columns, as {bias: place}; what is not named is called as in Waterbirds: img_filename,
+            split, y, place. {bias: null} = no bias labels.
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
         cache: folder for the decoded images.
 
@@ -57,8 +65,8 @@ def image_folder(
 
     Raises:
         ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ lacks,
-            bias_pattern does not match a path or stands beside `unlabeled`, per_class is below 2 or imbalance below 1,
-            or the disk of `cache` is too small.
+            bias_pattern does not match a path or stands beside `unlabeled`, the table cannot be read or lacks a
+            column, per_class is below 2 or imbalance below 1, or the disk of `cache` is too small.
     """
     if root is None:
         raise ConfigError("dataset=image_folder needs the folder of its images: try dataset.root=PATH")
@@ -70,16 +78,27 @@ def image_folder(
             "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
             "try dataset.bias_pattern=null"
         )
-    classes, *parts = find_images(Path(root), None if unlabeled is None else Path(unlabeled))
-    (train, train_files), (test, test_files) = (_load(part, size=size, cache=Path(cache)) for part in parts)
-    biases, train_bias, test_bias = _bias_labels(train_files, test_files, bias_pattern)
-    train_split = Split(train.image, torch.tensor([file.label for file in train_files]), train_bias)
-    test_split = Split(test.image, torch.tensor([file.label for file in test_files]), test_bias)
+    if table is not None and (unlabeled is not None or bias_pattern is not None):
+        raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
+    base = Path(root)
+    biases: tuple[str, ...] = ()
+    if table is None:
+        classes, *listed = find_images(base, None if unlabeled is None else Path(unlabeled))
+    else:
+        classes, biases, *listed = read_table(base, base / table, columns or {})
+    (train, train_files), *val, (test, test_files) = (
+        _load(part, size=size, cache=Path(cache)) for part in listed if part.files
+    )
+    if bias_pattern is not None:
+        biases, train_files, test_files = _with_biases(train_files, test_files, bias_pattern)
+    train_split, test_split = _split(train, train_files), _split(test, test_files)
+    val_splits = [(decoded, _split(decoded, files)) for decoded, files in val]
     if classes:
         train_split = long_tail(first_per_class(train_split, per_class), imbalance)
     else:
         hold_out = False  # there are no validation images
-    return name_splits(
+    hold_out = hold_out and not val_splits  # those of a table are no training images
+    data = name_splits(
         train_split,
         test_split,
         classes=tuple(map(printable, classes)),
@@ -87,8 +106,12 @@ def image_folder(
         stats=train.stats,
         biases=biases,
         facts={"dataset_name": name or Path(root).resolve().name},
-        digest=_digest((train, train_split), (test, test_split), hold_out=hold_out),
+        digest=_digest((train, train_split), (test, test_split), *val_splits, hold_out=hold_out),
     )
+    if val_splits:
+        labeled = (train_split.label >= 0).nonzero().squeeze(1)
+        data = replace(data, probe_train=labeled, probe_val_index=None, probe_val_split=val_splits[0][1])
+    return data
 
 
 def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, list[ImageFile]]:
@@ -99,12 +122,16 @@ def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, list[Im
     return decoded, [file for i, file in enumerate(part.files) if i not in decoded.faults]
 
 
-def _bias_labels(
-    train: list[ImageFile], test: list[ImageFile], pattern: str | None
-) -> tuple[tuple[str, ...], Tensor | None, Tensor | None]:
-    """Names of the biases, sorted, and the bias label of each file; no names and None without a pattern."""
-    if pattern is None:
-        return (), None, None
+def _split(decoded: DecodedImages, files: list[ImageFile]) -> Split:
+    """The images with their labels and, if there are any, bias labels."""
+    bias = torch.tensor([file.bias for file in files])
+    return Split(decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
+
+
+def _with_biases(
+    train: list[ImageFile], test: list[ImageFile], pattern: str
+) -> tuple[tuple[str, ...], list[ImageFile], list[ImageFile]]:
+    """Names of the biases, sorted, and the files with the bias that the pattern finds in their paths."""
     hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
     names = []
     for file in (*train, *test):
@@ -116,9 +143,8 @@ def _bias_labels(
             raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
         names.append(match[1])
     biases = tuple(sorted(set(names)))
-    index = {name: i for i, name in enumerate(biases)}
-    label = torch.tensor([index[name] for name in names])
-    return biases, label[: len(train)], label[len(train) :]
+    files = [file._replace(bias=biases.index(name)) for file, name in zip((*train, *test), names, strict=True)]
+    return biases, files[: len(train)], files[len(train) :]
 
 
 def _digest(*parts: tuple[DecodedImages, Split], hold_out: bool) -> str:

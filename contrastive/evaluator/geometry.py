@@ -1,4 +1,4 @@
-"""Geometry of the features, without labels: alignment and uniformity on the unit sphere, and the effective rank."""
+"""Geometry of the features: alignment and uniformity on the unit sphere, effective rank, decay of the spectrum."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from contrastive.errors import check_at_least
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 from contrastive.seeding import generator
 
@@ -71,3 +72,40 @@ class RankMe(Evaluator):
         values = torch.linalg.svdvals(features.test.h)
         p = values / values.sum().clamp(min=EPSILON) + EPSILON
         return Scores(test={"": torch.special.entr(p).sum().exp().item()})
+
+
+@dataclass(kw_only=True)
+class AlphaReQ(Evaluator):
+    """How fast the spectrum of the features decays: λ_k ∝ k^-α (Agrawal et al. 2022, α-ReQ).
+
+    α is minus the slope of log λ_k over log k by least squares, k = first ... last, for the eigenvalues λ of the
+    covariance of the test features; those below 1e-7 of the largest are left out. Much above 1 the features have
+    collapsed to few directions, much below 1 they are as noise.
+
+    Args:
+        first, last: at least 1, first < last. The authors fit a range of their own for each network.
+
+    Raises:
+        ConfigError: an argument out of range.
+    """
+
+    protocol = "minus the slope of log eigenvalue over log rank, covariance of the test features (α-ReQ); last epoch"
+    needs_labels = False
+    first: int = 1
+    last: int = 100
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("evaluator.alpha_req.first", self.first, 1, example=1)
+        check_at_least("evaluator.alpha_req.last", self.last, self.first + 1, example=100)
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        h = features.test.h.double()
+        values = torch.linalg.svdvals(h - h.mean(0)).square()
+        rank = torch.arange(1, len(values) + 1, device=values.device)
+        chosen = (rank >= self.first) & (rank <= self.last) & (values > EPSILON * values[0])
+        if chosen.sum() < 2:
+            return Scores()
+        x, y = rank[chosen].double().log(), values[chosen].log()
+        x = x - x.mean()
+        return Scores(test={"": -((x * y).sum() / x.square().sum()).item()})

@@ -48,7 +48,9 @@ def finished(run: RunDirectory, result: dict[str, Any]) -> str:
         )
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
-    if result["audit"]:
+    if "by_class" in result["audit"]:
+        parts.append(_by_class(result["audit"]["by_class"]))
+    if "bias_top1" in result["audit"]:
         parts.append(_audit(result["audit"]))
     if "left_out" in result:
         parts.append(
@@ -96,7 +98,7 @@ def _audit(audit: dict[str, Any]) -> str:
     """A line for each read-out with its accuracy by bias group."""
     rows = [["by bias", *(name.removesuffix("_top1").replace("_", " ") for name in AUDIT_COLUMNS)]]
     for key, groups in audit.items():
-        if key not in ("reported", "similarity") and isinstance(groups, dict):
+        if key not in ("reported", "similarity", "by_class") and isinstance(groups, dict):
             rows.append([key, *(f"{groups[name]:.2f}" if name in groups else "-" for name in AUDIT_COLUMNS)])
     reported = audit.get("reported")
     figure = ""
@@ -105,6 +107,17 @@ def _audit(audit: dict[str, Any]) -> str:
         figure = f"\n  reported{selected}: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}"
     bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
     return f"{_columns(rows)}{figure}\n  {bias}"
+
+
+def _by_class(audit: dict[str, Any]) -> str:
+    """A line for each probe: the mean over classes, the worst one, and all of them if they are few."""
+    few = max(len(groups["top1"]) for groups in audit.values()) <= 10
+    classes = list(next(iter(audit.values()))["top1"]) if few else []
+    rows = [["by class", "mean", "worst", *classes]]
+    for name, groups in audit.items():
+        figures = [groups["mean_top1"], groups["worst_top1"], *(groups["top1"][c] for c in classes)]
+        rows.append([name, *(f"{value:.2f}" for value in figures)])
+    return _columns(rows)
 
 
 def _columns(rows: list[list[str]]) -> str:

@@ -28,7 +28,9 @@ class DebiasedNeg(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    The authors' code forms e^{s} directly and overflows in float32 below t = 1/88.
+    The authors' code forms e^{s} directly and overflows in float32 below t = 1/88. The estimate of positive-unlabeled
+    learning (DeCL of Wang et al. 2024) is this one: if the anchor's class has the share α and a share c of it is known
+    to be positive, the rest of the data has the share τ⁺ = (1 - c) α / (1 - c α) of that class (our derivation).
     """
 
     def __init__(

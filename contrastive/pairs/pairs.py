@@ -31,7 +31,7 @@ class Pairs:
 
     Args:
         z: (B, V, D) embeddings, normalized here; half precision is widened to float32, float64 is kept.
-        temperature: t > 0.
+        temperature: t > 0; a tensor if it is learned, which log-sum-exps hold constant.
         anchor_views: the first `anchor_views` views are anchors and candidates; further ones are only positives.
         label, bias: (B,) int64; None = unknown, as is -1.
         anchor_images: the images whose views are anchors; every image is a candidate in any case.
@@ -49,7 +49,7 @@ class Pairs:
         self,
         z: Tensor,
         *,
-        temperature: float,
+        temperature: float | Tensor,
         anchor_views: int,
         label: Tensor | None = None,
         bias: Tensor | None = None,
@@ -108,20 +108,33 @@ class Pairs:
         if self.push == 1:
             return self._log_sum_exp(relation, scale)
         if relation is self.negatives:
-            return cast(Tensor, _ScaleGradient.apply(self._log_sum_exp(relation, scale), self.push))
+            return self.repel(self._log_sum_exp(relation, scale))
         repelled = self._log_sum_exp(lambda i, j: relation(i, j) & self.negatives(i, j), scale)
         others = self._log_sum_exp(lambda i, j: relation(i, j) & ~self.negatives(i, j), scale)
-        both = torch.stack([_ScaleGradient.apply(repelled, self.push), others], -1)
+        both = torch.stack([self.repel(repelled), others], -1)
         return masked_log_sum_exp(both, both.isfinite())
 
+    def repel(self, x: Tensor) -> Tensor:
+        """x, a value of the negatives, its gradient multiplied by `push`."""
+        return x if self.push == 1 else cast(Tensor, _ScaleGradient.apply(x, self.push))
+
     def _log_sum_exp(self, relation: Relation, scale: float) -> Tensor:
-        factor = scale / self.temperature
+        factor = scale / float(self.temperature)
         if not self.dense and tiles.is_safe(factor, self.candidates.dtype):
             candidates = None if self.anchors is self.candidates else self.candidates
             related = partial(self.related, relation)
             side = self.tiling.tile
             return cast(Tensor, tiles.log_sum_exp(self.anchors, candidates, related, scale=factor, tile=side))
         return self._reduce(relation, lambda logits, mask: masked_log_sum_exp(logits * scale, mask))
+
+    def log_sum_exp_but_top(self, relation: Relation, k: int) -> Tensor:
+        """(A,): log Σ_j e^{s_ij} over the related j but the k most similar ones; ties leave together."""
+
+        def without_top(logits: Tensor, mask: Tensor) -> Tensor:
+            least = logits.detach().masked_fill(~mask, -torch.inf).topk(k).values[:, -1:]
+            return masked_log_sum_exp(logits, mask & (logits < least))
+
+        return self._reduce(relation, without_top)
 
     def count(self, relation: Relation) -> Tensor:
         """(A,): the number of related candidates of each anchor, in the dtype of z."""

@@ -16,6 +16,7 @@ LABELS = {
     "test/few_shot_top1": "few-shot probe top-1 (%)",
     "train/loss": "training loss",
     "train/grad_norm": "gradient norm",
+    "pairs/top1": "contrastive accuracy (%)",
     "pairs/uniformity": "uniformity",
     "pairs/alignment": "alignment",
     "pairs/positive_similarity": "similarity of positives",

@@ -176,6 +176,7 @@ DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "train/grad_norm": "Length of the whole gradient, mean over the steps since the last point.",
     "train/lr": "Learning rate of the first parameter group at this step.",
     "time/views_per_s": "Views that went through the network each second, of all processes together.",
+    "pairs/top1": "Percent of the views that are closer to another view of their image than to every other image.",
     "pairs/positive_similarity": "Mean cosine between the projections of two views of an image.",
     "pairs/negative_similarity": "Mean cosine between the projections of different images.",
     "pairs/alignment": "Mean squared distance of two views of an image; 0 = they coincide (Wang & Isola 2020).",

@@ -43,12 +43,16 @@ def first_images(batch: Embedded) -> Embedded:
 
 
 def geometry(z: Tensor) -> dict[str, Tensor]:
-    """Mean cosine of positives and of negatives, alignment of views 0 and 1, uniformity of view 0; z (B, V, D)."""
+    """Mean cosine of positives and of negatives, alignment of views 0 and 1, uniformity of view 0, and the percent of
+    anchors that are closer to another view of their image than to all other images (contrastive accuracy); z (B, V, D).
+    """
     pairs = Pairs(z, temperature=1.0, anchor_views=z.shape[1])
     values = {"uniformity": uniformity(pairs.z[:, 0])}
     if pairs.n_views > 1:
         values["positive_similarity"] = pairs.positive_logits.mean()
         values["alignment"] = alignment(pairs.z[:, 0], pairs.z[:, 1])
+        nearest = pairs.logits.masked_fill(~pairs.related(other_image), -torch.inf).amax(1)
+        values["top1"] = 100 * (pairs.positive_logits.amax(1) > nearest).float().mean()
     values["negative_similarity"] = pairs.mean_logit(other_image).mean()
     return values
 

@@ -20,6 +20,7 @@ class ImageFile(NamedTuple):
 
     path: str  # below the folder of its split, or absolute
     label: int = -1
+    bias: int = -1
 
 
 class Part(NamedTuple):

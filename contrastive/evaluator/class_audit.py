@@ -1,0 +1,35 @@
+"""Accuracy of every class, for data where the classes are not alike."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+
+
+@dataclass(kw_only=True)
+class ClassAudit(Evaluator):
+    """Of every probe before it in the list: accuracy of each class, their mean and the worst one, in percent.
+
+    The audit holds {by_class: {NAME: {mean_top1, worst_top1, top1: {number of the class: accuracy}}}}. On a long tail
+    (`dataset.imbalance`) the classes stand from the most common to the rarest. A class without test images is left out.
+    """
+
+    protocol = "predictions of the probes before it, test accuracy of each class; last epoch"
+    every: int = 0
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        label = features.test.label
+        by_class: dict[str, Any] = {}
+        for name, guess in features.predictions.items():
+            top1 = {
+                str(c): 100 * (guess[label == c] == c).double().mean().item()
+                for c in torch.unique(label[label >= 0]).tolist()
+            }
+            by_class[name] = {
+                "mean_top1": sum(top1.values()) / len(top1),
+                "worst_top1": min(top1.values()),
+                "top1": top1,
+            }
+        return Scores(audit={"by_class": by_class} if by_class else {})

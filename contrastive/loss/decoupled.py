@@ -1,0 +1,53 @@
+"""Decoupled contrastive loss: NT-Xent without the positive in the denominator."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from contrastive.errors import check_above
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs, log_mean_exp
+
+
+class Decoupled(SelfSupervisedLoss):
+    """NT-Xent whose denominator leaves out the positive (Yeh et al. 2022, eqs. 5 and 6); "DCL" there.
+
+        L_i = -w_i s+ + log Σ_j e^{s_j},    w_i = 1, or 2 - e^{c_i/σ} / mean_k e^{c_k/σ}
+
+    over the N = 2B - 2 views j of other images, with c_k the cosine of the two views of image k. In NT-Xent the pull
+    and the push of an anchor fade together as its positive comes close; here they do not. Not to be confused with the
+    *debiased* loss of Chuang et al. 2020, which is called DCL, too (`loss=debiased_neg`).
+
+    Args:
+        temperature: t > 0.
+        sigma: σ > 0 of the weighted form (DCLW, 0.5 in the paper); None = the plain one.
+        drop_false_negatives: the oracle; needs labels.
+
+    Shapes: z (B, V, D) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range.
+
+    As the code that the authors' repository points to, which lets the gradient through w and adds log 1e-45 to the
+    logits that it leaves out; here they are left out.
+    """
+
+    def __init__(
+        self, *, temperature: float = 0.5, sigma: float | None = None, drop_false_negatives: bool = False
+    ) -> None:
+        super().__init__(temperature=temperature, drop_false_negatives=drop_false_negatives)
+        if sigma is not None:
+            check_above("loss.sigma", sigma, 0, example=0.5)
+        self.sigma = sigma
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        mass, positive = pairs.log_sum_exp(self.negative_relation), pairs.positive_logits[:, 0]
+        if self.drop_false_negatives:  # an anchor whose class is alone has nothing to be pushed from
+            mass = torch.where(mass > -math.inf, mass, 0)
+        if self.sigma is None:
+            return mass - positive
+        views = pairs.candidates.unflatten(0, (-1, 2))
+        log_mean = log_mean_exp((views[:, 0] * views[:, 1]).sum(1) / self.sigma)
+        weight = 2 - (positive * (self.temperature / self.sigma) - log_mean).exp()
+        return mass - weight * positive

@@ -1,0 +1,51 @@
+"""False negative cancellation: negatives that look like the anchor leave the loss."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from contrastive.errors import ConfigError, check_at_least
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs
+
+
+class FNC(SelfSupervisedLoss):
+    """NT-Xent without the k negatives that are most similar to the anchor (after Huynh et al. 2022, elimination).
+
+        L_i = softplus(log Σ_j e^{s_j} - s+)
+
+    over the N = 2B - 2 views j of other images but the k with the largest s_j, which may show the anchor's class. k = 0
+    is NT-Xent. Debiased negatives correct the sum for what is expected in it; this looks for the culprits.
+
+    Args:
+        temperature: t > 0.
+        top_k: k >= 0; at most N - 1 leave.
+
+    Shapes: z (B, V, D) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range, or a batch that k would empty.
+
+    In the paper the similarity is that to a support set of further views of the anchor, here that to the anchor; its
+    attraction, which makes positives of them, is not here.
+    """
+
+    def __init__(self, *, temperature: float = 0.5, top_k: int = 10) -> None:
+        super().__init__(temperature=temperature)
+        check_at_least("loss.top_k", top_k, 0, example=10)
+        self.top_k = top_k
+
+    def check_config(self, *, batch_size: int) -> None:
+        if self.top_k > 2 * batch_size - 3:
+            raise ConfigError(
+                f"loss.top_k={self.top_k} leaves none of the {2 * batch_size - 2} negatives: "
+                f"try loss.top_k={max(0, batch_size // 10)}"
+            )
+
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        k = min(self.top_k, pairs.n_negatives - 1)
+        if k == 0:
+            return pairs.log_sum_exp(self.negative_relation)
+        return pairs.repel(pairs.log_sum_exp_but_top(self.negative_relation, k))
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        return F.softplus(self.log_negative_mass(pairs) - pairs.positive_logits[:, 0])

@@ -1,0 +1,49 @@
+"""Kernel contrastive loss."""
+
+import math
+
+from torch import Tensor
+
+from contrastive.errors import check_above
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.loss.dhel import same_view
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import Relation, other_image
+
+
+class KCL(SelfSupervisedLoss):
+    """Align the views of an image and spread the images of each view by a kernel (Koromilas et al. 2024, KCL).
+
+        L = -2 mean_i K(x_i, y_i) + γ [ mean_{i≠j} K(x_i, x_j) + mean_{i≠j} K(y_i, y_j) ],  K(x, y) = e^{-τ |x - y|²}
+
+    with the views x and y of an image on the unit sphere. A sum of kernels and no log of a sum: its expectation does
+    not depend on the batch size.
+
+    Args:
+        scale: τ > 0 of the kernel. gamma: γ > 0, weight of the spread.
+
+    Shapes: z (B, V, D) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range.
+
+    Of the authors' five kernels this is the default, the Gaussian, with their τ = 2 and γ = 16.
+    """
+
+    def __init__(self, *, scale: float = 2.0, gamma: float = 16.0) -> None:
+        check_above("loss.scale", scale, 0, example=2.0)
+        check_above("loss.gamma", gamma, 0, example=16.0)
+        super().__init__(temperature=1 / (2 * scale))  # K = e^{s - 1/t}
+        self.gamma = gamma
+
+    @property
+    def negative_relation(self) -> Relation:
+        return same_view
+
+    def log_negative_mass(self, pairs: Pairs) -> Tensor:
+        return pairs.log_sum_exp(other_image)
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        alignment = (pairs.positive_logits[:, 0] - 1 / self.temperature).exp()
+        mean_kernel = pairs.log_sum_exp(same_view) - math.log(pairs.n_images - 1) - 1 / self.temperature
+        return 2 * (self.gamma * mean_kernel.exp() - alignment)

@@ -1,0 +1,50 @@
+"""Robust InfoNCE, for positive pairs that may be wrong."""
+
+import math
+
+from torch import Tensor
+
+from contrastive.errors import ConfigError, check_between
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs
+
+MAX_EXPONENT = 80  # e^80 is below the largest float32
+
+
+class RINCE(SelfSupervisedLoss):
+    """InfoNCE that gives less weight to a positive pair that looks wrong (Chuang et al. 2022, eq. 5).
+
+        L_i = -e^{q s+} / q + (λ (e^{s+} + Σ_j e^{s_j}))^q / q
+
+    over the N = 2B - 2 views j of other images. For q → 0 its gradient is that of NT-Xent; at q = 1 it is a symmetric
+    loss, which noise in the positives does not move. For the noise that `noise_frac` makes.
+
+    Args:
+        temperature: t > 0.
+        q: in (0, 1]. lam: λ in (0, 1], about the density of wrong pairs that q must outweigh.
+        drop_false_negatives: the oracle; needs labels.
+
+    Shapes: z (B, V, D) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range, or e^{q/t} beyond float32.
+
+    As the authors' code for SimCLR (q = 0.1, λ = 0.01 on its command line).
+    """
+
+    def __init__(
+        self, *, temperature: float = 0.5, q: float = 0.1, lam: float = 0.01, drop_false_negatives: bool = False
+    ) -> None:
+        super().__init__(temperature=temperature, drop_false_negatives=drop_false_negatives)
+        check_between("loss.q", q, 0, 1, exclude=(0,), example=0.1)
+        check_between("loss.lam", lam, 0, 1, exclude=(0,), example=0.01)
+        if q / temperature > MAX_EXPONENT:
+            raise ConfigError(f"RINCE at q={q:g}, temperature={temperature:g} overflows: try temperature={q / 40:g}")
+        self.q, self.lam = q, lam
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        positive = pairs.positive_logits[:, 0]
+        everything = positive.logaddexp(pairs.log_sum_exp(self.negative_relation))
+        pull = (self.q * positive).exp()
+        push = (self.q * (everything + math.log(self.lam))).exp()
+        return (push - pull) / self.q

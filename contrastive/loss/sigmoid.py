@@ -1,0 +1,55 @@
+"""Sigmoid loss: every pair is a classification of its own."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from contrastive.errors import check_at_least
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import other_image
+
+
+class Sigmoid(SelfSupervisedLoss):
+    """Is this pair two views of one image? (Zhai et al. 2023, SigLIP; SigCLR, Çağatan 2024, for one modality)
+
+        L_i = softplus(-(s+ + b)) + Σ_j softplus(s_j + b)
+
+    over the N = 2B - 2 views j of other images. b is learned, and t if asked to: SigCLR found a fixed one better.
+
+    Args:
+        temperature: t > 0, at the start if it is learned.
+        batch_size: of the training, which sets the first b = -log(2 · batch_size - 2): a pair is then positive with
+            the probability that it has.
+        learn_temperature: learn log t, too, as SigLIP does.
+
+    Shapes: z (B, V, D) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range.
+
+    SigLIP starts at b = -10 and t = 0.1 and compares across two modalities alone.
+    """
+
+    def __init__(self, *, temperature: float = 0.5, batch_size: int = 256, learn_temperature: bool = False) -> None:
+        super().__init__(temperature=temperature)
+        check_at_least("batch_size", batch_size, 2, example=256)
+        self.bias = nn.Parameter(torch.tensor(-math.log(2 * batch_size - 2)))
+        self.log_factor = nn.Parameter(torch.zeros(())) if learn_temperature else None  # of 1 / t
+
+    def pairs(
+        self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
+    ) -> list[Pairs]:
+        groups = super().pairs(z, label, bias, anchors)
+        if self.log_factor is not None:
+            for pairs in groups:
+                pairs.temperature = self.temperature / self.log_factor.exp()
+        return groups
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        # Σ_j softplus(x_j) = Σ_j x_j + softplus(-x_j), and `Pairs` knows the means of both
+        minus_bias = -self.bias.expand(len(pairs.anchors))
+        apart = pairs.mean_logit(other_image) - minus_bias + pairs.mean_softplus(other_image, minus_bias)
+        return F.softplus(minus_bias - pairs.positive_logits[:, 0]) + pairs.n_negatives * pairs.repel(apart)

@@ -1,0 +1,29 @@
+"""Accuracy by class, by hand."""
+
+import torch
+
+from contrastive.evaluator.base import Scores, evaluate
+from contrastive.evaluator.class_audit import ClassAudit
+from contrastive.evaluator.knn import KNN
+from contrastive.types import Features
+from tests.helpers import feature_sets
+
+
+def test_accuracy_of_each_class_by_hand() -> None:
+    label = torch.tensor([0, 0, 1, 1, 1, 1, 3, -1])
+    sets = feature_sets(
+        Features(torch.zeros(8, 2), label), Features(torch.zeros(8, 2), label), Features(torch.zeros(8, 2), label)
+    )
+    assert ClassAudit()(sets) == Scores()
+    guess = torch.tensor([0, 1, 1, 1, 1, 0, 3, 3])
+    sets = type(sets)(**{**vars(sets), "predictions": {"knn": guess}})
+    assert ClassAudit()(sets).audit["by_class"]["knn"] == {
+        "mean_top1": 75.0, "worst_top1": 50.0, "top1": {"0": 50.0, "1": 75.0, "3": 100.0},
+    }  # fmt: skip
+
+
+def test_it_follows_a_probe_in_the_list() -> None:
+    h = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
+    features = Features(h, torch.arange(40) % 4)
+    scores = evaluate({"knn": KNN(k=3), "class_audit": ClassAudit()}, feature_sets(features, features, features))
+    assert scores.audit["by_class"]["knn"]["mean_top1"] == scores.test["knn_top1"]

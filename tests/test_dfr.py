@@ -1,0 +1,65 @@
+"""DFR on made features: a bias direction that training follows and balanced groups do not."""
+
+import pytest
+import torch
+
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import FeatureSets, Scores
+from contrastive.evaluator.bias_audit import BiasAudit
+from contrastive.evaluator.dfr import DFR, balanced
+from contrastive.evaluator.linear import Linear
+from contrastive.types import Features
+
+
+def features(n: int, conflicting: float, seed: int) -> Features:
+    """Two classes; dimension 0 shows the bias plainly, dimension 1 the class in noise."""
+    rng = torch.Generator().manual_seed(seed)
+    label = torch.arange(n) % 2
+    bias = torch.where(torch.rand(n, generator=rng) < conflicting, 1 - label, label)
+    noise = torch.randn(n, 3, generator=rng)
+    h = noise + torch.stack([20 * bias, 2 * label, torch.zeros(n)], 1)
+    return Features(h, label, bias)
+
+
+def sets(val: Features) -> FeatureSets:
+    train, test = features(2000, 0.01, 0), features(2000, 0.5, 2)
+    return FeatureSets(bank=train, train=train, val=val, test=test, n_classes=2, n_biases=2)
+
+
+def worst(scores: Scores, data: FeatureSets) -> float:
+    test = data.test
+    assert test.bias is not None
+    right = scores.predictions[""] == test.label
+    return min(100 * right[(test.label == c) & (test.bias == b)].double().mean().item() for c in (0, 1) for b in (0, 1))
+
+
+def test_balanced_groups_lift_the_worst_group() -> None:
+    data = sets(features(1000, 0.05, 1))
+    biased, balanced_fit = worst(Linear()(data), data), worst(DFR()(data), data)
+    assert balanced_fit > biased + 20
+    best = 100 * torch.special.ndtr(torch.tensor(1.0)).item()  # of the class direction alone: means 2 apart
+    assert balanced_fit == pytest.approx(best, abs=6)
+
+
+def test_it_is_deterministic_and_says_nothing_without_groups() -> None:
+    data = sets(features(1000, 0.05, 1))
+    assert torch.equal(DFR()(data).predictions[""], DFR()(data).predictions[""])
+    assert DFR()(sets(features(40, 0.0, 1))).test != {}  # two groups that `val` has
+    lone = features(1000, 0.0, 1)
+    lone.bias[0] = 1  # a group of one image
+    assert DFR()(sets(lone)) == Scores()
+    assert DFR()(sets(Features(lone.h, lone.label))) == Scores()
+
+
+def test_every_group_gives_as_many_as_the_smallest() -> None:
+    groups = [torch.arange(10), torch.arange(10, 13), torch.arange(13, 20)]
+    chosen = balanced(groups, 0)
+    assert [int((chosen < 10).sum()), int(((chosen >= 10) & (chosen < 13)).sum()), len(chosen)] == [3, 3, 9]
+    assert len(chosen.unique()) == 9
+    assert not torch.equal(chosen, balanced(groups, 1))
+
+
+def test_the_audit_reports_its_groups() -> None:
+    BiasAudit(reported="dfr").check_names(["linear", "dfr"])
+    with pytest.raises(ConfigError, match=r"evaluator\.dfr\.draws"):
+        DFR(draws=0)

@@ -1,0 +1,231 @@
+"""The self-supervised objectives beside the debiased ones: slow transcriptions, the authors' values, limits."""
+
+import math
+from itertools import permutations
+
+import pytest
+import torch
+from torch import Tensor
+
+from contrastive import DHEL, FNC, KCL, RINCE, BarlowTwins, Decoupled, NTXent, Sigmoid, SoftSupCon, Spectral, VICReg
+from contrastive.errors import ConfigError
+from contrastive.loss.base import Loss
+from contrastive.loss.supcon import SupCon
+from contrastive.testing.loss import in_tiles
+
+T = 0.3
+B, D = 6, 5
+z = torch.randn(B, 2, D, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+unit = z / z.norm(dim=-1, keepdim=True)
+ANCHORS = [(i, a) for i in range(B) for a in (0, 1)]
+
+
+def cos(i: int, a: int, j: int, b: int) -> float:
+    return float(unit[i, a] @ unit[j, b])
+
+
+def others(i: int) -> list[tuple[int, int]]:
+    return [(j, b) for j in range(B) if j != i for b in (0, 1)]
+
+
+def mass(i: int, a: int, *, same_view: bool = False) -> float:
+    return sum(math.exp(cos(i, a, j, b) / T) for j, b in others(i) if not same_view or b == a)
+
+
+def decoupled(sigma: float | None = None) -> float:
+    total = 0.0
+    for i, a in ANCHORS:
+        weight = 1.0
+        if sigma is not None:
+            mean = sum(math.exp(cos(k, 0, k, 1) / sigma) for k in range(B)) / B
+            weight = 2 - math.exp(cos(i, 0, i, 1) / sigma) / mean
+        total += -weight * cos(i, a, i, 1 - a) / T + math.log(mass(i, a))
+    return total / len(ANCHORS)
+
+
+def dhel(factor: float) -> float:
+    costs = [factor * math.log(mass(i, a, same_view=True)) - cos(i, a, i, 1 - a) / T for i, a in ANCHORS]
+    return sum(costs) / len(ANCHORS)
+
+
+def kernel(i: int, a: int, j: int, b: int, scale: float) -> float:
+    return math.exp(-scale * float((unit[i, a] - unit[j, b]).square().sum()))
+
+
+def kcl(scale: float, gamma: float) -> float:
+    alignment = sum(kernel(i, 0, i, 1, scale) for i in range(B)) / B
+    pairs = list(permutations(range(B), 2))
+    energy = sum(kernel(i, a, j, a, scale) for a in (0, 1) for i, j in pairs) / len(pairs)
+    return -2 * alignment + gamma * energy
+
+
+def rince(q: float, lam: float) -> float:
+    total = 0.0
+    for i, a in ANCHORS:
+        positive = math.exp(cos(i, a, i, 1 - a) / T)
+        total += -(positive**q) / q + (lam * (positive + mass(i, a))) ** q / q
+    return total / len(ANCHORS)
+
+
+def sigmoid(bias: float) -> float:
+    def minus_log_sigmoid(x: float) -> float:
+        return math.log(1 + math.exp(-x))
+
+    total = 0.0
+    for i, a in ANCHORS:
+        total += minus_log_sigmoid(cos(i, a, i, 1 - a) / T + bias)
+        total += sum(minus_log_sigmoid(-cos(i, a, j, b) / T - bias) for j, b in others(i))
+    return total / len(ANCHORS)
+
+
+def spectral(mu: float) -> float:
+    pairs = list(permutations(range(B), 2))
+    apart = sum(cos(i, 0, j, 1) ** 2 for i, j in pairs) / len(pairs)
+    return -2 * sum(cos(i, 0, i, 1) for i in range(B)) / B + mu * apart
+
+
+def vicreg() -> float:
+    invariance = float((z[:, 0] - z[:, 1]).square().sum()) / (B * D)
+    variance = covariance = 0.0
+    for a in (0, 1):
+        x = z[:, a] - z[:, a].mean(0)
+        for d in range(D):
+            deviation = math.sqrt(float(x[:, d] @ x[:, d]) / (B - 1) + 1e-4)
+            variance += max(0.0, 1 - deviation) / D / 2
+            covariance += sum((float(x[:, d] @ x[:, e]) / (B - 1)) ** 2 for e in range(D) if e != d) / D
+    return 25 * invariance + 25 * variance + covariance
+
+
+def barlow(lam: float) -> float:
+    x, y = ((v - v.mean(0)) / (v.var(0, correction=0) + 1e-5).sqrt() for v in (z[:, 0], z[:, 1]))
+    total = 0.0
+    for d in range(D):
+        for e in range(D):
+            c = float(x[:, d] @ y[:, e]) / B
+            total += (1 - c) ** 2 if d == e else lam * c**2
+    return total
+
+
+# loss, its transcription above, and the value of the authors' code on the same z (None: not had)
+CASES = {
+    "decoupled": (Decoupled(temperature=T), decoupled(), 2.7762721255588505),
+    "decoupled, weighted": (Decoupled(temperature=T, sigma=0.5), decoupled(0.5), 3.293515132108554),
+    "dhel": (DHEL(temperature=T), dhel(1), 1.9118332806676945),
+    "dhel, released": (DHEL(temperature=T, semantics="released"), dhel(2), 4.251859768332042),
+    "kcl": (KCL(), kcl(2, 16), 1.895395840438381),
+    "rince": (RINCE(temperature=T), rince(0.1, 0.01), -1.708931094852952),
+    "rince, q 0.5": (RINCE(temperature=T, q=0.5, lam=0.1), rince(0.5, 0.1), 0.5719044456381304),
+    "sigmoid": (Sigmoid(temperature=T, batch_size=B), sigmoid(-math.log(2 * B - 2)), None),
+    "spectral": (Spectral(), spectral(1), -0.05413473165913901),
+    # the authors' code divides by mu
+    "spectral, mu 3": (Spectral(mu=3), spectral(3), 0.3514276534185658),
+    "vicreg": (VICReg(), vicreg(), 58.088397524895306),
+    "barlow": (BarlowTwins(), barlow(0.0051), 5.814800091057473),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_value_is_that_of_the_formula_and_of_the_authors_code(case: str) -> None:
+    loss, slow, authors = CASES[case]
+    value = loss.double()(z).item()
+    assert value == pytest.approx(slow, rel=1e-7)  # the sigmoid's bias is kept in float32
+    if authors is not None:
+        assert value == pytest.approx(authors, rel=1e-7)
+
+
+def gradient(loss: Loss, label: Tensor | None = None) -> Tensor:
+    free = z.clone().requires_grad_()
+    (found,) = torch.autograd.grad(loss(free, label), free)
+    return found
+
+
+def test_rince_of_small_q_has_the_gradient_of_nt_xent() -> None:
+    torch.testing.assert_close(
+        gradient(RINCE(temperature=T, q=1e-6, lam=1)), gradient(NTXent(temperature=T)), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_rince_that_overflows_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"try temperature="):
+        RINCE(temperature=0.005, q=1.0)
+
+
+def test_weighted_decoupled_of_large_sigma_is_the_plain_one() -> None:
+    assert Decoupled(temperature=T, sigma=1e9)(z).item() == pytest.approx(Decoupled(temperature=T)(z).item())
+
+
+def test_learned_temperature_and_bias_get_a_gradient() -> None:
+    loss = Sigmoid(temperature=T, learn_temperature=True).double()
+    for each in (loss, in_tiles(loss)):
+        each.zero_grad()
+        each(z).backward()
+        assert all(value.grad is not None and value.grad != 0 for value in each.parameters())
+    step = 1e-5
+    assert loss.log_factor is not None
+    with torch.no_grad():
+        values = []
+        for sign in (1, -1):
+            loss.log_factor.fill_(sign * step)
+            values.append(loss(z))
+    assert loss.log_factor.grad is not None
+    torch.testing.assert_close(loss.log_factor.grad, (values[0] - values[1]) / (2 * step), rtol=1e-5, atol=1e-8)
+
+
+def test_push_of_the_sigmoid_multiplies_only_the_negatives() -> None:
+    plain, pushed = Sigmoid(temperature=T).double(), Sigmoid(temperature=T).double()
+    pushed.push = 3.0
+    none = Sigmoid(temperature=T).double()
+    none.push = 0.0
+    assert plain(z) == pushed(z)
+    pull = gradient(none)
+    torch.testing.assert_close(gradient(pushed), pull + 3 * (gradient(plain) - pull))
+
+
+def test_spectral_in_three_views_is_the_mean_over_their_pairs() -> None:
+    three = torch.cat([z, z.flip(0)[:, :1]], 1)
+    pairs = [Spectral()(three[:, [v, w]]) for v, w in ((0, 1), (0, 2), (1, 2))]
+    torch.testing.assert_close(Spectral()(three), torch.stack(pairs).mean())
+
+
+def test_fnc_drops_the_most_similar_negatives() -> None:
+    k, total = 3, 0.0
+    for i, a in ANCHORS:
+        kept = sorted(math.exp(cos(i, a, j, b) / T) for j, b in others(i))[:-k]
+        positive = math.exp(cos(i, a, i, 1 - a) / T)
+        total -= math.log(positive / (positive + sum(kept)))
+    loss = FNC(temperature=T, top_k=k)
+    assert loss(z).item() == pytest.approx(total / len(ANCHORS))
+    assert in_tiles(loss)(z).item() == pytest.approx(total / len(ANCHORS))
+    assert torch.equal(FNC(temperature=T, top_k=0)(z), NTXent(temperature=T)(z))
+    with pytest.raises(ConfigError, match=r"leaves none of the 10 negatives"):
+        FNC(top_k=10).check_config(batch_size=B)
+
+
+LABEL = torch.tensor([0, 1, 0, 2, 1, -1])
+
+
+def test_graded_positives_count_by_their_weight() -> None:
+    w = [[1.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 1.0]]
+    total = 0.0
+    for i, a in ANCHORS:
+        rest = [(j, b) for j, b in ANCHORS if (j, b) != (i, a)]
+        log_all = math.log(sum(math.exp(cos(i, a, j, b) / T) for j, b in rest))
+        y = LABEL.tolist()
+        weights = [w[y[i]][y[j]] if y[i] >= 0 and y[j] >= 0 else 0.0 for j, _ in rest]
+        if sum(weights) > 0:
+            pull = sum(x * cos(i, a, j, b) / T for x, (j, b) in zip(weights, rest, strict=True))
+            total += log_all - pull / sum(weights)
+    loss = SoftSupCon(temperature=T, weights=w)
+    assert loss(z, LABEL).item() == pytest.approx(total / len(ANCHORS))
+
+
+def test_graded_positives_of_the_identity_are_supcon() -> None:
+    loss = SoftSupCon(temperature=T, weights=torch.eye(3).tolist())
+    torch.testing.assert_close(loss(z, LABEL), SupCon(temperature=T)(z, LABEL))
+    torch.testing.assert_close(gradient(loss, LABEL), gradient(SupCon(temperature=T), LABEL))
+
+
+@pytest.mark.parametrize("weights", [[[1, 2]], [[1, 2], [3, 1]], [[1, -1], [-1, 1]]])
+def test_weights_that_are_no_symmetric_matrix_are_refused(weights: list[list[float]]) -> None:
+    with pytest.raises(ConfigError, match=r"loss\.weights .* try loss\.weights"):
+        SoftSupCon(weights=weights)

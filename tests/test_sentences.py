@@ -1,0 +1,35 @@
+"""The example with sentences, as its user runs it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT
+from tests.test_package import run_python
+
+SCRIPT = ROOT / "examples/sentences/sentences.py"
+
+
+@pytest.mark.slow
+def test_it_trains_on_sentences_and_reads_senteval(tmp_path: Path) -> None:
+    for task, names in {
+        "MR": ("rt-polarity.neg", "rt-polarity.pos"), "CR": ("custrev.neg", "custrev.pos"),
+        "SUBJ": ("subj.subjective", "subj.objective"), "MPQA": ("mpqa.neg", "mpqa.pos"),
+    }.items():  # fmt: skip
+        (tmp_path / task).mkdir()
+        for name, word in zip(names, ("return", "import"), strict=True):
+            (tmp_path / task / name).write_text("".join(f"the {word} statement number {i}\n" for i in range(60)))
+    (tmp_path / "TREC").mkdir()
+    for name, n in (("train_5500.label", 60), ("TREC_10.label", 20)):
+        lines = [f"{'NUM:x return the value' if i % 2 else 'LOC:y import a module'} {i}\n" for i in range(n)]
+        (tmp_path / "TREC" / name).write_text("".join(lines))
+    code = "import sys, runpy; sys.argv = ['s', 'loss=debiased_neg', 'tau_plus=0.01', 'epochs=1', 'dim=16', "
+    code += f"'senteval={tmp_path}']; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
+    printed = run_python(code, path=ROOT, cwd=tmp_path)
+    topics = [float(x) for x in re.findall(r"topic of a held-out sentence ([0-9.]+) %", printed)]
+    assert len(topics) == 2
+    assert min(topics) > 5  # of 44 topics
+    tasks = dict(re.findall(r"(MR|CR|SUBJ|MPQA|TREC): ([0-9.]+) %", printed))
+    assert len(tasks) == 5
+    assert min(map(float, tasks.values())) > 75  # a single word tells the classes apart
