@@ -6,9 +6,11 @@ stall there. The backward pass needs a real device: tests/test_cuda.py runs it w
 
 import functools
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -16,7 +18,9 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     unset_fake_temporarily,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from contrastive.distributed import batch_norm
 from contrastive.evaluator.knn import knn_scores
 from contrastive.experiment.make import make
 from contrastive.testing.loss import in_tiles
@@ -24,6 +28,7 @@ from contrastive.training.objective import Embedded, Objective
 from contrastive.training.precision import Normalize, autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Batch, Split
+from tests import batch_norm_kernels
 from tests.helpers import TERMS
 from tests.test_augmentation import EVERY
 
@@ -126,6 +131,60 @@ def test_a_step_up_to_the_loss_stays_on_the_device(forward):
     assert {views.device, h.device, z.device} == {CUDA}
     data = batch()
     assert step.objective(Embedded(step.forward(views), data.label, data.bias)).device == CUDA
+
+
+class Launches(TorchDispatchMode):
+    """The names of the operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_views_apart_share_every_convolution():
+    def launched(forward):
+        step, views = make_step(forward=forward), torch.empty(VIEWS, B, 3, SIDE, SIDE, device=CUDA)
+        with Launches() as launches:
+            step.forward(views)
+        return launches.names
+
+    fused, per_view = launched("fused"), launched("per_view")
+    for shared in ("convolution", "relu_", "addmm"):
+        assert per_view.count(shared) == fused.count(shared) > 0
+    assert per_view.count("cudnn_batch_norm") == VIEWS * fused.count("cudnn_batch_norm") > 0
+
+
+@pytest.mark.parametrize("n_views", [1, VIEWS])
+def test_batch_norm_of_several_processes_never_waits(monkeypatch, n_views):
+    exchanged = []
+
+    def gather(x):
+        exchanged.append(x.shape)
+        return torch.cat([x, x])
+
+    batch_norm_kernels.use(monkeypatch)
+    monkeypatch.setattr(batch_norm, "world_size", lambda: 2)
+    monkeypatch.setattr(batch_norm, "gather", gather)
+    monkeypatch.setattr(dist, "all_reduce", lambda x: exchanged.append(x.shape))
+    norm = nn.BatchNorm2d(4, device=CUDA)
+    norms = batch_norm.convert_batch_norm(norm)
+    x = torch.empty(n_views * B, 4, SIDE, SIDE, device=CUDA, dtype=torch.bfloat16)
+    with batch_norm.views_apart(norms, n_views):
+        out = norm(x)
+    assert (out.shape, out.dtype, out.device) == (x.shape, x.dtype, CUDA)
+    context = SimpleNamespace()  # stands in for autograd, which needs a real device
+    context.save_for_backward = lambda *tensors: setattr(context, "saved_tensors", tensors)
+    layer = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.momentum, norm.eps)
+    with torch.no_grad():
+        batch_norm._Normalize.forward(context, x, *layer, n_views)
+        dx, of_weight, of_bias, *_ = batch_norm._Normalize.backward(context, out)
+    assert (dx.shape, dx.dtype) == (x.shape, x.dtype)
+    assert of_weight.shape == of_bias.shape == (4,)
+    assert exchanged == [(1, 2 * n_views, 4)] * 2 + [(2 * n_views, 4)]  # two forwards and a backward
 
 
 @pytest.mark.parametrize("tiled", [False, True], ids=["dense", "tiled"])

@@ -10,7 +10,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from contrastive.distributed.batch_norm import CrossProcessBatchNorm, convert_sync_batchnorm
+from contrastive.distributed.batch_norm import StepBatchNorm, convert_batch_norm, views_apart
 from contrastive.distributed.process import (
     all_reduce_sum,
     average_gradients,
@@ -29,6 +29,7 @@ from contrastive.seeding import generator
 from contrastive.training.features import AugmentedFeatures, extract
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
+from tests import batch_norm_kernels
 from tests.helpers import TERMS, TINY
 
 pytestmark = [
@@ -43,10 +44,10 @@ QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
 BIASED = ["dataset=biased_digits", "encoder.width=2"]
 
 
-def _worker(rank, task, rendezvous, results):
+def _worker(rank, task, world, rendezvous, results):
     warnings.simplefilter("error", FutureWarning)  # of what torch is about to remove
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=WORLD)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
     torch.save(task(), results / f"{rank}.pt")
     dist.destroy_process_group()
 
@@ -55,10 +56,10 @@ def _worker(rank, task, rendezvous, results):
 def together(tmp_path):
     """together(task): what task() returns in each of two processes."""
 
-    def run(task):
-        mp.start_processes(_worker, (task, tmp_path / "rendezvous", tmp_path), nprocs=WORLD, start_method="fork")
+    def run(task, world=WORLD):
+        mp.start_processes(_worker, (task, world, tmp_path / "rendezvous", tmp_path), nprocs=world, start_method="fork")
         (tmp_path / "rendezvous").unlink(missing_ok=True)
-        return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(WORLD)]
+        return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(world)]
 
     return run
 
@@ -96,7 +97,8 @@ def gradients(group, name, norm):
         regularizer = make(f"{group}/{name}")
     dims = {"n_classes": 3, "feature_dim": 6, "projection_dim": 5, "map_dim": 6}
     objective = Objective(loss, regularizer, train=data, **dims).double()
-    encoder = convert_sync_batchnorm(encoder, torch.device("cpu"))
+    if world_size() > 1:
+        convert_batch_norm(encoder)
     local = shard().of(N)
     views = torch.stack([data.image, data.image.flip(3)]).double() / 255
     x = views[:, local].flatten(0, 1)
@@ -135,24 +137,44 @@ def test_losses_and_gradients_of_two_processes_equal_one(together):
                     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-9, msg=named(key))
 
 
-def normalized():
-    torch.manual_seed(0)
-    x = torch.randn(N, 4, 3, 3, dtype=torch.float64) * 3 + 100
-    local = shard().of(N)
-    norm = convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(4)), torch.device("cpu")).double()
-    free = x[local].clone().requires_grad_()
-    out = norm(free)
-    (gradient,) = torch.autograd.grad((out * torch.arange(N).double()[local, None, None, None] ** 2).sum(), free)
-    return gather(out.detach()), gather(gradient), dict(norm.state_dict()), type(norm[0]).__name__
+def normalized(dtype, n_views, backend=None):
+    """Two layers on views of 12 images: values and gradients of all processes, and what the layers keep."""
+    rng, local, results = torch.Generator().manual_seed(0), shard().of(N), []
+    for norm, shape in ((nn.BatchNorm2d(4), (4, 3, 3)), (nn.BatchNorm1d(5), (5,))):
+        x, w = (torch.randn(n_views, N, *shape, generator=rng, dtype=torch.float64).to(dtype) for _ in range(2))
+        norm = norm.to(dtype)
+        norm.weight.data = torch.arange(1, shape[0] + 1).to(dtype)
+        if len(shape) == 1:
+            norm.register_parameter("bias", None)  # scaled and not shifted
+        norms = convert_batch_norm(norm)
+        free = (x[:, local] + 2).requires_grad_()
+        forward = norm if backend is None else torch.compile(norm, backend=backend, fullgraph=True)
+        with views_apart(norms, n_views):
+            out = forward(free.flatten(0, 1)).view_as(free)
+        (out * w[:, local]).sum().backward()
+        average_gradients(norm.parameters())
+        results += [gather(t.transpose(0, 1).contiguous()) for t in (out.detach(), free.grad)]
+        results += [p.grad * world_size() for p in norm.parameters()] + list(norm.buffers())
+    return results
 
 
-@pytest.mark.smoke
-def test_batch_norm_across_processes(together):
-    alone = normalized()
-    for shared in together(normalized):
-        torch.testing.assert_close(shared[:3], alone[:3], rtol=1e-9, atol=1e-9)
-        assert shared[3] == CrossProcessBatchNorm.__name__
-    assert alone[3] == "BatchNorm2d"
+@pytest.mark.parametrize("n_views", [1, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.smoke), 4])
+@pytest.mark.parametrize("by", ["operations", "kernels"])
+def test_batch_norm_across_processes(together, monkeypatch, by, world, n_views):
+    if by == "kernels":
+        batch_norm_kernels.use(monkeypatch)
+        monkeypatch.setattr(StepBatchNorm, "_by_operations", StepBatchNorm._by_kernels)
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
+        alone = normalized(dtype, n_views)
+        for shared in together(lambda d=dtype: normalized(d, n_views), world):
+            for mine, expected in zip(shared, alone, strict=True):
+                assert (mine - expected).abs().max() <= tolerance * expected.abs().max()
+
+
+def test_compiled_batch_norm_across_processes_is_one_graph(together):
+    for shared in together(lambda: normalized(torch.float64, 3, "aot_eager")):
+        torch.testing.assert_close(shared, normalized(torch.float64, 3))
 
 
 def refuse():

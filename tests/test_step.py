@@ -1,5 +1,6 @@
 """A training step: chunked, compiled, with frozen statistics, it is the same step."""
 
+import copy
 import functools
 import shutil
 
@@ -7,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from contrastive.distributed import batch_norm
+from contrastive.distributed.batch_norm import convert_batch_norm, views_apart
 from contrastive.experiment.build import build
 from contrastive.seeding import generator
 from contrastive.training.step import TrainStep, freeze_running_stats
@@ -64,6 +67,75 @@ def test_batch_norm_sees_each_chunk_once(composed):
         torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-10)
 
 
+def each_view_by_itself(self: TrainStep, views: torch.Tensor, names: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """A forward pass of its own for each view of each chunk."""
+    chunks = views.tensor_split(3 if self.chunk else 1, dim=1)
+    outputs = [[self.encode(view[None], names) for view in chunk] for chunk in chunks]
+    return {name: torch.cat([torch.cat([out[name] for out in chunk], 1) for chunk in outputs]) for name in names}
+
+
+@pytest.mark.parametrize("chunk", [0, 24])
+@pytest.mark.parametrize("words", [[], CONVNET[len(QUICK) :]], ids=["resnet", "convnet"])
+def test_batch_norm_sees_each_view_apart(composed, words, chunk):
+    cfg = composed(*QUICK, *words, "views_forward=per_view", "n_views=3", f"grad_cache_chunk={chunk}")
+    buffers, gradients = one_step(cfg, norm=True)
+    expected_buffers, expected = one_step(cfg, norm=True, forward=each_view_by_itself)
+    torch.testing.assert_close(buffers, expected_buffers, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradients, expected, rtol=1e-9, atol=1e-11)
+    counts = {value.item() for name, value in buffers.items() if name.endswith("num_batches_tracked")}
+    assert counts == {9 if chunk else 3}
+
+
+class NormAndActivation(nn.BatchNorm2d):
+    """As timm's BatchNormAct2d."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(super().forward(x))
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm2d(4, momentum=None), nn.SyncBatchNorm(4), NormAndActivation(4)])
+def test_any_batch_norm_takes_views_apart(layer):
+    x, expected = torch.randn(6, 4, 5, 5), copy.deepcopy(layer)
+    (norm,) = convert_batch_norm(layer)
+    assert norm is layer
+    assert isinstance(norm, type(expected))
+    with views_apart([norm], 3):
+        assert torch.equal(norm(x), torch.cat([expected(view) for view in x.chunk(3)]))
+    assert torch.equal(norm(x), expected(x))  # and afterwards it is what it was
+    torch.testing.assert_close(norm.state_dict(), expected.state_dict(), rtol=0, atol=0)
+    assert torch.equal(copy.deepcopy(norm).eval()(x), expected.eval()(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_statistics_of_several_processes_are_float32(monkeypatch, dtype):
+    """Two processes that hold the same samples, under autocast."""
+    monkeypatch.setattr(batch_norm, "world_size", lambda: 2)
+    monkeypatch.setattr(batch_norm, "gather", lambda x: torch.cat([x, x]))
+    x, norm = torch.randn(8, 4, 5, 5).to(dtype) * 3 + 10, NormAndActivation(4)
+    convert_batch_norm(norm)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = norm(x)
+    wide = x.double().transpose(0, 1).flatten(1)
+    assert out.dtype == dtype
+    assert out.min() == 0  # the activation
+    torch.testing.assert_close(out, NormAndActivation(4)(x))
+    torch.testing.assert_close(norm.running_mean, (0.1 * wide.mean(1)).float(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(norm.running_var, (0.9 + 0.1 * wide.repeat(1, 2).var(1)).float(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.slow
+def test_views_apart_compile_into_one_graph():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+    norms, x = convert_batch_norm(net), torch.randn(6, 3, 5, 5)
+    with views_apart(norms, 2):
+        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)(x)
+        torch.testing.assert_close(compiled, net(x))
+
+
 class Strict(nn.BatchNorm1d):
     """Insists, as SyncBatchNorm does, on a counter."""
 
@@ -108,9 +180,10 @@ def test_fewer_activations_are_held(composed):
     [
         ([*CONVNET, "loss=debiased_pos"], "inductor"),
         ([*CONVNET, "loss=eps_supinfonce"], "aot_eager"),
+        ([*CONVNET, "loss=debiased_pos", "views_forward=per_view"], "aot_eager"),
         ([*TWO_STREAMS, "optimizer=sgd", "optimizer.lr=0.01"], "aot_eager"),
     ],
-    ids=["convolutions", "eps", "two streams"],
+    ids=["convolutions", "eps", "per view", "two streams"],
 )
 def test_compiled_pieces_take_the_same_steps(composed, words, backend, monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))

@@ -16,7 +16,6 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint
-from contrastive.distributed.batch_norm import convert_sync_batchnorm
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder.base import MapEncoder
 from contrastive.evaluator.base import Evaluator
@@ -128,8 +127,7 @@ def build(settings: Settings) -> Experiment:
         n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
         compiled = pays_to_compile(n_views, side) or compiled
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
-    encoder = convert_sync_batchnorm(encoder.to(device, memory_format=layout), device)
-    head = convert_sync_batchnorm(head.to(device), device)
+    encoder, head = encoder.to(device, memory_format=layout), head.to(device)
     of_terms, of_adversary = objective.parameter_groups()
     groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
     step = TrainStep(

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from contrastive.augmentation.base import Augmentation
-from contrastive.distributed.batch_norm import BatchNorm
-from contrastive.distributed.process import average_gradients, shard
+from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, views_apart
+from contrastive.distributed.process import average_gradients, shard, world_size
 from contrastive.encoder.base import MapEncoder
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Batch
@@ -35,8 +35,9 @@ class TrainStep:
     """`step(batch, generator)` updates the weights once, or twice for a regularizer with `is_adversarial`.
 
     Args:
-        views_forward: `fused` sends all views through the network together; `per_view` one after the other, so that
-            BatchNorm sees one view at a time.
+        views_forward: what BatchNorm sees in the one forward pass of all views: `fused` all of them, `per_view` one
+            after the other, as if each had a pass of its own. Other layers see all views at once in both: Dropout draws
+            for all of them together, and a layer that takes statistics of a batch without being a BatchNorm mixes them.
         chunk: images whose activations are held at once, 0 = all (gradient caching).
         compile: run augmentation, network and objective through torch.compile: in pieces, because random draws, the
             optimizer and the logging gain nothing, and because a sweep over losses then compiles the network once.
@@ -58,15 +59,17 @@ class TrainStep:
 
     def __post_init__(self) -> None:
         self._augment: Callable[..., Tensor] = self.augmentation.apply
-        self._encode: Callable[..., dict[str, Tensor]] = self.encode
+        self._network: Callable[..., dict[str, Tensor]] = self.network
+        is_converted = self.views_forward == "per_view" or world_size() > 1
+        self._norms = convert_batch_norm(self.encoder, self.head) if is_converted else []
         if self.compile:
             self._augment = torch.compile(self.augmentation.apply, dynamic=False)
         if self.compile is True:
-            self._encode = torch.compile(self.encode, dynamic=False)
+            self._network = torch.compile(self.network, dynamic=False)
             self.objective.compile(dynamic=False)
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
-        """Take one step. Nothing here waits for the device (SyncBatchNorm and the fp16 scaler do so by themselves)."""
+        """Take one step. Nothing here waits for the device (the fp16 scaler does so by itself)."""
         second = None if batch.second is None else self._embed_second(batch.second)
         names = tuple(sorted({*LOGGED, *self.objective.required_outputs("main")}))
         views = self.views(batch, generator)
@@ -125,7 +128,7 @@ class TrainStep:
         caching, Gao et al. 2021): the loss still sees the whole batch. BatchNorm sees a chunk, and counts it once.
         """
         if self.chunk == 0:
-            return self._encode(views, names)
+            return self.encode(views, names)
         chunks = views.tensor_split(math.ceil(views.shape[1] / self.chunk), dim=1)
         outputs = [self._checkpointed(chunk, names) for chunk in chunks]
         return {name: torch.cat([output[name] for output in outputs]) for name in outputs[0]}
@@ -133,7 +136,7 @@ class TrainStep:
     def _checkpointed(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`encode` without keeping its activations; the second forward leaves BatchNorm's running statistics alone."""
         output: dict[str, Tensor] = checkpoint(
-            self._encode,
+            self.encode,
             views,
             names,
             use_reentrant=False,
@@ -143,17 +146,16 @@ class TrainStep:
 
     def encode(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`forward` of the whole batch, or of one chunk."""
-        x = self.normalize(views.flatten(0, 1))
-        with self.autocast():
-            parts = [x] if self.views_forward == "fused" else x.chunk(len(views))
-            outputs = [self._network(part, names) for part in parts]
-        return {
-            name: torch.cat([output[name] for output in outputs]).unflatten(0, views.shape[:2]).transpose(0, 1)
-            for name in outputs[0]
-        }
+        with views_apart(self._norms, len(views) if self.views_forward == "per_view" else 1):
+            outputs = self._network(views.flatten(0, 1), names)
+        return {name: value.unflatten(0, views.shape[:2]).transpose(0, 1) for name, value in outputs.items()}
 
-    def _network(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
+    def network(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """Images (N, 3, h, w) → the outputs of these names, with N rows."""
+        with self.autocast():
+            return self._outputs(self.normalize(x), names)
+
+    def _outputs(self, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         outputs: dict[str, Tensor] = {}
         if "map" in names:
             assert isinstance(self.encoder, MapEncoder)
