@@ -4,7 +4,7 @@
 
 On a CPU every contestant is a process of its own, and three rounds interleave them, so that other load on the machine
 affects all alike; a ratio is the median of the rounds' ratios. On a GPU, which nobody shares, there is one round unless
-asked for more, and losses and probes, whose memory torch counts, run in this process: a process costs seconds there. All
+asked for more, and losses and probes, whose memory torch counts, run in this process: one costs seconds there. All
 contestants use the same allocator settings (`tuned` is what train.py sets by itself). The samples of all contests go to
 docs/results/bench-<device>.json, those of a part to outputs/.
 """
