@@ -60,7 +60,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 results-page: $(VENV)/.done  ## write docs/results/index.html: every committed table to look at, 3 MB, not in the repository
 	$(RUN) -m contrastive.report page --static docs/results/index.html $(RESULTS)
 
-bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes; ARGS="only=loss_16384" for a part
+bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(RUN) scripts/benchmark $(ARGS)
 

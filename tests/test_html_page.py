@@ -52,6 +52,21 @@ def record() -> dict[str, Any]:
     }  # fmt: skip
 
 
+library = charts.javascript
+
+
+def test_the_library_is_bundled_once(monkeypatch, tmp_path):
+    bundled = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda snippet: bundled.append(snippet) or "é </script>")
+    assert library() == library() == "é <\\/script>"
+    assert len(bundled) == 1
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # where nothing can be written
+    assert library() == "é <\\/script>"
+    assert len(bundled) == 2
+
+
 @pytest.fixture(autouse=True)
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The charting library takes seconds to bundle: one test alone has it."""

@@ -47,6 +47,43 @@ def test_a_process_that_is_killed_takes_no_other_with_it(tmp_path, monkeypatch):
     assert not is_in_pool()
 
 
+@dataclass(frozen=True)
+class OnGpu:
+    """Returns the GPUs that its process sees; waits until `together` processes are there, or dies."""
+
+    folder: Path
+    together: int = 1
+    kill: bool = False
+
+    def __call__(self) -> str | None:
+        if self.kill:
+            forked.kill_me()
+        (self.folder / str(os.getpid())).touch()
+        deadline = time.monotonic() + 30
+        while len(list(self.folder.iterdir())) < self.together and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def seen_gpus(tasks, *, n_parallel, gpus):
+    """What the processes that did not die saw, in order."""
+    forked.start_server()
+    results = [result for _, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus)]
+    return sorted(result for result in results if not isinstance(result, Died))
+
+
+def test_each_process_sees_one_gpu_and_more_of_them_share(tmp_path):
+    tasks = [OnGpu(tmp_path, together=5) for _ in range(5)]
+    assert seen_gpus(tasks, n_parallel=5, gpus=["2", "GPU-ab"]) == ["2", "2", "2", "GPU-ab", "GPU-ab"]
+
+
+def test_a_process_that_ends_or_dies_gives_its_gpu_back(tmp_path):
+    tasks = [OnGpu(tmp_path, kill=i % 2 == 0) for i in range(6)]
+    assert seen_gpus(tasks, n_parallel=1, gpus=["7"]) == ["7", "7", "7"]
+    both = [OnGpu(tmp_path, kill=True), *(OnGpu(tmp_path) for _ in range(8))]
+    assert set(seen_gpus(both, n_parallel=2, gpus=["0", "1"])) == {"0", "1"}
+
+
 START = """
 from pathlib import Path
 from contrastive.distributed.pool import run_in_processes

@@ -30,6 +30,12 @@ def test_mean_and_std_at_the_epochs_that_all_seeds_have():
     assert curves["std"] == pytest.approx([2**0.5, 2**0.5], rel=1e-3)
 
 
+def test_seeds_that_agree_have_no_deviation():
+    same = {"epoch": [0, 1], "value": [0.1, 1 / 3]}
+    assert over_seeds([same] * 10)["std"] == [0.0, 0.0]
+    assert over_seeds([same])["std"] == [0.0, 0.0]
+
+
 def test_rows_are_split_into_method_and_setting():
     published = {"test/knn": {"epoch": [1, 2], "value": [7.0, 8.0]}}
     record = {"rows": [row("A", run([1.0, 2.0])), row("A, noise 0.3", run([1.0, 3.0]), curves=published)]}

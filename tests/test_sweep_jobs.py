@@ -3,11 +3,13 @@
 import json
 
 import pytest
+import torch
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from contrastive.cli import sweep
 from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
+from contrastive.distributed import cores
 from contrastive.errors import ConfigError
 from tests.helpers import EMPTY_RESULT
 
@@ -17,7 +19,7 @@ SWEEP = ["-m", "seed=0,1"]
 @pytest.fixture
 def two_cores_without_gpu(monkeypatch):
     monkeypatch.setattr(sweep, "n_cores", lambda: 2)
-    monkeypatch.setattr(sweep, "GPUS", ())
+    monkeypatch.setattr(cores, "DRIVERS", ())
 
 
 @pytest.mark.usefixtures("two_cores_without_gpu")
@@ -26,15 +28,19 @@ def test_a_sweep_on_a_cpu_gets_a_core_for_each_run():
 
 
 @pytest.mark.usefixtures("two_cores_without_gpu")
-@pytest.mark.parametrize("word", ["hydra/launcher=basic", "hydra/sweeper=search", "devices=2", "device=cuda"])
+@pytest.mark.parametrize("word", ["hydra/launcher=basic", "hydra/sweeper=search", "devices=2", "device=cuda:1"])
 def test_a_chosen_launcher_sweeper_or_device_stays(word):
     assert choose_launcher([*SWEEP, word]) == []
 
 
-def test_a_gpu_is_not_shared(monkeypatch, tmp_path):
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_sweep_uses_every_gpu_and_shares_one_only_when_asked_to(monkeypatch, tmp_path, n):
     monkeypatch.setattr(sweep, "n_cores", lambda: 2)
-    monkeypatch.setattr(sweep, "GPUS", (str(tmp_path),))
-    assert choose_launcher(SWEEP) == []
+    monkeypatch.setattr(cores, "DRIVERS", (str(tmp_path),))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert choose_launcher(SWEEP) == (["hydra/launcher=cores"] if n > 1 else [])
+    assert choose_launcher([*SWEEP, "hydra.launcher.n_jobs=4"]) == ["hydra/launcher=cores"]
     assert choose_launcher([*SWEEP, "device=cpu"]) == ["hydra/launcher=cores"]
 
 

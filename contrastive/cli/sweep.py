@@ -11,29 +11,26 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from contrastive.config.messages import user_message
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.report.sweep import Job
 from contrastive.run.files import read_result
 
-GPUS = ("/dev/nvidiactl", "/dev/kfd")  # device files of NVIDIA's and AMD's drivers
-
 
 def choose_launcher(overrides: Sequence[str]) -> list[str]:
-    """The override `hydra/launcher=cores` for a sweep on a CPU with several cores; else none.
+    """The override `hydra/launcher=cores` for a sweep on several GPUs, or without a GPU on several cores; else none.
 
     Two runs of one thread each end sooner than one after the other with two threads: 1.3 to 1.5 times on two cores. A
-    sweep keeps Hydra's own launcher, one run after the other, beside a GPU, for `devices` > 1 or when a launcher or a
-    sweeper is chosen.
+    sweep keeps Hydra's own launcher, one run after the other in one process, on a single GPU, for `devices` and
+    `device=cuda:N`, and when a launcher or a sweeper is chosen. `hydra.launcher.n_jobs` asks for several at a time.
     """
     from hydra_plugins.contrastive_launcher import CoresLauncher  # late: only the process that starts a sweep needs it
 
     Plugins.instance().register(CoresLauncher)  # Hydra itself finds plugins only in folders of sys.path
-    chosen = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda")
-    if n_cores() == 1 or any(word.startswith(chosen) for word in overrides):
+    chosen = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda:")
+    if any(word.startswith(chosen) for word in overrides):
         return []
-    if any(Path(file).exists() for file in GPUS) and "device=cpu" not in overrides:
-        return []
-    return ["hydra/launcher=cores"]
+    is_asked_for = any(word.startswith("hydra.launcher.n_jobs=") for word in overrides)
+    return ["hydra/launcher=cores"] if is_asked_for or (len(gpus_for(overrides)) or n_cores()) > 1 else []
 
 
 class RecordJobs(Callback):

@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from contrastive.config.compose import search_path
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.report.page import page
@@ -50,7 +50,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     parser.add_argument("--preset", default="paper", choices=PRESETS)
     parser.add_argument("--seeds", type=int, help="seeds 0 ... N - 1 in place of the table's")
-    parser.add_argument("--jobs", type=int, help="runs at a time: a core each on a CPU, 1 on a GPU unless given")
+    parser.add_argument(
+        "--jobs", type=int, help="runs at a time: one on each GPU or core unless given; more share them"
+    )
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     parser.add_argument(
         "--config-dir", type=Path, action="append", default=[], dest="folders",
@@ -82,7 +84,7 @@ def list_tables(arguments: argparse.Namespace) -> int:
     """Print what there is, what is done, and what is missing."""
     on_cpu, device = this_device([])
     tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.folders).values()]
-    n_parallel, composed = arguments.jobs or default_jobs(on_cpu), composer(arguments.folders)
+    n_parallel, composed = arguments.jobs or default_jobs(gpus_for([]), on_cpu), composer(arguments.folders)
     print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, compose=composed))
     print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
     return 0
@@ -106,13 +108,15 @@ def reproduce(arguments: argparse.Namespace) -> int:
     jobs = [job for job in table_jobs(table, base) if not is_done(job, composed)]
     unavailable = unavailable_data(jobs, composed)
     blocked = {job.path for these in unavailable.values() for job in these}
-    n_parallel = arguments.jobs or default_jobs(on_cpu)
+    gpus = gpus_for(arguments.overrides)
+    n_parallel = arguments.jobs or default_jobs(gpus, on_cpu)
     print(f"{len(table.jobs) - len(jobs)} of {len(table.jobs)} runs are done, {n_parallel} at a time", flush=True)
     failed = run_jobs(
         [job for job in jobs if job.path not in blocked],
         compose=composed,
         folders=arguments.folders,
         n_parallel=n_parallel,
+        gpus=gpus,
     )
     return conclude(table, base, failed, unavailable, compose=composed, strict=arguments.strict)
 
@@ -190,6 +194,6 @@ def this_device(overrides: list[str]) -> tuple[bool, str]:
     return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))
 
 
-def default_jobs(on_cpu: bool) -> int:
-    """Two processes of one thread train more in an hour than one of two threads; a GPU is shared badly."""
-    return n_cores() if on_cpu else 1
+def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
+    """One run on each GPU; without any one on each core: two of one thread train more than one of two threads."""
+    return n_cores() if on_cpu else max(1, len(gpus))

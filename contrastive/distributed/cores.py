@@ -1,11 +1,31 @@
-"""The cores that this process may use. Imports no torch."""
+"""What runs may use of this machine: its cores and its GPUs. Imports no torch, unless there is a driver of GPUs."""
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
+
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # device files: NVIDIA's, AMD's, Windows' in WSL
+ELSEWHERE = ("device=cpu", "device=cuda:", "devices=")  # settings of runs that use no GPU, a certain one, several
 
 
 def n_cores() -> int:
-    """How many there are."""
+    """How many cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # on macOS
         return os.cpu_count() or 1
+
+
+def gpus_for(overrides: Iterable[str]) -> list[str]:
+    """The GPUs to spread runs over, as CUDA_VISIBLE_DEVICES names them: numbers, or the UUIDs that it lists.
+
+    Args:
+        overrides: settings of all runs; none is spread that does without a GPU, names one, or uses several.
+    """
+    if any(word.startswith(ELSEWHERE) for word in overrides) or not any(Path(file).exists() for file in DRIVERS):
+        return []
+    import torch  # late: it takes seconds
+
+    n = torch.cuda.device_count()
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [name.strip() for name in listed.split(",")][:n] if listed is not None else [str(i) for i in range(n)]

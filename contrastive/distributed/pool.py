@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -29,7 +30,7 @@ def is_in_pool() -> bool:
     return multiprocessing.current_process().name == NAME
 
 
-def run_in_processes(tasks: Iterable[Task], *, n_parallel: int) -> Iterator[tuple[Task, Any]]:
+def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[str] = ()) -> Iterator[tuple[Task, Any]]:
     """Run every task in a process of its own; yield each, as soon as it is done, with what it returned, or `Died`.
 
     Ctrl-C ends all processes, each after saving its run; so does the end of this one, also by kill -9.
@@ -37,34 +38,39 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int) -> Iterator[tupl
     Args:
         tasks: picklable, as their results are; each is only asked for when its process starts.
         n_parallel: processes at a time; several of them have one thread each, unless OMP_NUM_THREADS says otherwise.
+        gpus: names for CUDA_VISIBLE_DEVICES. A process sees one of them, and shares it where there are more processes
+            than GPUs; without names all see what this process does.
     """
     if n_parallel > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when the server starts
     SERVER.set_forkserver_preload(["contrastive.experiment.run"])
-    waiting, running = iter(tasks), dict[Connection, tuple[Task, BaseProcess]]()
+    waiting, running = iter(tasks), dict[Connection, tuple[Task, BaseProcess, str | None]]()
+    slots = deque(gpus[i % len(gpus)] if gpus else None for i in range(n_parallel))  # those that are free
     try:
         while True:
-            for task in islice(waiting, n_parallel - len(running)):
-                connection, process = _start(task)
-                running[connection] = (task, process)
+            for task in islice(waiting, len(slots)):
+                gpu = slots.popleft()
+                connection, process = _start(task, gpu)
+                running[connection] = (task, process, gpu)
             if not running:
                 return
             ready = wait(list(running))
             for connection in [one for one in running if one in ready]:
-                task, process = running[connection]
+                task, process, gpu = running[connection]
                 result = _result(connection, process)
                 del running[connection]
+                slots.append(gpu)
                 yield task, result
     finally:
-        for _, process in running.values():
+        for _, process, _ in running.values():
             process.terminate()  # nothing new to one that has heard the terminal's Ctrl-C
-        for _, process in running.values():
+        for _, process, _ in running.values():
             process.join()
 
 
-def _start(task: Callable[[], Any]) -> tuple[Connection, BaseProcess]:
+def _start(task: Callable[[], Any], gpu: str | None) -> tuple[Connection, BaseProcess]:
     ours, theirs = SERVER.Pipe(duplex=False)
-    process = SERVER.Process(target=_run, args=(task, theirs), name=NAME)
+    process = SERVER.Process(target=_run, args=(task, theirs, gpu), name=NAME)
     # Ctrl-C waits: it would end the server and stop a process half started; both begin with it blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -85,8 +91,10 @@ def _result(connection: Connection, process: BaseProcess) -> Any:
         process.join()
 
 
-def _run(task: Callable[[], Any], connection: Connection) -> None:
+def _run(task: Callable[[], Any], connection: Connection, gpu: str | None) -> None:
     """What a process of the pool does."""
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it when it starts, which nothing has made it do
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,12 +1,17 @@
 """The page's charts in Altair (https://altair-viz.github.io), whose menus and legends need no script of ours."""
 
+import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import altair as alt
 import vl_convert
 
+from contrastive.files import write_text
 from contrastive.report.series import COLORS, Series, label
 from contrastive.tables.verdicts import claim_text
 
@@ -40,6 +45,7 @@ CONFIG: Spec = {
 }
 N_COLUMNS = 3  # of panels side by side, fewer on a narrow screen
 PANEL_WIDTH, HEIGHT, WIDE = 290, 200, 900  # pixels of a panel, and the width of a chart on its own
+ROWS = alt.NamedData("rows")  # of every chart: Altair would copy and check each number of them several times
 POINT = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"([^>]*)/>')
 
 
@@ -66,9 +72,7 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
         base.mark_point(filled=True, size=70, yOffset=5, opacity=1).encode(x=x("effect"), color=color),
         base.mark_point(shape="diamond", size=70, yOffset=5, color="#333").encode(x=x("published_effect")),
     ]
-    return finished(
-        alt.layer(*layers, data=alt.InlineData(values=values)).properties(width="container", height=alt.Step(36))
-    )
+    return finished(alt.layer(*layers, data=ROWS).properties(width="container", height=alt.Step(36)), values)
 
 
 def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> Spec:
@@ -108,7 +112,8 @@ def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> S
         .transform_flatten(["epoch", "mean", "std"])
         .transform_calculate(minutes="datum.pace === null ? null : datum.epoch * datum.pace")
         .transform_calculate(x="datum[axis]", low="datum.mean - datum.std", high="datum.mean + datum.std")
-        .transform_filter("isValid(datum.x)")
+        .transform_filter("isValid(datum.x)"),
+        values,
     )
 
 
@@ -135,7 +140,8 @@ def sweep_chart(entries: list[dict[str, Any]], methods: list[str], metrics: dict
         panels(layers, entries, "at")
         .add_params(metric, shown)
         .transform_filter("datum.metric == metric")
-        .transform_calculate(low="datum.mean - datum.std", high="datum.mean + datum.std")
+        .transform_calculate(low="datum.mean - datum.std", high="datum.mean + datum.std"),
+        entries,
     )
 
 
@@ -161,7 +167,8 @@ def histograms_chart(histograms: dict[str, dict[str, list[float]]]) -> Spec:
         .add_params(shown)
         .transform_flatten(["share"])
         .transform_window(bin="row_number()", groupby=["row", "kind"])
-        .transform_calculate(similarity=f"2 * (datum.bin - 0.5) / {n_bins} - 1")
+        .transform_calculate(similarity=f"2 * (datum.bin - 0.5) / {n_bins} - 1"),
+        values,
     )
 
 
@@ -182,7 +189,7 @@ def panels(
     layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = ""
 ) -> alt.LayerChart | alt.FacetChart:
     """The layers once for each value of the field, side by side; their axis `own`, x or y, is not shared."""
-    chart = alt.layer(*layers, data=alt.InlineData(values=values))
+    chart = alt.layer(*layers, data=ROWS)
     names = list(dict.fromkeys(value[field] for value in values))
     if len(names) < 2:
         return chart.properties(width="container", height=1.4 * HEIGHT)
@@ -193,10 +200,10 @@ def panels(
     return resolved
 
 
-def finished(chart: alt.LayerChart | alt.FacetChart) -> Spec:
-    """The chart as JSON."""
+def finished(chart: alt.LayerChart | alt.FacetChart, values: list[dict[str, Any]]) -> Spec:
+    """The chart with its data as JSON."""
     spec: Spec = chart.configure(**CONFIG).to_dict()
-    return spec
+    return {**spec, "datasets": {ROWS.name: values}}
 
 
 def svg(spec: Spec) -> str:
@@ -206,5 +213,15 @@ def svg(spec: Spec) -> str:
 
 
 def javascript() -> str:
-    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed."""
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed.
+
+    To bundle it takes two seconds, so it is kept below ~/.cache (XDG_CACHE_HOME) where that can be written.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    file = cache / "contrastive" / f"vega-embed-{version('vl-convert-python')}.js"
+    with suppress(OSError):
+        return file.read_text(encoding="utf-8")
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    with suppress(OSError):
+        write_text(file, bundle)
+    return bundle

@@ -4,8 +4,6 @@ import argparse
 from pathlib import Path
 from statistics import mean
 
-import pandas as pd
-
 from contrastive.errors import ConfigError
 from contrastive.report.runs import Runs, read_runs
 from contrastive.tables.page import booktabs, escape
@@ -80,6 +78,8 @@ def grid(section: Runs) -> list[list[str]]:
 
 def as_csv(sections: dict[str, Runs]) -> str:
     """A line for each row with the settings that differ; of each metric the mean, sample standard deviation and n."""
+    import pandas as pd  # late: only this format needs what takes half a second
+
     rows = [row for section in sections.values() for row in section.rows]
     settings = pd.DataFrame([row.settings for row in rows], dtype=object).fillna("")
     lines = settings[[key for key in settings if settings[key].astype(str).nunique() > 1]]

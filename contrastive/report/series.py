@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+
 from contrastive.tables.record import short
 from contrastive.tables.spec import look_up
 
@@ -86,13 +88,15 @@ def read_series(record: dict[str, Any]) -> list[Series]:
 
 def over_seeds(curves: list[dict[str, list[float]]]) -> dict[str, Any]:
     """Mean and sample standard deviation (0 for one seed) at the epochs that all curves have."""
-    values = [dict(zip(curve["epoch"], curve["value"], strict=True)) for curve in curves]
-    epochs = [epoch for epoch in curves[0]["epoch"] if all(epoch in value for value in values)]
-    columns = [[value[epoch] for value in values] for epoch in epochs]
+    by_epoch = [dict(zip(curve["epoch"], curve["value"], strict=True)) for curve in curves]
+    epochs = [epoch for epoch in curves[0]["epoch"] if all(epoch in own for own in by_epoch)]
+    values = np.array([[own[epoch] for epoch in epochs] for own in by_epoch], dtype=float)
+    away = values - values[0]  # from the first seed: equal values have a deviation of 0, not of 1e-17
+    means, stds = values[0] + away.mean(axis=0), away.std(axis=0, ddof=min(1, len(curves) - 1))
     return {
         "epoch": epochs,
-        "mean": [short(mean(column)) for column in columns],
-        "std": [short(stdev(column)) if len(column) > 1 else 0.0 for column in columns],
+        "mean": [short(value) for value in means.tolist()],
+        "std": [short(value) for value in stds.tolist()],
         "n": len(curves),
     }
 

@@ -58,16 +58,23 @@ def is_done(job: TableJob, compose: Compose) -> bool:
     return not differences(run.config, Settings.from_config(compose(job.overrides)).to_dict())
 
 
-def run_jobs(jobs: Sequence[TableJob], *, compose: Compose, folders: Sequence[Path], n_parallel: int) -> list[TableJob]:
+def run_jobs(
+    jobs: Sequence[TableJob],
+    *,
+    compose: Compose,
+    folders: Sequence[Path],
+    n_parallel: int,
+    gpus: Sequence[str] = (),
+) -> list[TableJob]:
     """Run every job, each writing what it prints to its log; returns those that failed.
 
     Args:
-        folders: of components of one's own. n_parallel: processes at a time.
+        folders: of components of one's own. n_parallel: processes at a time. gpus: that they are spread over.
     """
     failed: list[TableJob] = []
     # composed when its process starts: a table of a hundred runs begins at once
     tasks = (_Run(compose(job.overrides), job, tuple(folders)) for job in jobs)
-    for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel), start=1):
+    for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
         job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
         if failure is None:
             result = read_result(job.path)  # none of a dry run

@@ -11,19 +11,20 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, flag_override
 
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.distributed.pool import Died, run_in_processes
 
 
 class CoresLauncher(Launcher):
-    """Runs the jobs in processes of this machine.
+    """Runs the jobs in processes of this machine, each on one of its GPUs if it has any.
 
     Args:
-        n_jobs: runs at a time; -1 is one for each core.
+        n_jobs: runs at a time, more than there are GPUs share them; -1 is one for each GPU, or without any for each
+            core.
     """
 
     def __init__(self, n_jobs: int = -1) -> None:
-        self.n_parallel = n_cores() if n_jobs < 0 else max(1, n_jobs)
+        self.n_jobs = n_jobs
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.task, self.config = hydra_context, task_function, config
@@ -32,7 +33,9 @@ class CoresLauncher(Launcher):
         setup_globals()
         jobs = (self._compose(list(job), number) for number, job in enumerate(job_overrides, start=initial_job_idx))
         returns: dict[int, JobReturn] = {}
-        for job, result in run_in_processes(jobs, n_parallel=self.n_parallel):
+        gpus = gpus_for(word for job in job_overrides for word in job)
+        n_parallel = max(1, self.n_jobs) if self.n_jobs >= 0 else len(gpus) or n_cores()
+        for job, result in run_in_processes(jobs, n_parallel=n_parallel, gpus=gpus):
             if isinstance(result, Died):  # before Hydra could tell anybody
                 died, result = result, JobReturn(overrides=job.config.hydra.overrides.task, status=JobStatus.FAILED)
                 result.return_value = died

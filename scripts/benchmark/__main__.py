@@ -1,10 +1,12 @@
 """Measure speed and memory beside the field's tools.
 
-    python scripts/benchmark [only=NAME[,NAME]] [rounds=3] [malloc=tuned|default]
+    python scripts/benchmark [only=NAME[,NAME]] [rounds=N] [malloc=tuned|default]
 
-Every contestant is a process of its own. Rounds interleave them, so that other load on the machine affects all alike;
-a ratio is the median of the rounds' ratios. All contestants use the same allocator settings (`tuned` is what train.py
-sets by itself). The samples of all contests go to docs/results/bench-<device>.json, those of a part to outputs/.
+On a CPU every contestant is a process of its own, and three rounds interleave them, so that other load on the machine
+affects all alike; a ratio is the median of the rounds' ratios. On a GPU, which nobody shares, there is one round unless
+asked for more, and losses and probes, whose memory torch counts, run in this process: one costs seconds there. All
+contestants use the same allocator settings (`tuned` is what train.py sets by itself). The samples of all contests go to
+docs/results/bench-<device>.json, those of a part to outputs/.
 """
 
 import json
@@ -12,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +29,7 @@ from contrastive.text import format_grid
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
 TUNED = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647"  # as keep_freed_memory does
-USAGE = "usage: python scripts/benchmark [only=NAME[,NAME]] [rounds=3] [malloc=tuned|default]"
+USAGE = "usage: python scripts/benchmark [only=NAME[,NAME]] [rounds=N] [malloc=tuned|default]"
 
 
 class Options(NamedTuple):
@@ -37,11 +40,11 @@ class Options(NamedTuple):
     malloc: str
 
 
-def parse(words: list[str], contests: dict[str, Contest]) -> Options:
+def parse(words: list[str], contests: dict[str, Contest], *, rounds: int) -> Options:
     """Options from KEY=VALUE words; exits with a sentence if one cannot be used."""
     if any("=" not in word for word in words):
         sys.exit(USAGE)
-    options = {"only": ",".join(contests), "rounds": "3", "malloc": "tuned"}
+    options = {"only": ",".join(contests), "rounds": str(rounds), "malloc": "tuned"}
     typed = dict(word.split("=", 1) for word in words)
     unknown = [f"{key}=" for key in typed if key not in options]
     options |= typed
@@ -72,13 +75,21 @@ def run(words: str, setting: str) -> Sample:
     return sample
 
 
+def run_here(words: str) -> Sample:
+    """Run one contestant in this process and return what it measured."""
+    script, *arguments = words.split()
+    sample: Sample = import_module(Path(script).stem).main(*arguments)
+    return sample
+
+
 def run_rounds(name: str, contest: Contest, options: Options) -> dict[str, list[Sample]]:
     """The samples of each contestant, one a round."""
     samples: dict[str, list[Sample]] = {contestant: [] for contestant in contest.contestants}
     for i in range(options.rounds):
         for contestant, words in contest.contestants.items():
             print(f"{name}, round {i + 1} of {options.rounds}: {contestant}", file=sys.stderr)
-            samples[contestant].append(run(words, options.malloc))
+            here = torch.cuda.is_available() and not contest.isolated
+            samples[contestant].append(run_here(words) if here else run(words, options.malloc))
     return samples
 
 
@@ -103,7 +114,7 @@ def heading(device: str, options: Options, *, ceiling: Sample, exactness: float 
 def main(words: list[str]) -> None:
     has_gpu = torch.cuda.is_available()
     contests = ON_GPU if has_gpu else ON_CPU
-    options = parse(words, contests)
+    options = parse(words, contests, rounds=1 if has_gpu else 3)
     device = device_name(torch.device("cuda" if has_gpu else "cpu"))
     path = record_path(device, options, complete=options.contests.keys() == contests.keys())
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True)

@@ -3,13 +3,12 @@
 import sys
 import time
 
-import numpy as np
 import torch
 import torchvision.transforms.v2.functional as tv
 from measure import Clock, report
 from torch.utils.data import DataLoader
 from torchvision import transforms
-from training import Views, pictures
+from training import Views, as_tensor, pictures
 
 from contrastive.experiment.make import make
 from contrastive.seeding import generator
@@ -19,7 +18,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def images() -> torch.Tensor:
-    return torch.from_numpy(np.stack([np.asarray(p) for p in pictures(N)])).permute(0, 3, 1, 2).contiguous().to(DEVICE)
+    return as_tensor(pictures(N)).to(DEVICE)
 
 
 def ours(*, compiled: bool) -> None:

@@ -11,6 +11,7 @@ class Contest(NamedTuple):
     unit: str = "views/s"  # `views/s`: more is better; `s`: less is better
     floor: str = ""  # the least ratio, or the most memory, that counts as a success
     goal: str = ""
+    isolated: bool = True  # a contestant sets switches of torch, starts workers or compiles
 
 
 def training(depth: int, width: int, *, batch: int, steps: int, compiled: bool = False) -> dict[str, str]:
@@ -35,6 +36,7 @@ def nt_xent(anchors: int, *, floor: str = "", goal: str = "") -> Contest:
         unit="s",
         floor=floor,
         goal=goal,
+        isolated=False,
     )
 
 
@@ -58,6 +60,7 @@ ON_ANY_DEVICE = {
         unit="s",
         floor="4×, accuracy ± 0.1",
         goal="8×",
+        isolated=False,
     ),
 }
 ON_CPU = {

@@ -23,7 +23,8 @@ def nt_xent(who: str) -> Callable[[Tensor], Tensor]:
     return lambda z: theirs(z[:, 0], z[:, 1])
 
 
-def main(who: str, anchors: int) -> None:
+def main(who: str, n_anchors: str) -> dict[str, float]:
+    anchors = int(n_anchors)
     z = torch.randn(anchors // 2, 2, 128, generator=torch.Generator().manual_seed(0)).to(DEVICE).requires_grad_()
     loss = nt_xent(who)
 
@@ -37,8 +38,8 @@ def main(who: str, anchors: int) -> None:
     for _ in range(n):
         once()
     time = {key: value / n for key, value in clock.stop().items()}
-    report(value=loss(z).item(), peak_mib=peak, **time)
+    return {"value": loss(z).item(), "peak_mib": peak, **time}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    report(**main(*sys.argv[1:]))

@@ -29,6 +29,7 @@ def synchronize() -> None:
 def peak_mib(task: Callable[[], object]) -> float:
     """MiB by which the memory of the device (on a CPU: of the process) rises while the task runs."""
     if torch.cuda.is_available():
+        task()  # cuBLAS takes its workspace the first time
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         task()

@@ -38,11 +38,15 @@ def adam(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], 1)
 
 
-if __name__ == "__main__":
+def main(who: str) -> dict[str, float]:
     x, label = features()
     torch.manual_seed(0)
     clock = Clock()
     clock.start()
-    weight = {"ours": ours, "adam": adam}[sys.argv[1]](x[:N], label[:N])
+    weight = {"ours": ours, "adam": adam}[who](x[:N], label[:N])
     time = clock.stop()
-    report(accuracy=topk_accuracy(F.linear(x[N:], weight[:, :-1], weight[:, -1]), label[N:], 1), **time)
+    return {"accuracy": topk_accuracy(F.linear(x[N:], weight[:, :-1], weight[:, -1]), label[N:], 1), **time}
+
+
+if __name__ == "__main__":
+    report(**main(*sys.argv[1:]))

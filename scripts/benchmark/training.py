@@ -1,10 +1,10 @@
 """SimCLR training end to end: training.py (ours|compiled|lightly) DEPTH WIDTH BATCH PRECISION STEPS."""
 
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,18 @@ import torch
 from hydra import compose, initialize_config_dir
 from measure import Clock, report
 from PIL import Image
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 import contrastive.config.naming  # noqa: F401  (registers the resolver)
 from contrastive.config.settings import Settings
+from contrastive.dataset.splits import channel_stats, name_splits
 from contrastive.encoder.resnet import ResNet
 from contrastive.experiment.build import Experiment, build
 from contrastive.seeding import generator
 from contrastive.training.precision import autocast
+from contrastive.types import Data, Split
 
 WARM_UP = 3
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -47,25 +50,25 @@ def host_syncs() -> Iterator[list[warnings.WarningMessage]]:
             torch.cuda.set_sync_debug_mode("default")
 
 
-def write_image_folder(root: Path, n: int) -> None:
-    """n training images and one test image in each of two classes, as dataset=image_folder reads them."""
-    for part, count in (("train", n), ("test", 2)):
-        for label in ("0", "1"):
-            (root / part / label).mkdir(parents=True)
-        for i, picture in enumerate(pictures(count)):
-            picture.save(root / part / str(i % 2) / f"{i}.png")
+def as_tensor(images: list[Image.Image]) -> Tensor:
+    """The pictures as (N, 3, 32, 32) uint8."""
+    return torch.from_numpy(np.stack([np.asarray(image) for image in images])).permute(0, 3, 1, 2).contiguous()
 
 
-def build_experiment(root: Path, words: list[str]) -> Experiment:
-    """This project's SimCLR on an image folder, with lightly's augmentation: strong color jitter, no blur."""
+def noise(*, n: int) -> Data:
+    """A dataset in memory: n training images and two to test, in two classes."""
+    image = as_tensor(pictures(n))
+    train, test = Split(image, torch.arange(n) % 2), Split(image[:2], torch.arange(2))
+    return name_splits(train, test, classes=("0", "1"), hold_out=False, stats=channel_stats(image))
+
+
+def build_experiment(n: int, words: list[str]) -> Experiment:
+    """This project's SimCLR on n images, with lightly's augmentation: strong color jitter, no blur."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = compose(
             "train",
             [
-                "dataset=image_folder",
-                f"dataset.root={root}",
-                f"dataset.cache={root}/cache",
-                "dataset.size=32",
+                "dataset=image_folder",  # its recipe, not its files
                 *(f"augmentation.ops.jitter.{key}=0.8" for key in ("brightness", "contrast", "saturation")),
                 "augmentation.ops.jitter.hue=0.2",
                 "augmentation.ops.blur=null",
@@ -73,15 +76,13 @@ def build_experiment(root: Path, words: list[str]) -> Experiment:
                 *words,
             ],
         )
-    return build(Settings.from_config(cfg))
+    return build(replace(Settings.from_config(cfg), dataset={"_target_": "training.noise", "n": n}))
 
 
 def ours(depth: int, width: int, *, batch: int, precision: str, steps: int, compiled: bool) -> None:
     """This project's training step, and the share of augmentation in it unless it is compiled."""
     words = [f"encoder.depth={depth}", f"encoder.width={width}", f"batch_size={batch}", f"precision={precision}"]
-    with tempfile.TemporaryDirectory() as folder:
-        write_image_folder(Path(folder), (WARM_UP + 1 + steps) * batch)
-        experiment = build_experiment(Path(folder), [*words, f"compile={compiled}"])
+    experiment = build_experiment((WARM_UP + 1 + steps) * batch, [*words, f"compile={compiled}"])
     step, rng = experiment.step, generator(experiment.device, "bench")
     batches = experiment.loader.epoch(0)
     first = next(batches)
