@@ -23,7 +23,7 @@ PER_EPOCH = 1438 // 256
     "extra", [["loss=debiased_pos"], ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]]
 )
 def test_resume_is_bit_exact(composed, tmp_path, extra):
-    settings = composed(*TINY, "log_every=2", *extra)
+    settings = composed(*TINY, "log_every=2", "checkpoint_every=1", *extra)
     whole = run_experiment(settings, tmp_path / "whole")
     expected = saved_weights(tmp_path / "whole")
     for n_done in (2, PER_EPOCH, PER_EPOCH + 3, 2 * PER_EPOCH + 1):  # before the first checkpoint, at a border, within
