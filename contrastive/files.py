@@ -1,6 +1,7 @@
 """Atomic file writes, hashes of files, and locks between processes."""
 
 import fcntl
+import functools
 import hashlib
 import os
 from collections.abc import Iterator
@@ -46,8 +47,10 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+@functools.cache
 def _umask() -> int:
-    """The permissions that this process withholds from new files; reading them means setting them twice."""
+    """The permissions that this process withholds from new files; reading them means setting them twice, which two
+    threads must not do at once."""
     umask = os.umask(0)
     os.umask(umask)
     return umask

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from contrastive.errors import ConfigError
+from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
 from contrastive.run.tensorboard import tensorboard_tag
@@ -23,7 +24,7 @@ PER_EPOCH = 1438 // 256
     "extra", [["loss=debiased_pos"], ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]]
 )
 def test_resume_is_bit_exact(composed, tmp_path, extra):
-    settings = composed(*TINY, "log_every=2", *extra)
+    settings = composed(*TINY, "log_every=2", "checkpoint_every=1", *extra)
     whole = run_experiment(settings, tmp_path / "whole")
     expected = saved_weights(tmp_path / "whole")
     for n_done in (2, PER_EPOCH, PER_EPOCH + 3, 2 * PER_EPOCH + 1):  # before the first checkpoint, at a border, within
@@ -36,6 +37,20 @@ def test_resume_is_bit_exact(composed, tmp_path, extra):
         assert logged_lines(path) == logged_lines(tmp_path / "whole")
         actual = saved_weights(path)
         assert all(torch.equal(actual[key], expected[key]) for key in expected)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, monkeypatch, precision):
+    dtypes, feature_sets = [], run_module.feature_sets
+
+    def recorded(*arguments, **options):
+        dtypes.append(options["dtype"])
+        return feature_sets(*arguments, **options)
+
+    monkeypatch.setattr(run_module, "feature_sets", recorded)
+    run_experiment(composed(*TINY, f"precision={precision}"), tmp_path)
+    between = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    assert dtypes == [torch.float32, between, between, torch.float32]  # untrained, after two epochs, the result
 
 
 def test_the_run_directory_holds_everything(composed, tmp_path):

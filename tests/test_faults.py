@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from tests.helpers import logged_lines, saved_weights, without_time
 pytestmark = pytest.mark.slow
 WORDS = [
     "epochs=2", "encoder.width=4", "batch_size=256", "dataset.size=8", "device=cpu", "log_every=2", "evaluator=[knn]",
-    "evaluator.knn.every=1", "hydra.run.dir=run",
+    "evaluator.knn.every=1", "checkpoint_every=1", "hydra.run.dir=run",
 ]  # fmt: skip
 
 
@@ -110,7 +111,37 @@ def test_kills_at_random_moments_between_batches_too(whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
+def strike_while_writing(signum: int) -> None:
+    """Send the signal in a step of the second epoch, while a thread has yet to finish the first checkpoint."""
+    released = threading.Event()
+
+    def strike() -> None:
+        kill(signum)
+        threading.Timer(0.5, released.set).start()
+
+    at_call(Path, "replace", 3, released.wait)
+    at_call(TrainStep, "__call__", 7, strike)
+
+
+def test_a_run_killed_while_its_checkpoint_is_written(whole, tmp_path):
+    fault = functools.partial(strike_while_writing, signal.SIGKILL)
+    assert run(tmp_path, fault=fault) == -signal.SIGKILL
+    assert [path.suffix for path in (tmp_path / "run/checkpoints").iterdir()] == [".part"]
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_signal_while_a_checkpoint_is_written_saves_the_next_after_it(whole, tmp_path):
+    assert run(tmp_path, fault=functools.partial(strike_while_writing, signal.SIGTERM)) == 143
+    states = [torch.load(tmp_path / f"run/checkpoints/{name}.pt", weights_only=True) for name in ("previous", "last")]
+    assert [(state["epoch"], state["batch"]) for state in states] == [(1, 0), (1, 3)]
+    assert run(tmp_path) == 0
+    assert_same(tmp_path / "run", whole)
+
+
 def kill(*signals: int) -> None:
+    while len(signals) == 2 and not Path("run/checkpoints/last.pt").exists():  # which a thread is writing
+        time.sleep(0.01)
     for signum in signals:
         os.kill(os.getpid(), signum)
     assert len(signals) == 1, "still running after the second"

@@ -1,6 +1,9 @@
 """The run directory as an object: what is written, by whom."""
 
+import errno
 import json
+import os
+import threading
 
 import pytest
 import torch
@@ -9,6 +12,7 @@ from torch import nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
+from contrastive.run import checkpoint
 from contrastive.run.directory import finished_run, open_run
 from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
 from contrastive.run.identity import NON_IDENTITY_KEYS, differences, identity
@@ -69,6 +73,86 @@ def test_lines_after_the_checkpoint_are_cut(tmp_path):
     assert values == [1.0, 3.0]
     recorded = json.loads((tmp_path / "environment.json").read_text())
     assert [session["commit"] for session in recorded["earlier"]] == ["x"]
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Checkpoints are written when it is set, not before."""
+    event, save = threading.Event(), checkpoint.save_checkpoint
+
+    def held(*arguments, **options):
+        assert event.wait(30)
+        save(*arguments, **options)
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", held)
+    return event
+
+
+def saved_step(path):
+    return torch.load(path, weights_only=True)["step"]
+
+
+def test_a_run_goes_on_while_its_checkpoint_is_written(tmp_path, gate):
+    last = tmp_path / "checkpoints/last.pt"
+    with opened(tmp_path) as run:
+        run.save({"step": 1})
+        run.log(2, 2.0, {"x": 2.0})
+        assert not last.exists()
+        gate.set()
+        run.wait()
+        assert saved_step(last) == 1
+        assert run.writer.seconds > 0
+    with opened(tmp_path) as run:
+        assert run.state["logs"]["lines"] == 0  # as it was at the call
+
+
+def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
+    last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
+    seen = []
+
+    def write_after_both(path):
+        seen.append((saved_step(previous), saved_step(last)))
+        write_weights(path)
+
+    with opened(tmp_path) as run:
+        run.save({"step": 1})
+        threading.Timer(0.2, gate.set).start()
+        run.save({"step": 2})
+        assert saved_step(previous if previous.exists() else last) == 1
+        run.finish(RESULT, write_after_both)
+    assert seen == [(1, 2)]
+
+
+def test_the_checkpoint_of_a_run_that_breaks_off_is_written(tmp_path, gate):
+    def break_off():
+        with opened(tmp_path) as run:
+            run.save({"step": 1})
+            threading.Timer(0.2, gate.set).start()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        break_off()
+    assert saved_step(tmp_path / "checkpoints/last.pt") == 1
+
+
+@pytest.mark.parametrize(
+    "then",
+    [lambda run: run.save({"step": 2}), lambda run: run.wait(), lambda run: run.finish(RESULT, write_weights), id],
+    ids=["save", "wait", "finish", "close"],
+)
+def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_run(tmp_path, monkeypatch, then):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def save():
+        with opened(tmp_path) as run:
+            run.save({"step": 1})
+            then(run)
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", full)
+    with pytest.raises(OSError, match="No space left"):
+        save()
+    assert not (tmp_path / "result.json").exists()
 
 
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):

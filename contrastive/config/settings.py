@@ -63,7 +63,7 @@ class Settings:
     data_root: str
 
     log_every: int
-    checkpoint_every: int
+    checkpoint_every: int | str
     checkpoint_every_minutes: float
     rerun: bool
     search_metric: str
@@ -77,7 +77,7 @@ class Settings:
         """Raise ConfigError for a value out of range."""
         for key, least, example in (
             ("epochs", 0, 50), ("batch_size", 2, 128), ("n_views", 1, 2), ("log_every", 1, 100),
-            ("checkpoint_every", 1, 1), ("checkpoint_every_minutes", 0, 15), ("seed", 0, 0), ("devices", 1, 2),
+            ("checkpoint_every_minutes", 0, 15), ("seed", 0, 0), ("devices", 1, 2),
             ("grad_cache_chunk", 0, 128),
         ):  # fmt: skip
             check_at_least(key, getattr(self, key), least, example=example)
@@ -90,6 +90,8 @@ class Settings:
             raise ConfigError(
                 f"threads must be auto or a number from 1 to {MAX_THREADS}, got {self.threads}: try threads=auto"
             )
+        if self.checkpoint_every != "auto" and not (isinstance(n := self.checkpoint_every, int) and n >= 1):
+            raise ConfigError(f"checkpoint_every must be auto or at least 1, got {n}: try checkpoint_every=auto")
         for key in ("compile", "resident"):
             if (value := getattr(self, key)) not in ("auto", True, False):
                 raise ConfigError(f"{key} must be auto, true or false, got {value!r}: try {key}=auto")

@@ -5,6 +5,8 @@
 `last.pt` is used; `previous.pt`, the one before, where `last.pt` is damaged or missing.
 """
 
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,50 @@ def save_checkpoint(run: Path, state: dict[str, Any], *, made_by: dict[str, str]
     content = {**state, "made_by": made_by}
     with atomic(run / LAST, keep=run / PREVIOUS) as part, part.open("wb") as file:
         torch.save({**content, "sha256": content_hash(content)}, file)  # given a path, it hides why writing fails
+
+
+class CheckpointWriter:
+    """Replaces a run's checkpoint in a thread, one at a time: training goes on meanwhile.
+
+    Attributes:
+        seconds: what the last one took, hashed, written and on the disk; 0 before the first.
+
+    Args:
+        made_by: as `provenance_hashes` returns them.
+    """
+
+    def __init__(self, run: Path, *, made_by: dict[str, str]) -> None:
+        self.run, self.made_by, self.seconds = run, made_by, 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._last: Future[None] | None = None
+
+    def start(self, state: dict[str, Any]) -> None:
+        """Begin to write, once the checkpoint before is written.
+
+        Args:
+            state: as of `save_checkpoint`, on the CPU; nobody changes it any more.
+
+        Raises:
+            OSError: the one before could not be written.
+        """
+        self.wait()
+        self._last = self._thread.submit(self._write, state)
+
+    def _write(self, state: dict[str, Any]) -> None:
+        since = time.perf_counter()
+        save_checkpoint(self.run, state, made_by=self.made_by)
+        self.seconds = time.perf_counter() - since
+
+    def wait(self) -> None:
+        """Return when the last checkpoint is on the disk; raises what kept it from there, once."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
+
+    def close(self) -> None:
+        """`wait`, and end the thread."""
+        self._thread.shutdown()
+        self.wait()
 
 
 def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:

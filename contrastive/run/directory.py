@@ -21,7 +21,7 @@ from torch import Tensor
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.checkpoint import CheckpointError, load_checkpoint, read_checkpoint, save_checkpoint
+from contrastive.run.checkpoint import CheckpointError, CheckpointWriter, load_checkpoint, read_checkpoint
 from contrastive.run.files import (
     ENCODER,
     HEAD,
@@ -56,7 +56,7 @@ class RunDirectory:
         changed_since: `code`, `weights` when a finished run was made by other code or from other weights than there
             are now.
         origin: what the result and every checkpoint say about what made them.
-        logs: open while the run is made, in the process that writes.
+        logs, writer: of curves and of checkpoints, open while the run is made, in the process that writes.
         writable: whether this process may write.
     """
 
@@ -66,6 +66,7 @@ class RunDirectory:
     changed_since: Sequence[str] = ()
     origin: dict[str, Any] = field(default_factory=dict)
     logs: Logs | None = None
+    writer: CheckpointWriter | None = None
     writable: bool = False
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
@@ -89,9 +90,21 @@ class RunDirectory:
             self.logs.tensorboard.add_embedding(vectors, columns, images)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the checkpoint; `state` holds plain containers and tensors, and its `step`."""
-        if self.logs is not None:
-            save_checkpoint(self.path, {**state, "logs": self.logs.flush()}, made_by=self.origin["made_by"])
+        """Begin to replace the checkpoint, which takes its name when it is whole; see `wait`.
+
+        Args:
+            state: plain containers, among them its `step`, and tensors on the CPU; nobody changes them any more.
+
+        Raises:
+            OSError: the checkpoint before could not be written.
+        """
+        if self.logs is not None and self.writer is not None:
+            self.writer.start({**state, "logs": self.logs.flush()})
+
+    def wait(self) -> None:
+        """Return when the last checkpoint is on the disk; raises OSError if it could not be written."""
+        if self.writer is not None:
+            self.writer.wait()
 
     def fail(self, report: dict[str, Any]) -> None:
         """Write failure.json, which says where and how training broke down."""
@@ -101,6 +114,7 @@ class RunDirectory:
     def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
         """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
         self.result = result
+        self.wait()
         if self.logs is not None:
             write_weights(self.path)
             self.logs.tensorboard.add_hparams()
@@ -138,7 +152,7 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
 def open_run(
     path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool, writable: bool = True
 ) -> Iterator[RunDirectory]:
-    """Open the run directory `path`, made if needed, and close its logs at the end.
+    """Open the run directory `path`, made if needed; at the end wait for its checkpoint and close its logs.
 
     Args:
         config: the resolved configuration, plain containers.
@@ -167,8 +181,11 @@ def open_run(
                 state = _state_for_weights(path, origin["made_by"], epochs=config["epochs"])
             if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
-        logs = stack.enter_context(closing(Logs(path, state))) if writable and result is None else None
-        yield RunDirectory(path=path, result=result, state=state, origin=origin, logs=logs, writable=writable)
+        run = RunDirectory(path=path, result=result, state=state, origin=origin, writable=writable)
+        if writable and result is None:
+            run.logs = stack.enter_context(closing(Logs(path, state)))
+            run.writer = stack.enter_context(closing(CheckpointWriter(path, made_by=origin["made_by"])))
+        yield run
 
 
 def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -> None:

@@ -1,19 +1,23 @@
 """Where a run stands: what a checkpoint holds between and inside epochs, and how training goes on from it."""
 
+import copy
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from contrastive.distributed.process import from_all, is_main, rank
+from contrastive.distributed.process import any_process, from_all, is_main, rank
 from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import derive
 from contrastive.training.loader import Loader
 from contrastive.training.step import TrainStep
 from contrastive.training.window import Window, check_weights
+
+SOON, SHARE = 60, 100  # seconds; times what the last checkpoint took
 
 
 class ResumePoint(NamedTuple):
@@ -34,6 +38,8 @@ class Checkpointer:
     """Saves what `resume` restores.
 
     Args:
+        every: epochs between checkpoints. `auto` is the end of an epoch if the last checkpoint is a minute old, or a
+            hundred times as old as it took to save: a kill loses no more than that and an epoch.
         minutes: the most that a kill may lose of a long epoch.
     """
 
@@ -42,6 +48,7 @@ class Checkpointer:
     run: RunDirectory
     start: ResumePoint
     observers: Mapping[str, StepObserver]
+    every: int | str
     minutes: float
 
     def __post_init__(self) -> None:
@@ -53,24 +60,62 @@ class Checkpointer:
         return self.start.seconds + time.perf_counter() - self.since
 
     def is_due(self) -> bool:
-        """Whether the clock asks the main process for a checkpoint."""
+        """Whether the clock asks the main process for a checkpoint inside an epoch."""
         return is_main() and time.perf_counter() - self.saved >= 60 * self.minutes
 
-    def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None) -> None:
+    def is_due_after(self, epochs: int) -> bool:
+        """Whether to save after so many whole epochs; every process must call this and gets the same answer."""
+        if self.every != "auto":
+            return epochs % int(self.every) == 0
+        took = 0.0 if self.run.writer is None else self.run.writer.seconds
+        return any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))[0]
+
+    def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None, *, wait: bool = False) -> None:
         """Save a checkpoint after whole epochs and batches of the next one.
+
+        Its tensors are copied here; it is hashed and written while training goes on.
 
         Args:
             process: `process_state`, inside an epoch; then every process must call this.
+            wait: return when it is on the disk.
+
+        Raises:
+            ConfigError: a weight is not finite. OSError: this checkpoint, with `wait`, or the one before could not be
+                written.
         """
         step, n = self.step, epoch * len(self.loader) + batch
         processes = None if process is None else from_all(process)
         check_weights(self.run, {"encoder": step.encoder, "head": step.head, "loss": step.objective}, step=n)
-        self.run.save({
-            "step": n, "epoch": epoch, "batch": batch, "process": processes, "untrained": self.start.untrained,
-            "seconds": self.seconds, "observers": {name: item.state() for name, item in self.observers.items()},
-            **step.state(),
-        })  # fmt: skip
+        if is_main():
+            self.run.save(on_host({
+                "step": n, "epoch": epoch, "batch": batch, "process": processes, "untrained": self.start.untrained,
+                "seconds": self.seconds, "observers": {name: item.state() for name, item in self.observers.items()},
+                **step.state(),
+            }, self.loader.device))  # fmt: skip
         self.saved = time.perf_counter()
+        if wait:
+            self.run.wait()
+
+
+def on_host(state: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """A copy of nested containers that training no longer changes, its tensors on the CPU.
+
+    Those of a GPU go to pinned memory, so that the host waits for `device` once and not for each of them.
+    """
+    copied: dict[str, Any] = _copy(state)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return copied
+
+
+def _copy(node: Any) -> Any:
+    if isinstance(node, Tensor):
+        return torch.empty_like(node, device="cpu", pin_memory=node.is_cuda).copy_(node, non_blocking=True)
+    if isinstance(node, dict):
+        copied = copy.copy(node)  # a module's has the versions of its layers as an attribute
+        copied.update((key, _copy(value)) for key, value in node.items())
+        return copied
+    return [_copy(value) for value in node] if isinstance(node, list) else node
 
 
 def resume(state: dict[str, Any], step: TrainStep, observers: Mapping[str, StepObserver]) -> ResumePoint:

@@ -17,24 +17,35 @@ CHUNK = 500  # images per forward pass: enough to fill a device, few enough to f
 
 
 def extract(
-    encoder: nn.Module, split: Split, normalize: Callable[[Tensor], Tensor], index: Tensor | None = None
+    encoder: nn.Module,
+    split: Split,
+    normalize: Callable[[Tensor], Tensor],
+    index: Tensor | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
 ) -> Features:
-    """Encode images without augmentation, in eval mode and in float32; see `extract_transformed`."""
+    """Encode images without augmentation, in eval mode; see `extract_transformed`."""
     index = torch.arange(len(split)) if index is None else index
-    return extract_transformed(encoder, split, lambda image, _: normalize(image), index)
+    return extract_transformed(encoder, split, lambda image, _: normalize(image), index, dtype=dtype)
 
 
 @torch.no_grad()
 def extract_transformed(
-    encoder: nn.Module, split: Split, transform: Callable[[Tensor, Tensor], Tensor], index: Tensor
+    encoder: nn.Module,
+    split: Split,
+    transform: Callable[[Tensor, Tensor], Tensor],
+    index: Tensor,
+    *,
+    dtype: torch.dtype = torch.float32,
 ) -> Features:
-    """Encode images in eval mode and in float32.
+    """Encode images in eval mode.
 
     Several processes encode a contiguous part each and exchange the features, so that all of them hold all.
 
     Args:
         transform: uint8 (b, 3, H, W), rows (b,) → the encoder's input; rows are positions in `index`.
         index: (n,) int64, the images to encode.
+        dtype: of the encoder's arithmetic, whatever surrounds the call: float32, or bfloat16 as autocast has it.
 
     Returns:
         Features with h (n, F) float32 on the encoder's device. The encoder's mode is restored.
@@ -44,16 +55,16 @@ def extract_transformed(
         RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
-    index = index.cpu()
     per_process = -(-len(index) // shard().world_size)  # rounded up: the last process may have fewer
     rows = torch.arange(per_process * shard().world_size).clamp(max=len(index) - 1)
     local = rows[shard().of(len(rows))]
+    images = index.cpu()[local].to(split.image.device)  # copied here, once: a copy in each chunk waits for the device
     was_training, before = encoder.training, _versions(encoder)
     encoder.eval()
-    with torch.autocast(device.type, enabled=False):
+    with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
         chunks = [
-            encoder(transform(split.image[index[chunk].to(split.image.device)].to(device), chunk.to(device))).float()
-            for chunk in local.split(CHUNK)
+            encoder(transform(split.image[image].to(device), row)).float()
+            for image, row in zip(images.split(CHUNK), local.to(device).split(CHUNK), strict=True)
         ]
     encoder.train(was_training)
     if _versions(encoder) != before:
@@ -70,22 +81,27 @@ def extract_feature_sets(
     data: Data,
     normalize: Callable[[Tensor], Tensor],
     classifier: Callable[[Tensor], Tensor] | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
 ) -> FeatureSets:
     """Features of every split that evaluators read; a validation image that is a training image is encoded once.
 
     Unlabeled training images are left out: no evaluator reads them. Without any label `bank`, `train` and `val` are
     empty.
+
+    Args:
+        classifier, dtype: as of `feature_sets`.
     """
-    test = extract(encoder, data.test, normalize)
+    test = extract(encoder, data.test, normalize, dtype=dtype)
     labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
     bank = Features.empty(test.h.shape[1], test.h.device)
     if len(labeled):
-        bank = extract(encoder, data.pretrain, normalize, labeled)
+        bank = extract(encoder, data.pretrain, normalize, labeled, dtype=dtype)
     position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
     position = position.to(bank.h.device)
     train = bank[position[data.probe_train.to(bank.h.device)]]
     if data.probe_val_index is None:
-        val = extract(encoder, data.probe_val, normalize)
+        val = extract(encoder, data.probe_val, normalize, dtype=dtype)
     else:
         val = bank[position[data.probe_val_index.to(bank.h.device)]]
     return FeatureSets(
@@ -108,6 +124,7 @@ def feature_sets(
     seed: int,
     load_other: Callable[[str], Data],
     classifier: Callable[[Tensor], Tensor] | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> FeatureSets:
     """All that evaluators read of an encoder: `extract_feature_sets`, views of its images, and other datasets.
 
@@ -115,16 +132,17 @@ def feature_sets(
         normalize: images → the encoder's input. augmentation, seed: those of the run.
         load_other: loads the dataset of a name, with images of the same side.
         classifier: (N, F) → (N, C) logits, if a loss trained one along.
+        dtype: of the encoder's arithmetic, float32 or bfloat16; the features are float32.
     """
 
     def transfer(name: str) -> FeatureSets:
-        return extract_feature_sets(encoder, load_other(name), normalize)
+        return extract_feature_sets(encoder, load_other(name), normalize, dtype=dtype)
 
     labeled = (data.pretrain.label >= 0).nonzero().squeeze(1)
     return replace(
-        extract_feature_sets(encoder, data, normalize, classifier),
+        extract_feature_sets(encoder, data, normalize, classifier, dtype=dtype),
         augmented=AugmentedFeatures(
-            encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed
+            encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed, dtype=dtype
         ),
         encoder=EncoderWithImages(encoder, data, normalize),
         transfer=transfer,
@@ -146,6 +164,7 @@ class AugmentedFeatures:
         index: (n,) int64, the images of `split` to encode, in this order.
         augmentation: the one of the run, used when none is given with the epoch.
         normalize: float views in [0, 1] → the encoder's input.
+        dtype: of the encoder's arithmetic.
     """
 
     encoder: nn.Module
@@ -154,6 +173,7 @@ class AugmentedFeatures:
     augmentation: Augmentation
     normalize: Callable[[Tensor], Tensor]
     seed: int
+    dtype: torch.dtype = torch.float32
 
     def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
         chosen = augmentation or self.augmentation
@@ -166,4 +186,4 @@ class AugmentedFeatures:
             parameters = {name: {key: value[rows] for key, value in values.items()} for name, values in drawn.items()}
             return self.normalize(chosen.apply(image, parameters))
 
-        return extract_transformed(self.encoder, self.split, transform, self.index)
+        return extract_transformed(self.encoder, self.split, transform, self.index, dtype=self.dtype)

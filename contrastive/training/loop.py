@@ -27,7 +27,6 @@ def train(
     epochs: int,
     schedule: Callable[[float, int], float],
     log_every: int,
-    save_every: int,
     checkpointer: Checkpointer,
     observers: Mapping[str, StepObserver],
     evaluate: Callable[[int], dict[str, float]],
@@ -43,7 +42,7 @@ def train(
     Args:
         schedule: (epoch, epochs) → factor on every group's `initial_lr`.
         log_every: batches between log lines; the last batch of an epoch always logs.
-        save_every: epochs between checkpoints; the last epoch always saves.
+        checkpointer: saves when it is due, at a signal, and after the last epoch.
         observers: evaluators that learn from the features of each batch.
         evaluate: epochs done → the metrics that are due then; called after each epoch but the last.
 
@@ -86,7 +85,7 @@ def train(
                     is_due, stops = any_process(checkpointer.is_due(), signals.pending is not None)
                     if is_due or stops:
                         window.check(done, output)
-                        checkpointer.save(epoch, done, process_state(rng, window))
+                        checkpointer.save(epoch, done, process_state(rng, window), wait=stops)
                     if stops:
                         raise Stop(signals.pending or signal.SIGTERM)  # another process got the signal
 
@@ -95,13 +94,14 @@ def train(
             signals.check()
             scores = evaluate(done_epochs) if done_epochs < epochs else {}
         except Stop:
-            checkpointer.save(epoch, n_batches)
+            checkpointer.save(epoch, n_batches, wait=True)
             raise
         with signals.held():
             if scores:
                 run.log(done_epochs * n_batches, done_epochs, scores)
                 progress.show(scores)
-            if done_epochs % save_every == 0 or done_epochs == epochs or signals.pending is not None:
-                checkpointer.save(done_epochs)
+            ends = done_epochs == epochs or signals.pending is not None
+            if checkpointer.is_due_after(done_epochs) or ends:
+                checkpointer.save(done_epochs, wait=ends)
         signals.check()
         progress.end_epoch(done_epochs)

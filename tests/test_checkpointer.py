@@ -1,0 +1,82 @@
+"""When a checkpoint is due, and the copy that it is made of."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from contrastive.training.checkpointer import Checkpointer, on_host
+
+
+def checkpointer(*, every: int | str, age: float = 0.0, took: float = 0.0) -> Checkpointer:
+    """One whose last checkpoint is `age` seconds old and took so many to save."""
+    run = SimpleNamespace(writer=SimpleNamespace(seconds=took))
+    made = Checkpointer(None, None, run, start=None, observers={}, every=every, minutes=15)
+    made.saved = time.perf_counter() - age
+    return made
+
+
+@pytest.mark.parametrize(
+    ("age", "took", "is_due"),
+    [
+        (0, 0, True),  # the first epoch: what saving costs is not known yet
+        (1, 0.005, True), (1, 0.05, False),  # a hundredth of the time
+        (59, 0.9, False), (61, 0.9, True), (61, 10, True),  # a minute
+    ],
+)  # fmt: skip
+def test_an_epoch_saves_where_it_costs_a_hundredth_or_a_minute_has_passed(age, took, is_due):
+    assert checkpointer(every="auto", age=age, took=took).is_due_after(7) == is_due
+
+
+def test_a_number_of_epochs_is_kept_whatever_the_clock_says():
+    due = [checkpointer(every=3, age=age, took=10).is_due_after(n) for n in range(1, 7) for age in (0, 1000)]
+    assert due == [n % 3 == 0 for n in range(1, 7) for _ in range(2)]
+
+
+def test_what_is_saved_is_what_was_there_when_saving_began():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def step() -> None:
+        net(torch.randn(2, 3, 8, 8)).square().mean().backward()
+        optimizer.step()
+
+    def state() -> dict:
+        return {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "lines": 3, "batches": [net[0].bias]}
+
+    step()
+    live, copied = state(), on_host(state(), torch.device("cpu"))
+    expected = {key: value.clone() for key, value in net.state_dict().items()}
+    assert copied["net"]["0.weight"].stride() == live["net"]["0.weight"].stride()
+    assert copied["net"]._metadata == live["net"]._metadata  # versions of the layers
+    step()
+    optimizer.param_groups[0]["lr"] = 5.0
+    assert all(torch.equal(copied["net"][key], value) for key, value in expected.items())
+    assert not torch.equal(copied["net"]["0.weight"], net[0].weight)
+    assert torch.equal(copied["batches"][0], expected["0.bias"])
+    assert copied["optimizer"]["state"][0]["step"] == 1
+    assert copied["optimizer"]["param_groups"][0]["lr"] == 1e-3
+    assert live["optimizer"]["state"][0]["step"] == 2  # what is copied goes on to change
+
+
+def test_a_gpu_is_waited_for_once(monkeypatch):
+    """On fake tensors: the copies go to pinned memory and block nothing; one wait makes them whole."""
+    copies, waits = [], []
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda to, source, **how: copies.append((source.device.type, how)) or to)
+    empty_like = torch.empty_like
+
+    def unpinned(x, *, device, pin_memory):  # which needs a GPU
+        assert pin_memory == x.is_cuda
+        return empty_like(x, device=device)
+
+    monkeypatch.setattr(torch, "empty_like", unpinned)
+    with FakeTensorMode():
+        state = {"weights": [torch.empty(3, device="cuda") for _ in range(5)], "process": torch.empty(2)}
+        copied = on_host(state, torch.device("cuda"))
+    assert copies == [*[("cuda", {"non_blocking": True})] * 5, ("cpu", {"non_blocking": True})]
+    assert {x.device.type for x in (*copied["weights"], copied["process"])} == {"cpu"}
+    assert waits == [torch.device("cuda")]
