@@ -44,8 +44,9 @@ class StepBatchNorm(BatchNorm):
         return x
 
     def _by_kernels(self, x: Tensor) -> Tensor:
-        buffers = (self.running_mean, self.running_var, self.momentum)
-        return _Normalize.apply(x, self.weight, self.bias, *buffers, self.eps, self.n_views)  # type: ignore[no-any-return]
+        running = (self.running_mean, self.running_var, self.momentum)
+        out: Tensor = _Normalize.apply(x, self.weight, self.bias, *running, self.eps, self.n_views)
+        return out
 
     def _by_operations(self, x: Tensor) -> Tensor:
         axes, shape = [0, *range(2, x.dim())], [1, -1] + [1] * (x.dim() - 2)
@@ -59,7 +60,7 @@ class StepBatchNorm(BatchNorm):
         scale = (variance + self.eps).rsqrt() * (1 if self.weight is None else self.weight)
         shift = (torch.stack(local) - mean) * scale + (0 if self.bias is None else self.bias)
         out = [c * a.view(shape) + b.view(shape) for c, a, b in zip(centered, scale, shift, strict=True)]
-        return torch.cat(out).to(x.dtype)
+        return _joined(out).to(x.dtype)
 
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:
@@ -120,7 +121,12 @@ class _Normalize(torch.autograd.Function):
             torch.batch_norm_backward_elemt(dy, view, mean, invstd, weight, sums[2 * i], sums[2 * i + 1], counts)
             for i, (dy, view, mean, invstd) in enumerate(views)
         ]
-        return torch.cat(dx) if len(dx) > 1 else dx[0], of_weight, of_bias, None, None, None, None, None
+        return _joined(dx), of_weight, of_bias, None, None, None, None, None
+
+
+def _joined(views: list[Tensor]) -> Tensor:
+    """The views in order, without a copy of a single one."""
+    return views[0] if len(views) == 1 else torch.cat(views)
 
 
 def _dense(x: Tensor) -> Tensor:
