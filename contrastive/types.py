@@ -64,17 +64,18 @@ class Batch:
     second: "Batch | None" = None  # another batch, for a regularizer with a batch of its own
 
     def to(self, device: torch.device) -> "Batch":
-        """Copy to the device; copies to a GPU go through pinned memory and do not block."""
+        """Copy to the device, see `move`."""
         return Batch(
-            image=_move(self.image, device),
-            label=_move(self.label, device),
-            bias=None if self.bias is None else _move(self.bias, device),
-            view1_source=None if self.view1_source is None else _move(self.view1_source, device),
+            image=move(self.image, device),
+            label=move(self.label, device),
+            bias=None if self.bias is None else move(self.bias, device),
+            view1_source=None if self.view1_source is None else move(self.view1_source, device),
             second=None if self.second is None else self.second.to(device),
         )
 
 
-def _move(value: Tensor, device: torch.device) -> Tensor:
+def move(value: Tensor, device: torch.device) -> Tensor:
+    """Copy to the device; copies to a GPU go through pinned memory and do not block."""
     if device.type == "cuda" and not value.is_cuda:
         value = value.pin_memory()
     return value.to(device, non_blocking=True)

@@ -146,7 +146,7 @@ def test_a_dead_process_of_two_ends_the_other_with_its_reason(tmp_path):
 
 def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
     bare = [word for word in TINY if not word.startswith("evaluator")]
-    words = [*bare, "epochs=1", "batch_size=64", "devices=2", "evaluator=[]", "precision=fp32"]
+    words = [*bare, "epochs=1", "batch_size=16", "devices=2", "evaluator=[]", "precision=fp32"]
     one = program(*words, "hydra.run.dir=one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
     process = start(*words, "hydra.run.dir=two", "checkpoint_every_minutes=0", cwd=tmp_path)
@@ -155,7 +155,9 @@ def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
     _, said = process.communicate(timeout=100)
     assert process.returncode == 143, said
     assert "the same command again" in said.splitlines()[-1]
-    assert 0 < torch.load(tmp_path / "two/checkpoints/last.pt", weights_only=True)["batch"] < 22
+    assert (
+        0 < torch.load(tmp_path / "two/checkpoints/last.pt", weights_only=True)["batch"] <= 89
+    )  # the end, at the latest
     again = program(*words, "hydra.run.dir=two", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "batches" in again.stdout

@@ -1,113 +1,117 @@
 """A GPU without a GPU: tensors on `cuda` that hold no data (torch's FakeTensorMode).
 
 Mixed devices and waits for the host (`item`, `nonzero`, shapes that depend on data) raise here as they would fail or
-stall there. The backward pass needs a real device: tests/test_cuda.py runs it where there is one.
+stall there, and copies that block are counted.
 """
 
 import functools
 from collections.abc import Iterator
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensorMode,
+    FakeTensor,
     unset_fake_temporarily,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.distributed import batch_norm
 from contrastive.evaluator.knn import knn_scores
 from contrastive.experiment.make import make
+from contrastive.testing.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
 from contrastive.testing.loss import in_tiles
+from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
-from contrastive.training.precision import Normalize, autocast
+from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
+from contrastive.training.window import check_weights
 from contrastive.types import Batch, Split
 from tests import batch_norm_kernels
 from tests.helpers import TERMS
 from tests.test_augmentation import EVERY
 
-CUDA = torch.device("cuda:0")
+NOTHING = make("augmentation/none")
 B, VIEWS, SIDE, CLASSES = 8, 3, 8, 4
 
 
 @pytest.fixture(autouse=True)
 def fake() -> Iterator[None]:
     """Every new tensor is fake; what was built before can be copied to the fake device."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with fake_cuda():
         yield
-
-
-def on_fake_cuda(module: nn.Module) -> nn.Module:
-    """The module with parameters and buffers of the same shapes on the fake device (`Module.to` cannot do it)."""
-    for part in module.modules():
-        for name, value in part._parameters.items():
-            if value is not None:
-                part._parameters[name] = nn.Parameter(torch.empty_like(value, device=CUDA))
-        for name, value in part._buffers.items():
-            if value is not None:
-                part._buffers[name] = torch.empty_like(value, device=CUDA)
-    return module
-
-
-class DrawnOnHost:
-    """All operations; their parameters are drawn on the CPU: a generator of the fake device cannot be made."""
-
-    def __init__(self) -> None:
-        self.apply, self.output_size = EVERY.apply, EVERY.output_size
-
-    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> dict[str, dict[str, Tensor]]:
-        parameters = EVERY.draw(n, height, width, generator)
-        return {name: {key: value.to(CUDA) for key, value in drawn.items()} for name, drawn in parameters.items()}
 
 
 @functools.cache
 def images() -> Split:
     """Real data of the host: terms count its labels and biases before the first step."""
     with unset_fake_temporarily():
-        image = torch.zeros(B, 3, SIDE, SIDE, dtype=torch.uint8)
-        return Split(image, torch.arange(B) % CLASSES, torch.arange(B) // 2 % 3)
+        image = torch.zeros(2 * B, 3, SIDE, SIDE, dtype=torch.uint8)
+        return Split(image, torch.arange(2 * B) % CLASSES, torch.arange(2 * B) // 2 % 3)
 
 
-def make_step(group: str = "loss", name: str = "nt_xent", *, forward: str = "fused", tiled: bool = False) -> TrainStep:
-    """A step on the fake device with this term, a narrow ResNet and float32: autocast asks for a real device."""
+def on_device() -> Split:
+    """The same on the fake device."""
+    data = images()
+    return Split(*(torch.empty_like(value, device=CUDA) for value in (data.image, data.label, data.bias)))
+
+
+def make_step(
+    group: str = "loss",
+    name: str = "nt_xent",
+    *,
+    forward: str = "fused",
+    tiled: bool = False,
+    encoder: str = "resnet18",
+    optimizer: str = "adam",
+    augmentation: Augmentation = EVERY,
+) -> TrainStep:
+    """A step on the fake device with this term and a narrow encoder."""
     with unset_fake_temporarily():
-        encoder = make("encoder/resnet18", width=2)
-        head = make("head/mlp", in_dim=encoder.dim)
+        options = {"width": 2} if encoder == "resnet18" else {"kernel_size": 3}
+        network = make(f"encoder/{encoder}", **options)
+        head = make("head/mlp", in_dim=network.dim)
         terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
         objective = Objective(
             *map(in_tiles, terms) if tiled else terms,
             train=images(),
             n_classes=CLASSES,
-            feature_dim=encoder.dim,
+            feature_dim=network.dim,
             projection_dim=head.dim,
-            map_dim=encoder.dim,
+            map_dim=getattr(network, "map_dim", network.dim),
         )
+    modules = [on_fake_cuda(module) for module in (network, head, objective)]
     return TrainStep(
-        encoder=on_fake_cuda(encoder),
-        head=on_fake_cuda(head),
-        objective=on_fake_cuda(objective),
-        optimizer=None,
-        augmentation=DrawnOnHost(),
+        encoder=modules[0],
+        head=modules[1],
+        objective=modules[2],
+        optimizer=make(f"optimizer/{optimizer}")([p for module in modules for p in module.parameters()]),
+        augmentation=augmentation,
         normalize=Normalize((0.5,) * 3, (0.2,) * 3, device=CUDA, channels_last=True),
-        autocast=autocast("fp32", CUDA),
-        scaler=None,
+        autocast=bf16,
+        scaler=torch.amp.GradScaler("cuda", enabled=False),
         n_views=VIEWS,
         views_forward=forward,
     )
 
 
+def make_loader(split: Split, **options) -> Loader:
+    """A loader that has checked the real labels, and then reads those of `split`."""
+    with unset_fake_temporarily():
+        loader = Loader(images(), batch_size=B, seed=0, device=CUDA, **options)
+    loader.split = loader.noise.split = split
+    return loader
+
+
 def batch() -> Batch:
-    data = images()
-    return Batch(
-        *(torch.empty_like(value, device=CUDA) for value in (data.image, data.label)),
-        bias=torch.empty_like(data.bias, device=CUDA),
-    )
+    data = on_device()
+    return Batch(data.image[:B], data.label[:B], bias=data.bias[:B])
 
 
 def test_fake_device_refuses_mixed_devices_and_syncs():
@@ -120,10 +124,43 @@ def test_fake_device_refuses_mixed_devices_and_syncs():
         x[x > 0]
 
 
+def test_counter_names_what_blocks():
+    x, host = torch.zeros(3, device=CUDA), torch.ones(3)
+    with Counter() as counter:
+        (x + 1).view(3, 1)
+        host.pin_memory().to(CUDA, non_blocking=True)
+        x.copy_(host.pin_memory(), non_blocking=True)
+    assert (counter.waits, counter.launches["other"]) == ([], 3)
+    with Counter() as counter, counter.part("here"):
+        host.to(CUDA)
+        host.to(CUDA, non_blocking=True)  # CUDA drains the stream before it reads memory that can be paged out
+        x.copy_(host)
+        torch.tensor([1.0], device=CUDA)
+        x.to("cpu", non_blocking=True)
+        x[x > 0] = host.to("meta").new_zeros((), device="cpu")
+    assert len(counter.waits) == 6
+    assert all(wait.startswith("here: ") for wait in counter.waits)
+
+
+def test_backward_is_that_of_autograd():
+    """Node by node, on real numbers: broadcasting, a leaf used twice, several outputs, a function without gradient."""
+    with unset_fake_temporarily():
+        torch.manual_seed(0)
+        x, layer, norm = torch.randn(6, 3), nn.Linear(3, 4), nn.BatchNorm1d(4)
+        gradients = []
+        for run in (torch.autograd.backward, torch.Tensor.backward):  # the fixture has replaced the second one
+            left, right = norm(layer(x)).chunk(2, dim=1)
+            loss = (left * right.amax(0)).sum() + (layer.weight.unbind()[0] ** 2).sum() + (left > 0).sum()
+            run(loss)
+            gradients.append([p.grad for p in (*layer.parameters(), *norm.parameters())])
+            layer.zero_grad(), norm.zero_grad()
+        torch.testing.assert_close(gradients[1], gradients[0])
+
+
 @pytest.mark.parametrize("forward", ["fused", "per_view"])
 def test_a_step_up_to_the_loss_stays_on_the_device(forward):
     step = make_step(forward=forward)
-    views = step.views(batch(), torch.Generator().manual_seed(0))
+    views = step.views(batch(), FakeGenerator())
     h, z = step.forward(views).values()
     assert views.shape == (VIEWS, B, 3, 12, 12)
     assert h.shape == (B, VIEWS, 16)
@@ -196,6 +233,31 @@ def test_the_objective_of_every_term(group, name, tiled):
     outputs = {"features": h, "projections": z, "map": h[..., None, None]}
     value = step.objective(Embedded(outputs, data.label, data.bias))
     assert (value.shape, value.dtype, value.device) == ((), torch.float32, CUDA)
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "options"),
+    [
+        *((group, name, {"encoder": "simple_convnet", "augmentation": NOTHING}) for group, name in TERMS),
+        ("loss", "nt_xent", {"forward": "per_view", "optimizer": "lars"}),  # and every operation
+    ],
+)
+def test_batches_and_steps_never_wait(group, name, options):
+    step = make_step(group, name, **options)
+    noise = {"noise_frac": 0.5, "blur_frac": 0.5, "second_batch_size": step.objective.second_batch_size(B)}
+    with Counter() as counter:
+        for split in (on_device(), images()):  # the second one is streamed from the host
+            batches = make_loader(split, **noise).epoch(0)
+            step(next(batches).to(CUDA), FakeGenerator())
+    assert counter.waits == []
+    assert any(p.grad is not None for p in step.encoder.parameters())
+
+
+def test_weights_are_checked_with_one_wait():
+    modules = {"encoder": make_step().encoder}
+    with mock.patch.object(FakeTensor, "tolist", autospec=True, side_effect=lambda x: [True] * len(x)) as wait:
+        check_weights(None, modules, step=1)
+    assert wait.call_count == 1
 
 
 def test_knn_votes_stay_on_the_device():

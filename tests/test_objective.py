@@ -8,6 +8,7 @@ from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
+from tests.helpers import TERMS
 
 N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
 
@@ -35,6 +36,22 @@ def test_objective_is_the_sum_of_its_terms():
     torch.testing.assert_close(objective(loss, fairkl)(batch()), loss(z, label) + fairkl(h, label, bias))
     both = objective(loss, ce)
     torch.testing.assert_close(both(batch()), loss(z, label) + ce(both.classifier(h), label))
+
+
+QUICK = ("nt_xent", "debiased_pos", "supcon")
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [pytest.param(*term, marks=() if term[1] in QUICK else pytest.mark.slow) for term in TERMS],
+)
+def test_objective_compiles_into_one_graph(group, name):
+    terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
+    eager, inputs = objective(*terms), batch(views=3)
+    inputs.outputs["map"] = torch.randn(N, 3, MAP, 2, 2)
+    torch.compiler.reset()  # or it gives up after eight objectives
+    compiled = torch.compile(eager, fullgraph=True, backend="eager")  # which raises where the graph would break
+    torch.testing.assert_close(compiled(inputs), eager(inputs))
 
 
 def test_a_classifier_exists_only_if_a_term_reads_logits():

@@ -39,3 +39,13 @@ def test_lars_on_zero_gradients_and_weights():
     optimizer.step()
     assert torch.equal(w.detach(), -torch.ones(3, 2))
     assert torch.equal(v.detach(), torch.ones(3, 2))
+
+
+def test_lars_starts_its_momentum_once(monkeypatch):
+    w, bias = nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.ones(2))
+    optimizer = make("optimizer/lars")([w, bias])
+    w.grad, bias.grad = torch.ones(3, 2), torch.ones(2)
+    optimizer.step()
+    monkeypatch.delattr(torch, "zeros_like")
+    optimizer.step()
+    assert bias.tolist() == pytest.approx([1 - 1 - 1.9] * 2)

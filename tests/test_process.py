@@ -1,7 +1,10 @@
 """Two processes against one on the same global batch."""
 
+import sys
 import time
 import warnings
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -12,10 +15,12 @@ from torch import nn
 
 from contrastive.distributed.batch_norm import StepBatchNorm, convert_batch_norm, views_apart
 from contrastive.distributed.process import (
+    Agreement,
     all_reduce_sum,
     average_gradients,
     broadcast_from_main,
     gather,
+    init,
     main_process_first,
     rank,
     shard,
@@ -269,3 +274,61 @@ def test_evaluation_of_two_processes_equals_one(together, task):
     alone = task()
     for shared in together(task):
         torch.testing.assert_close(shared, alone)
+
+
+def answers_of_a_second(n_steps=300):
+    """Answers to a flag that only rank 1 sets, at step 150, while the processes' clocks differ; 10 and 12 ms a step."""
+    clock, step_time = [0.0], 0.010 + 0.002 * rank()
+    with (
+        mock.patch("contrastive.distributed.process.time", SimpleNamespace(perf_counter=lambda: clock[0])),
+        mock.patch("contrastive.distributed.process.dist.all_reduce", side_effect=dist.all_reduce) as exchange,
+    ):
+        agreement, answers = Agreement(), []
+        for step in range(n_steps):
+            clock[0] += step_time
+            answers.append(agreement(False, rank() == 1 and step >= 150))
+        return answers, exchange.call_count
+
+
+def test_processes_agree_about_once_a_second_at_the_same_step(together):
+    (mine, n_mine), (theirs, n_theirs) = together(answers_of_a_second)
+    assert mine == theirs
+    assert not any(due for due, _ in mine)
+    first = [stops for _, stops in mine].index(True)
+    assert 150 <= first < 150 + 101
+    assert 3 <= n_mine == n_theirs <= 5
+
+
+def test_one_process_answers_at_once():
+    assert Agreement()(True, False) == (True, False)
+
+
+def gathered():
+    """What `gather` gives for a tensor of two kinds of strides, and the gradient that comes back."""
+    x = (torch.arange(24.0).view(6, 2, 2) + 100).transpose(1, 2)[shard().of(6)].requires_grad_()
+    whole = gather(x)
+    weight = torch.arange(24.0).view(6, 2, 2) * (1 + rank())
+    (gradient,) = torch.autograd.grad((whole * weight).sum(), x)
+    labels = gather(torch.arange(6)[shard().of(6)])
+    return whole.detach(), all_reduce_sum(weight)[shard().of(6)], gradient, labels
+
+
+def test_gather_is_in_rank_order_and_sums_gradients(together):
+    for whole, expected, gradient, labels in together(gathered):
+        assert torch.equal(whole, (torch.arange(24.0).view(6, 2, 2) + 100).transpose(1, 2))
+        assert torch.equal(gradient, expected)
+        assert torch.equal(labels, torch.arange(6))
+
+
+def test_nccl_gets_its_device_and_connects_at_once(monkeypatch):
+    for key, value in {"RANK": 5, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2}.items():
+        monkeypatch.setenv(key, str(value))
+    monkeypatch.setattr("sys.stdout", sys.stdout)
+    with (
+        mock.patch.multiple("torch.cuda", is_available=lambda: True, device_count=lambda: 2, set_device=mock.DEFAULT),
+        mock.patch("torch.set_num_threads"),
+        mock.patch("torch.distributed.init_process_group") as start,
+    ):
+        init("cuda")
+    assert start.call_args.args == ("cpu:gloo,cuda:nccl",)
+    assert start.call_args.kwargs["device_id"] == torch.device("cuda:1")

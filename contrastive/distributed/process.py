@@ -9,6 +9,7 @@ functions here are the identity.
 import datetime
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -56,16 +57,15 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
-        x = x.contiguous()
-        parts = [torch.empty_like(x) for _ in range(world_size())]
-        dist.all_gather(parts, x)
-        return torch.cat(parts)
+        whole = x.new_empty(world_size() * len(x), *x.shape[1:])
+        dist.all_gather_into_tensor(whole, x.contiguous())
+        return whole
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(gradient)
-        return gradient[shard().of(len(gradient))]
+        part = gradient.new_empty(len(gradient) // world_size(), *gradient.shape[1:])
+        dist.reduce_scatter_tensor(part, gradient.contiguous())
+        return part
 
 
 class _Sum(torch.autograd.Function):
@@ -175,7 +175,10 @@ def init(device: str) -> None:
             )
         torch.cuda.set_device(local_rank)
     torch.set_num_threads(max(1, n_cores() // local_world_size))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if use_cuda else "gloo", timeout=TIMEOUT)
+    if use_cuda:  # with the device NCCL connects here, and not in the first step
+        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=TIMEOUT, device_id=torch.device("cuda", local_rank))
+    else:
+        dist.init_process_group("gloo", timeout=TIMEOUT)
     if not is_main():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (open until the process ends)
 
@@ -193,6 +196,29 @@ def any_process(*flags: bool) -> tuple[bool, ...]:
     values = torch.tensor(flags, dtype=torch.uint8)  # on the CPU, where the exchange does not wait for the device
     dist.all_reduce(values, dist.ReduceOp.MAX)
     return tuple(map(bool, values.tolist()))
+
+
+class Agreement:
+    """`agreement(*flags)`, called by every process at each step: the flags that any process has set.
+
+    Processes ask each other about once a second, at the same step, and answer no between. One process answers at once.
+    """
+
+    def __init__(self) -> None:
+        self.every, self.steps, self.since = 1, 0, time.perf_counter()
+
+    def __call__(self, *flags: bool) -> tuple[bool, ...]:
+        if world_size() == 1:
+            return flags
+        self.steps += 1
+        if self.steps < self.every:
+            return (False,) * len(flags)
+        seconds = time.perf_counter() - self.since
+        values = torch.tensor([*flags, max(1, int(self.steps / seconds))])  # on the CPU, as in `any_process`
+        dist.all_reduce(values, dist.ReduceOp.MAX)  # of the steps, too: the number of the process that ran ahead
+        *agreed, self.every = values.tolist()
+        self.steps, self.since = 0, time.perf_counter()
+        return tuple(map(bool, agreed))
 
 
 def from_all(value: T) -> list[T]:

@@ -40,10 +40,10 @@ class StopSignals:
         finally:
             self._held = False
 
-    def check(self) -> None:
-        """Raise `Stop` if a signal was held back."""
-        if self.pending is not None:
-            raise Stop(self.pending)
+    def check(self, *, elsewhere: bool = False) -> None:
+        """Raise `Stop` if a signal was held back, here or in another process."""
+        if self.pending is not None or elsewhere:
+            raise Stop(self.pending or signal.SIGTERM)
 
     def receive(self, signum: int, _: FrameType | None) -> None:
         """The handler. The second Ctrl-C ends the process; another SIGTERM, which clusters repeat, changes nothing."""

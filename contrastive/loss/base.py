@@ -175,7 +175,8 @@ class SelfSupervisedLoss(Loss):
         """The pairs of each group of views; the loss is the mean over groups."""
         groups = [z]
         if z.shape[1] > 2 and self.aggregation == "loss_combination":
-            groups = [z[:, list(two)] for two in combinations(range(z.shape[1]), 2)]
+            # a slice, as a list of two numbers would be copied to the device
+            groups = [z[:, i : j + 1 : j - i] for i, j in combinations(range(z.shape[1]), 2)]
         return [
             Pairs(
                 group,

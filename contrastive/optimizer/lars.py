@@ -59,7 +59,10 @@ class LARS(Optimizer):
         if not params:
             return
         grads = [p.grad for p in params if p.grad is not None]
-        velocity = [self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in params]
+        for p in params:
+            if "momentum_buffer" not in self.state[p]:
+                self.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        velocity = [self.state[p]["momentum_buffer"] for p in params]
         if adapt:
             grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
             w, g = (torch.stack(torch._foreach_norm(x)) for x in (params, grads))

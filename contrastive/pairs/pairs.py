@@ -12,7 +12,7 @@ the anchor itself among them; N negatives.
 
 import math
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -79,25 +79,33 @@ class Pairs:
         self.anchors = self.candidates if is_whole else self.candidates[rows]
         self.anchor_ids = self.candidate_ids.select(rows)
         self.dense = len(self.anchors) * len(self.candidates) <= self.tiling.max_dense_pairs
+        # Kept once computed, not by cached_property: its lock in Python 3.11 would end a compiled graph.
+        self._logits: Tensor | None = None
+        self._positive_logits: Tensor | None = None
 
     @property
     def n_negatives(self) -> int:
         """N: candidates that show another image than the anchor, 2B - 2 for two anchor views."""
         return self.anchor_views * (self.n_images - 1)
 
-    @cached_property
+    @property
     def logits(self) -> Tensor:
         """(A, K): s of every ordered pair, self-pairs included; only for batches small enough to hold it."""
-        return self.anchors @ self.candidates.T / self.temperature
+        if self._logits is None:
+            self._logits = self.anchors @ self.candidates.T / self.temperature
+        return self._logits
 
-    @cached_property
+    @property
     def positive_logits(self) -> Tensor:
         """(A, M): s between an anchor and every other view of its image, the other anchor view first."""
-        logits = self.z[:, : self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
-        rows = [
-            torch.stack([logits[:, a, v] for v in range(self.n_views) if v != a], -1) for a in range(self.anchor_views)
-        ]
-        return torch.stack(rows, 1).flatten(0, 1)
+        if self._positive_logits is None:
+            logits = self.z[:, : self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
+            rows = [
+                torch.stack([logits[:, a, v] for v in range(self.n_views) if v != a], -1)
+                for a in range(self.anchor_views)
+            ]
+            self._positive_logits = torch.stack(rows, 1).flatten(0, 1)
+        return self._positive_logits
 
     def related(self, relation: Relation, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor:
         """(A, K) bool: whether each pair is in the relation; `rows` and `columns` select a part."""

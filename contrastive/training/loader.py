@@ -14,7 +14,7 @@ from torch import Tensor
 from contrastive.augmentation.functional import blur_uint8
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
-from contrastive.types import Batch, Shard, Split
+from contrastive.types import Batch, Shard, Split, move
 
 
 class Loader:
@@ -96,7 +96,7 @@ class Loader:
                 order = torch.randperm(len(self.split), generator=rng)
             else:
                 order = torch.multinomial(self.weights, len(self.split), replacement=True, generator=rng)
-            order = order.to(self.split.image.device, non_blocking=True)
+            order = move(order, self.split.image.device)
             for start in range(0, len(order) - self.batch_size + 1, self.batch_size):
                 yield order[start : start + self.batch_size]
 
@@ -106,7 +106,7 @@ class Loader:
             yield from [None] * len(self)
             return
         order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))
-        order = order.to(self.split.image.device, non_blocking=True)
+        order = move(order, self.split.image.device)
         for start in range(0, len(self) * self.second_batch_size, self.second_batch_size):
             yield order[start : start + self.second_batch_size]
 
@@ -183,13 +183,13 @@ class ViewNoise:
         image, device, rows = batch.image, batch.image.device, shard.of(n)
         noise, draws, blur = self._draw(n, generator)
         if noise is not None and draws is not None:
-            hit, draws = noise[rows].to(device), draws[rows].to(device)
+            hit, draws = move(noise[rows], device), move(draws[rows], device)
             other_class = self.split.label[draws] != batch.label[:, None]
             pick = draws.gather(1, other_class.to(torch.uint8).argmax(1, keepdim=True)).squeeze(1)
             hit = hit & other_class.any(1)
             image = torch.where(hit[:, None, None, None], self.split.image[pick], image)
         if blur is not None:
-            image = torch.where(blur[rows].to(device)[:, None, None, None], blur_uint8(image), image)
+            image = torch.where(move(blur[rows], device)[:, None, None, None], blur_uint8(image), image)
         return image
 
     def skip(self, n: int, generator: torch.Generator) -> None:

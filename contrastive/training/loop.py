@@ -1,11 +1,10 @@
 """The training loop on one page: epochs, steps, learning rate, logging, evaluating, saving, signals."""
 
-import signal
 from collections.abc import Callable, Mapping
 
 import torch
 
-from contrastive.distributed.process import any_process, gather, rank
+from contrastive.distributed.process import Agreement, any_process, gather, rank
 from contrastive.distributed.signals import Stop, StopSignals
 from contrastive.evaluator.base import StepObserver
 from contrastive.run.directory import RunDirectory
@@ -50,7 +49,7 @@ def train(
         ConfigError: loss or gradient are no longer finite. The last checkpoint stays.
         Stop: a signal asked this process to end; a checkpoint was saved first.
     """
-    n_batches = len(loader)
+    n_batches, agreement = len(loader), Agreement()
     for epoch in range(start.epoch, epochs):
         first = start.batch if epoch == start.epoch else 0
         with signals.held():
@@ -82,16 +81,17 @@ def train(
                     progress.show(metrics)
 
                 if done < n_batches:
-                    is_due, stops = any_process(checkpointer.is_due(), signals.pending is not None)
+                    is_due, stops = agreement(checkpointer.is_due(), signals.pending is not None)
                     if is_due or stops:
                         window.check(done, output)
                         checkpointer.save(epoch, done, process_state(rng, window), wait=stops)
                     if stops:
-                        raise Stop(signals.pending or signal.SIGTERM)  # another process got the signal
+                        signals.check(elsewhere=True)
+            (stops,) = any_process(signals.pending is not None)
 
         done_epochs = epoch + 1
         try:
-            signals.check()
+            signals.check(elsewhere=stops)
             scores = evaluate(done_epochs) if done_epochs < epochs else {}
         except Stop:
             checkpointer.save(epoch, n_batches, wait=True)
@@ -100,8 +100,9 @@ def train(
             if scores:
                 run.log(done_epochs * n_batches, done_epochs, scores)
                 progress.show(scores)
-            ends = done_epochs == epochs or signals.pending is not None
+            (stops,) = any_process(signals.pending is not None)
+            ends = done_epochs == epochs or stops
             if checkpointer.is_due_after(done_epochs) or ends:
                 checkpointer.save(done_epochs, wait=ends)
-        signals.check()
+        signals.check(elsewhere=stops)
         progress.end_epoch(done_epochs)

@@ -107,7 +107,8 @@ class Window:
 def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int) -> None:
     """Raise ConfigError, after writing failure.json, if a parameter is not finite: it must not reach a checkpoint."""
     named = {f"{key}.{name}": value for key, module in modules.items() for name, value in module.named_parameters()}
-    broken = [name for name, value in named.items() if not bool(torch.isfinite(value).all())]
+    finite = torch.stack([value.isfinite().all() for value in named.values()]).tolist()  # waits for the device once
+    broken = [name for name, is_finite in zip(named, finite, strict=True) if not is_finite]
     if broken:
         run.fail({"step": step, "weights": broken, "try": ADVICE})
         raise ConfigError(
