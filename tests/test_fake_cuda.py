@@ -192,7 +192,7 @@ def test_views_apart_share_every_convolution():
     fused, per_view = launched("fused"), launched("per_view")
     for shared in ("convolution", "relu_", "addmm"):
         assert per_view.count(shared) == fused.count(shared) > 0
-    assert per_view.count("cudnn_batch_norm") == VIEWS * fused.count("cudnn_batch_norm") > 0
+    assert per_view.count("native_batch_norm") == VIEWS * fused.count("native_batch_norm") > 0
 
 
 @pytest.mark.parametrize("n_views", [1, VIEWS])
