@@ -44,6 +44,8 @@ def test_reductions_by_hand():
     assert pairs.mean_softplus(other_image, torch.full((8,), 0.3).double())[2].item() == pytest.approx(softplus)
     expected = [float(unit[1, 1] @ unit[1, v]) / 0.5 for v in (0, 2)]  # anchor 3: image 1, view 1
     assert pairs.positive_logits[3].tolist() == pytest.approx(expected)
+    assert pairs.logits is pairs.logits  # computed once
+    assert pairs.positive_logits is pairs.positive_logits
 
 
 def test_unknown_labels_and_biases_match_nothing():

@@ -28,7 +28,7 @@ def value_and_gradient(loss: Loss, *batch: torch.Tensor) -> tuple[torch.Tensor, 
 @pytest.fixture
 def no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test that asks for the whole matrix of logits of tiled pairs."""
-    dense_logits = Pairs.logits.func
+    dense_logits = Pairs.logits.fget
 
     def refuse(pairs: Pairs) -> torch.Tensor:
         assert pairs.dense, "the whole matrix was asked for"
