@@ -1,5 +1,7 @@
 """The objective: a loss and a regularizer, each on the input it declares."""
 
+import math
+
 import pytest
 import torch
 
@@ -100,3 +102,12 @@ def test_normalized_classifier_reads_only_directions():
 def test_two_kinds_of_classifier_are_refused():
     with pytest.raises(ConfigError, match=r"try loss\.normalize=false"):
         objective(make("loss/cross_entropy", normalize=True), make("regularizer/bias_balanced"))
+
+
+def test_chance_is_the_loss_of_views_that_are_alike() -> None:
+    cpu = torch.device("cpu")
+    chance = objective(make("loss/nt_xent")).chance(N, VIEWS, cpu)
+    assert chance["train/chance"] == pytest.approx(math.log(2 * N - 1))
+    for loss in ("supcon", "cross_entropy", "vicreg"):
+        assert objective(make(f"loss/{loss}")).chance(N, VIEWS, cpu) == {}
+    assert objective(make("loss/nt_xent"), make("regularizer/end")).chance(N, VIEWS, cpu) == {}

@@ -20,6 +20,8 @@ def heading(experiment: Experiment, run: RunDirectory, *, threads: str) -> str:
     millions = sum(p.numel() for p in encoder.parameters()) / 1e6
     kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
     training = f"{settings.epochs} epochs of {len(loader)} batches" if settings.epochs else "no training"
+    for chance in experiment.step.objective.chance(loader.batch_size, settings.n_views, loader.device).values():
+        training += f", loss at chance {chance:.2f}"
     left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (
         f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "

@@ -162,7 +162,7 @@ CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
         name: ["Multiline", tags]
         for name, tags in {
             "accuracy: kNN and linear probe": ["^test/knn_top1$", "^test/linear_top1$"],
-            "loss": ["^train/loss$"],
+            "loss": ["^train/(loss|chance)$"],
             "negatives: estimate beside oracle": ["^train-debiasing/negative_(estimate|oracle)$"],
             "positives: estimate beside oracle": ["^train-debiasing/positive_(estimate|oracle)$"],
             "what debiasing leaves: estimate minus oracle": ["^train-debiasing/(negative|positive)_error$"],
@@ -173,6 +173,7 @@ CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
 
 DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "train/loss": "Mean of loss plus regularizers since the last point. Different losses are not comparable.",
+    "train/chance": "The loss if all views were alike; log(2B - 1) for NT-Xent. Learning starts about there.",
     "train/grad_norm": "Length of the whole gradient, mean over the steps since the last point.",
     "train/lr": "Learning rate of the first parameter group at this step.",
     "time/views_per_s": "Views that went through the network each second, of all processes together.",

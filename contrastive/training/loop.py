@@ -50,6 +50,7 @@ def train(
         Stop: a signal asked this process to end; a checkpoint was saved first.
     """
     n_batches, agreement = len(loader), Agreement()
+    chance = step.objective.chance(loader.batch_size, step.n_views, loader.device)
     for epoch in range(start.epoch, epochs):
         first = start.batch if epoch == start.epoch else 0
         with signals.held():
@@ -76,7 +77,7 @@ def train(
                 if done % log_every == 0 or done == n_batches:
                     window.check(done, output)
                     lr = {"train/lr": step.optimizer.param_groups[0]["lr"]}
-                    metrics = window.close() | lr | diagnose(step.objective, output)
+                    metrics = window.close() | chance | lr | diagnose(step.objective, output)
                     run.log(epoch * n_batches + done, epoch + done / n_batches, metrics)
                     progress.show(metrics)
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from contrastive.distributed.process import gather, shard, world_size
 from contrastive.errors import ConfigError
-from contrastive.loss.base import Loss
+from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split, unit, widen
 
@@ -137,6 +137,14 @@ class Objective(nn.Module):
         second = [] if self.adversary is None else list(self.adversary.parameters())
         chosen = set(map(id, second))
         return [p for p in self.parameters() if id(p) not in chosen], second
+
+    @torch.no_grad()
+    def chance(self, n_images: int, n_views: int, device: torch.device) -> dict[str, float]:
+        """{train/chance: the loss of a batch whose views are all alike}, log(2B - 1) for NT-Xent: what learning starts
+        from. Nothing beside a regularizer, with labels, or for a loss that compares no views."""
+        if self.regularizer is not None or not isinstance(self.loss, SelfSupervisedLoss) or self.loss.needs_label:
+            return {}
+        return {"train/chance": self.loss(torch.ones(n_images, n_views, 2, device=device)).item()}
 
     @torch.no_grad()
     def diagnostics(self, main: Embedded, second: Embedded | None = None) -> dict[str, Tensor]:
