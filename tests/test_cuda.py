@@ -20,7 +20,7 @@ from contrastive.cli.evaluate import evaluate_runs, parse_args
 from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for
 from contrastive.distributed.launch import launch
-from contrastive.distributed.pool import run_in_processes
+from contrastive.distributed.pool import Died, run_in_processes
 from contrastive.distributed.signals import Stop
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
@@ -45,6 +45,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # 1,437 digits of 16 pixels, 11 steps an epoch, a ResNet-18 with an eighth of the channels
 SMALL = ["device=cuda", "compile=false", "epochs=2", "log_every=4", "evaluator.knn.every=1"]
 SMALL += ["++evaluator.linear.max_iter=5", "++evaluator.few_shot.max_iter=5"]
+LARGE = ["batch_size=1024", "dataset.size=32", "encoder.width=16"]
 NOISE = ["noise_frac=0.3", "blur_frac=0.3"]
 PER_VIEW = ["loss=debiased_pos", "views_forward=per_view", "n_views=3"]
 BIASED = ["dataset=biased_digits", "dataset.rho=0.9"]
@@ -112,7 +113,7 @@ def test_a_run_learns(composed, tmp_path, words):
     result = run_experiment(composed(*SMALL, *words), tmp_path)
     losses = [line["train/loss"] for line in logged_lines(tmp_path) if "train/loss" in line]
     assert losses[-1] < losses[0] - 0.2
-    assert all(value > 50 for key, value in result["test"].items() if key.endswith("top1"))
+    assert result["test"]["knn_top1"] > 50
 
 
 def test_tf32_is_on_where_the_word_says_so():
@@ -134,12 +135,13 @@ def test_views_apart_in_one_pass_equal_a_pass_for_each(composed, compiled):
     for forward in (TrainStep.forward, each_view_by_itself):
         step = build(composed(*words)).step
         views = torch.rand(3, 64, 3, 16, 16, generator=torch.Generator().manual_seed(0)).to("cuda")
+        views *= torch.tensor([0.2, 0.5, 1.0], device="cuda").view(3, 1, 1, 1, 1)
         outputs = forward(step, views, ("features", "projections"))
         outputs["projections"].square().sum().backward()
         gradients = [p.grad / p.grad.abs().max() for p in step.encoder.parameters()]
         results.append((outputs, dict(step.encoder.named_buffers()), gradients))
     for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_tiles_equal_the_matrix_on_the_cpu():
@@ -195,13 +197,11 @@ def test_features_of_three_chunks_wait_as_often_as_of_one(composed):
     [
         ["loss=nt_xent", "evaluator=[knn,linear,few_shot,online_probe]"],
         ["loss=debiased_pos", "grad_cache_chunk=50", "precision=fp16"],
-        ["loss=debiased_pos", "resident=false", *NOISE, "optimizer=lars"],
-        ["compile=true"],
+        ["resident=false", *NOISE, "optimizer=lars"], ["compile=true"], LNL,
         [*BIASED, "regularizer=fairkl", "sampler=bias_balanced", "evaluator=[knn,linear,bias_audit]"],
-        LNL,
     ],
     ids=" ".join,
-)
+)  # fmt: skip
 def test_resume_is_bit_exact_with_deterministic(composed, tmp_path, monkeypatch, capsys, words):
     settings, (whole, stopped) = composed(*SMALL, *words, "deterministic=true"), (tmp_path / "a", tmp_path / "b")
     run_experiment(settings, whole)
@@ -343,9 +343,6 @@ def test_automatic_compilation_of_a_short_run_is_of_the_augmentation(composed):
     torch.testing.assert_close(compiled.flatten(0, 1), eager, rtol=1e-5, atol=1e-5)
 
 
-LARGE = ["batch_size=1024", "dataset.size=32", "encoder.width=16"]
-
-
 def test_chunks_lower_the_peak_of_memory(composed):
     def peak(chunk: int) -> int:
         built = build(composed(*SMALL, *LARGE, f"grad_cache_chunk={chunk}"))
@@ -371,7 +368,7 @@ def test_too_little_memory_is_a_sentence(composed, tmp_path):
 
 
 def test_dry_run_says_how_much_memory_is_reserved(composed, tmp_path, capsys):
-    run_experiment(composed(*SMALL, "dry_run=true"), tmp_path)
+    run_experiment(composed(*SMALL, *LARGE, "dry_run=true"), tmp_path)
     words = re.search(r"([\d.]+) GiB   of the device, ([\d.]+) of them in tensors", capsys.readouterr().out)
     assert float(words[1]) >= float(words[2]) > 0
 
@@ -381,11 +378,10 @@ def test_two_runs_share_the_gpus(tmp_path, together):
     forked.start_server()
     tasks = [gpu_tasks.Run((*SMALL, f"seed={i}"), tmp_path / str(i)) for i in range(2)]
     results = [result for _, result in run_in_processes(tasks, n_parallel=2, gpus=gpus_for([])[:together])]
-    for had_started, n_seen, _, knn_top1 in results:
-        assert not had_started
-        assert n_seen == 1
-        assert knn_top1 > 50
+    assert not [str(result) for result in results if isinstance(result, Died)]
+    assert [result[:2] for result in results] == [(False, 1)] * 2
     assert len({gpu for _, _, gpu, _ in results}) == together
+    assert all(knn_top1 > 50 for *_, knn_top1 in results)
 
 
 @two_gpus
