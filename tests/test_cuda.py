@@ -1,51 +1,150 @@
-"""What only a GPU can show."""
+"""What only a GPU can show, in the first minutes on one: whole small runs, as a user starts them, if that will do."""
+
+import functools
+import gzip
+import itertools
+import json
+import os
+import re
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from contrastive import load_encoder, make
+from contrastive.cli.evaluate import evaluate_runs, parse_args
+from contrastive.config.messages import user_message
+from contrastive.distributed.cores import gpus_for
+from contrastive.distributed.launch import launch
+from contrastive.distributed.pool import Died, run_in_processes
+from contrastive.distributed.signals import Stop
+from contrastive.errors import ConfigError
+from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import build
-from contrastive.experiment.run import run_experiment
+from contrastive.experiment.run import features, run_experiment
+from contrastive.export.__main__ import main as export
 from contrastive.seeding import generator
-from tests.helpers import TINY
+from contrastive.training.checkpointer import on_host
+from contrastive.training.features import extract
+from contrastive.training.precision import set_tf32
+from contrastive.training.step import TrainStep
+from tests import forked, gpu_tasks
+from tests.helpers import compose_settings, logged_lines, run_until_step, saved_weights, without_time
+from tests.test_step import each_view_by_itself
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-ON_GPU = [*TINY[:-1], "device=cuda", "epochs=2", "batch_size=128", "noise_frac=0.3"]
+two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU here")
+
+# cuBLAS decides once, in the first matrix product of a process, whether it may be asked for the same bits.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+# 1,437 digits of 16 pixels, 11 steps an epoch, a ResNet-18 with an eighth of the channels
+SMALL = ["device=cuda", "compile=false", "epochs=2", "log_every=4", "evaluator.knn.every=1"]
+SMALL += ["++evaluator.linear.max_iter=5", "++evaluator.few_shot.max_iter=5"]
+LARGE = ["batch_size=1024", "dataset.size=32", "encoder.width=16"]
+NOISE = ["noise_frac=0.3", "blur_frac=0.3"]
+PER_VIEW = ["loss=debiased_pos", "views_forward=per_view", "n_views=3"]
+BIASED = ["dataset=biased_digits", "dataset.rho=0.9"]
+LNL = [*BIASED, "experiment=hong_yang_lnl"]
+UNIFORM = ["regularizer=bias_balanced", "regularizer.stream=uniform", "regularizer.batch_size=64"]
+KINDS = [
+    [*NOISE, "loss=nt_xent"], [*NOISE, "loss=hard_negative", "grad_cache_chunk=50"], [*NOISE, "resident=false"],
+    [*NOISE, "optimizer=lars", "optimizer.lr=20"], [*NOISE, *PER_VIEW], [*NOISE, *PER_VIEW, "compile=true"],
+    [*BIASED, "regularizer=fairkl", "sampler=bias_balanced"], [*BIASED, *UNIFORM], LNL,
+]  # fmt: skip
+ON_TWO = [pytest.param([*words, "devices=2"], marks=two_gpus) for words in (PER_VIEW, LNL)]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["resident=true"],
-        ["resident=false"],
-        ["compile=true"],
-        ["precision=fp16"],
-        ["grad_cache_chunk=50"],
-        ["dataset=biased_digits", "regularizer=fairkl"],
-    ],
-)
-def test_a_whole_run(composed, tmp_path, words):
-    result = run_experiment(composed(*ON_GPU, *words), tmp_path)
-    assert result["test"]["knn_top1"] > 20
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    """No test sees what another one has set; float32 is float32."""
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic = False
+    set_tf32("fp32")
+    torch.cuda.set_device(0)
+    torch.compiler.reset()  # torch compiles a function for eight kinds of input at most
 
 
-@pytest.mark.parametrize("loss", ["nt_xent", "debiased_pos", "hard_negative"])
-def test_a_step_never_waits_for_the_device(composed, loss):
-    built = build(composed(*ON_GPU, "noise_frac=0", f"loss={loss}"))
-    rng = generator(built.device, 0)
-    batches = built.loader.epoch(0)
-    for _ in range(2):
-        built.step.step(next(batches), rng)
-    batch = next(batches)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The directory of a run with the default settings, profiled."""
+    path = tmp_path_factory.mktemp("finished")
+    run_experiment(compose_settings(*SMALL, "compile=auto", "profile=true"), path)
+    return path
+
+
+@contextmanager
+def no_waits() -> Iterator[None]:
+    """Within, what waits for the device raises RuntimeError."""
     torch.cuda.set_sync_debug_mode("error")
     try:
-        built.step.step(batch, rng)
+        yield
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def test_tiles_on_the_gpu_equal_the_matrix_on_the_cpu():
-    from contrastive import make
+# The numbers are right
 
+
+@pytest.mark.parametrize("words", [*KINDS, *ON_TWO], ids=" ".join)
+def test_losses_are_those_of_the_cpu(composed, tmp_path, words):
+    """Without random views, which differ, a GPU has the weights, batches and noise of a CPU."""
+    losses = []
+    for where in (["device=cuda"], ["device=cpu", "compile=false", "devices=1"]):
+        path = tmp_path / where[0]
+        overrides = [*SMALL, "augmentation=none", "epochs=1", "log_every=1", "precision=fp32", *words, *where]
+        run_experiment(composed(*overrides), path)
+        lines = logged_lines(path)
+        losses.append(torch.tensor([line["train/loss"] for line in lines if "train/loss" in line])[:5])
+    torch.testing.assert_close(losses[0][0], losses[1][0], rtol=1e-4, atol=1e-5)
+    # Adam makes 1e-7 in the inputs up to 5e-4 after five steps, and 1e-2 after eleven
+    torch.testing.assert_close(losses[0], losses[1], rtol=5e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "words", [["precision=bf16"], ["precision=fp16"], ["precision=tf32"], ["evaluator=[knn,online_probe]"]]
+)
+def test_a_run_learns(composed, tmp_path, words):
+    result = run_experiment(composed(*SMALL, *words), tmp_path)
+    losses = [line["train/loss"] for line in logged_lines(tmp_path) if "train/loss" in line]
+    assert losses[-1] < losses[0] - 0.2
+    assert result["test"]["knn_top1"] > 50
+
+
+def test_tf32_is_on_where_the_word_says_so():
+    x = torch.randn(16, 64, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
+    w, a = torch.randn(64, 64, 3, 3, device="cuda"), torch.randn(2, 1024, 1024, device="cuda")
+    for operation in (lambda dtype: F.conv2d(x.to(dtype), w.to(dtype)), lambda dtype: a[0].to(dtype) @ a[1].to(dtype)):
+        exact, errors = operation(torch.float64), {}
+        for word in ("fp32", "tf32"):
+            set_tf32(word)
+            errors[word] = ((operation(torch.float32) - exact).norm() / exact.norm()).item()
+        assert errors["fp32"] < 3e-5
+        assert 1e-4 < errors["tf32"] < 3e-3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_views_apart_in_one_pass_equal_a_pass_for_each(composed, compiled):
+    words = [*SMALL, *PER_VIEW, "precision=fp32", f"compile={str(compiled).lower()}"]
+    results = []
+    for forward in (TrainStep.forward, each_view_by_itself):
+        step = build(composed(*words)).step
+        views = torch.rand(3, 64, 3, 16, 16, generator=torch.Generator().manual_seed(0)).to("cuda")
+        views *= torch.tensor([0.2, 0.5, 1.0], device="cuda").view(3, 1, 1, 1, 1)
+        outputs = forward(step, views, ("features", "projections"))
+        outputs["projections"].square().sum().backward()
+        gradients = [p.grad / p.grad.abs().max() for p in step.encoder.parameters()]
+        results.append((outputs, dict(step.encoder.named_buffers()), gradients))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_tiles_equal_the_matrix_on_the_cpu():
     z = torch.randn(3000, 2, 16, generator=torch.Generator().manual_seed(0))
     values = []
     for device in ("cpu", "cuda"):
@@ -53,3 +152,248 @@ def test_tiles_on_the_gpu_equal_the_matrix_on_the_cpu():
         value = make("loss/nt_xent")(free)
         values.append((value.detach().cpu(), torch.autograd.grad(value, free)[0].cpu()))
     torch.testing.assert_close(values[1], values[0], rtol=1e-5, atol=1e-6)
+
+
+# Nothing waits
+
+
+def test_a_wait_is_noticed():
+    x = torch.ones(3, device="cuda")
+    for wait in (lambda: x.sum().item(), lambda: x.cpu(), lambda: torch.ones(3).to("cuda"), lambda: x[x > 0]):
+        with pytest.raises(RuntimeError, match="synchronizing"), no_waits():
+            wait()
+
+
+@pytest.mark.parametrize("words", [*KINDS, ["compile=auto"]], ids=" ".join)
+def test_batches_and_steps_never_wait(composed, words):
+    built = build(composed(*SMALL, *words))
+    rng, batches = generator(built.device, 0), built.loader.epoch(0)
+    for _ in range(3):  # compiles, chooses algorithms, fills caches
+        built.step(next(batches), rng)
+    with no_waits():
+        for _ in range(3):
+            built.step(next(batches), rng)
+
+
+def test_features_of_three_chunks_wait_as_often_as_of_one(composed):
+    built = build(composed(*SMALL))
+
+    def waits(n: int) -> int:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            extract(built.step.encoder, built.data.pretrain, built.step.normalize, torch.arange(n))
+            torch.cuda.set_sync_debug_mode("default")
+        return sum("called a synchronizing" in str(warning.message) for warning in caught)
+
+    assert waits(1400) == waits(400) > 0
+
+
+# Runs go on where they were
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["loss=nt_xent", "evaluator=[knn,linear,few_shot,online_probe]"],
+        ["loss=debiased_pos", "grad_cache_chunk=50", "precision=fp16"],
+        ["resident=false", *NOISE, "optimizer=lars"], ["compile=true"], LNL,
+        [*BIASED, "regularizer=fairkl", "sampler=bias_balanced", "evaluator=[knn,linear,bias_audit]"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_resume_is_bit_exact_with_deterministic(composed, tmp_path, monkeypatch, capsys, words):
+    settings, (whole, stopped) = composed(*SMALL, *words, "deterministic=true"), (tmp_path / "a", tmp_path / "b")
+    run_experiment(settings, whole)
+    step, calls = TrainStep.__call__, itertools.count(1)
+
+    def told_to_end(self, *arguments):
+        if next(calls) == 16:  # inside the second epoch
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainStep, "__call__", told_to_end)
+        with pytest.raises(Stop):
+            run_experiment(settings, stopped)
+    run_experiment(settings, stopped)
+    assert "resuming after epoch 1 and 5 of 11 batches" in capsys.readouterr().out
+    check_same(stopped, whole)
+
+
+def check_same(path, expected):
+    weights = saved_weights(expected)
+    assert all(torch.equal(value, weights[key]) for key, value in saved_weights(path).items())
+    assert logged_lines(path) == logged_lines(expected)
+    first, second = (json.loads((folder / "result.json").read_text()) for folder in (path, expected))
+    assert without_time(first) == without_time(second)
+
+
+def test_resume_is_bit_exact_after_kill_9(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")  # the program sets it
+    words = [*SMALL, "epochs=3", "evaluator=[knn]", "deterministic=true", "checkpoint_every=1", "hydra.run.dir=run"]
+    (tmp_path / "whole").mkdir(), (tmp_path / "killed").mkdir()
+    whole = forked.Program(*words, cwd=tmp_path / "whole")
+    in_the_third_epoch = functools.partial(forked.at_call, TrainStep, "__call__", 25, forked.kill_me)
+    killed = forked.Program(*words, cwd=tmp_path / "killed", fault=in_the_third_epoch)
+    assert (whole.wait(), killed.wait()) == (0, -signal.SIGKILL), whole.said + killed.said
+    again = forked.Program(*words, cwd=tmp_path / "killed")
+    assert again.wait() == 0, again.said
+    assert "resuming after epoch" in again.said
+    check_same(tmp_path / "killed/run", tmp_path / "whole/run")
+
+
+@pytest.mark.parametrize(("first", "second"), [("cuda", "cpu"), ("cpu", "cuda")])
+def test_a_run_goes_on_elsewhere(composed, tmp_path, first, second):
+    run_until_step(14, composed(*SMALL, f"device={first}", "checkpoint_every=1"), tmp_path)
+    result = run_experiment(composed(*SMALL, f"device={second}"), tmp_path)
+    assert result["test"]["knn_top1"] > 50
+
+
+def test_a_checkpoint_is_what_was_there_when_saving_began(composed):
+    built = build(composed(*SMALL))
+    rng, batches = generator(built.device, 0), built.loader.epoch(0)
+    built.step(next(batches), rng)
+    live = built.step.state()["encoder"]
+    expected = {key: value.clone() for key, value in live.items()}
+    copied = on_host(built.step.state(), built.device)["encoder"]
+    for _ in range(3):
+        built.step(next(batches), rng)
+    assert all(torch.equal(copied[key], value.cpu()) for key, value in expected.items())
+    assert not torch.equal(copied["conv1.weight"], live["conv1.weight"].cpu())
+    assert all(value.is_pinned() for value in copied.values())
+
+
+# What a finished run leaves
+
+
+def test_environment_says_how_the_gpu_computed(finished):
+    environment = json.loads((finished / "environment.json").read_text())
+    assert environment["gpus"] == [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    assert environment["device"] in environment["gpus"]
+    assert environment["cudnn"] == torch.backends.cudnn.version()
+    assert re.fullmatch(r"\d+\.[\d.]+", environment["driver"])
+    assert (environment["precision"], environment["compile"]) == ("bf16", "augmentation")
+    assert not environment["tf32_convolutions"] and environment["cudnn_benchmark"]
+
+
+def test_profile_has_kernels_and_orders_operations_by_their_time(finished):
+    with gzip.open(finished / "profile/trace.json.gz", "rt") as file:
+        kinds = {event.get("cat") for event in json.load(file)["traceEvents"]}
+    assert "kernel" in kinds
+    table = (finished / "profile/operations.txt").read_text()
+    rows = [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()]
+    column = next(row for row in rows if row[0] == "Name").index("Self CUDA %")
+    shares = [float(row[column][:-1]) for row in rows if len(row) > column and re.fullmatch(r"[\d.]+%", row[column])]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_run_of_the_gpu_is_evaluated_again(finished, device):
+    evaluate_runs(parse_args([str(finished), "evaluator=[knn,linear]", f"device={device}", "rerun=true"]))
+    (record,) = (json.loads(path.read_text()) for path in (finished / "evaluation").glob("*.json"))
+    result = json.loads((finished / "result.json").read_text())
+    for key, value in record["test"].items():
+        assert value == pytest.approx(result["test"][key], abs=1)  # 1 % is four images
+
+
+@pytest.mark.parametrize("data", [[], BIASED], ids=["digits", "biased digits"])
+def test_every_evaluator(composed, tmp_path, data):
+    names = "knn,knn_sweep,linear,few_shot,few_label,classifier,bias_audit,class_audit,dfr,retrieval,rankme,alpha_req"
+    names += ",alignment_uniformity,adam_probe,sgd_probe,fine_tune,transfer"
+    words = [f"evaluator.{name}.epochs=1" for name in ("adam_probe", "sgd_probe", "fine_tune")]
+    words += [f"evaluator.{name}.max_iter=5" for name in ("few_label", "dfr", "bias_audit", "transfer")]
+    result = run_experiment(composed(*SMALL, *data, "epochs=1", f"evaluator=[{names}]", *words), tmp_path)
+    silent = {"classifier"} | ({"bias_audit", "dfr"} if not data else set())
+    assert set(names.split(",")) - silent <= set(result["protocol"])
+
+
+def test_weights_and_onnx_give_the_features_of_the_gpu(finished):
+    encoder, transform = load_encoder(finished)
+    image = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8)
+    with torch.no_grad():
+        expected = encoder.to("cuda")(transform(image.to("cuda"))).cpu()
+        torch.testing.assert_close(encoder.cpu()(transform(image)), expected, rtol=1e-3, atol=1e-4)
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    assert export([str(finished), "--onnx"]) == 0
+    session = runtime.InferenceSession(finished / "encoder.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(["features"], {"image": (image / 255).numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_curve_points_in_bf16_are_close(composed):
+    built = build(composed(*SMALL))
+    knn = {"knn": built.evaluators["knn"]}
+    points = [evaluate(knn, features(built, dtype=dtype)).test["knn_top1"] for dtype in (torch.float32, torch.bfloat16)]
+    assert points[1] == pytest.approx(points[0], abs=2)
+
+
+# Memory and processes
+
+
+def test_automatic_compilation_of_a_short_run_is_of_the_augmentation(composed):
+    built = build(composed(*SMALL, "compile=auto"))
+    step, batch = built.step, next(built.loader.epoch(0))
+    assert step.compile == "augmentation"
+    compiled = step.views(batch, generator(built.device, 0))
+    drawn = step.augmentation.draw(2 * 128, 16, 16, generator(built.device, 0))
+    eager = step.augmentation.apply(torch.cat([batch.image] * 2), drawn)
+    torch.testing.assert_close(compiled.flatten(0, 1), eager, rtol=1e-5, atol=1e-5)
+
+
+def test_chunks_lower_the_peak_of_memory(composed):
+    def peak(chunk: int) -> int:
+        built = build(composed(*SMALL, *LARGE, f"grad_cache_chunk={chunk}"))
+        batch, rng = next(built.loader.epoch(0)), generator(built.device, 0)
+        built.step(batch, rng)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        built.step.forward(built.step.views(batch, rng))["projections"].sum().backward()
+        return torch.cuda.max_memory_allocated() - before
+
+    assert 0 < peak(64) < 0.5 * peak(0)
+
+
+def test_too_little_memory_is_a_sentence(composed, tmp_path):
+    torch.cuda.empty_cache()
+    allowed = torch.cuda.memory_reserved() + 2**28
+    torch.cuda.set_per_process_memory_fraction(allowed / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        with pytest.raises(ConfigError, match=r"the GPU has too little memory.*try .*grad_cache_chunk"):
+            run_experiment(composed(*SMALL, *LARGE), tmp_path)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_dry_run_says_how_much_memory_is_reserved(composed, tmp_path, capsys):
+    run_experiment(composed(*SMALL, *LARGE, "dry_run=true"), tmp_path)
+    words = re.search(r"([\d.]+) GiB   of the device, ([\d.]+) of them in tensors", capsys.readouterr().out)
+    assert float(words[1]) >= float(words[2]) > 0
+
+
+@pytest.mark.parametrize("together", [1, pytest.param(2, marks=two_gpus)])
+def test_two_runs_share_the_gpus(tmp_path, together):
+    forked.start_server()
+    tasks = [gpu_tasks.Run((*SMALL, f"seed={i}"), tmp_path / str(i)) for i in range(2)]
+    results = [result for _, result in run_in_processes(tasks, n_parallel=2, gpus=gpus_for([])[:together])]
+    assert not [str(result) for result in results if isinstance(result, Died)]
+    assert [result[:2] for result in results] == [(False, 1)] * 2
+    assert len({gpu for _, _, gpu, _ in results}) == together
+    assert all(knn_top1 > 50 for *_, knn_top1 in results)
+
+
+@two_gpus
+def test_the_second_gpu_alone_is_used(composed, tmp_path):
+    torch.cuda.reset_peak_memory_stats(0)
+    before = torch.cuda.memory_allocated(0)
+    run_experiment(composed(*SMALL, "device=cuda:1"), tmp_path)
+    assert torch.cuda.current_device() == 1
+    assert torch.cuda.max_memory_allocated(0) == before
+
+
+@two_gpus
+@pytest.mark.parametrize("compiled", [False, True])
+def test_batch_norm_of_two_gpus_is_that_of_one(compiled):
+    launch(2, gpu_tasks.check_batch_norm, "cuda", compiled, explain=user_message)
