@@ -45,7 +45,13 @@ def test_what_is_saved_is_what_was_there_when_saving_began():
         optimizer.step()
 
     def state() -> dict:
-        return {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "lines": 3, "batches": [net[0].bias]}
+        return {
+            "net": net.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "lines": 3,
+            "batches": [net[0].bias],
+            "best": (net[0].bias,),
+        }
 
     step()
     live, copied = state(), on_host(state(), torch.device("cpu"))
@@ -57,6 +63,7 @@ def test_what_is_saved_is_what_was_there_when_saving_began():
     assert all(torch.equal(copied["net"][key], value) for key, value in expected.items())
     assert not torch.equal(copied["net"]["0.weight"], net[0].weight)
     assert torch.equal(copied["batches"][0], expected["0.bias"])
+    assert torch.equal(copied["best"][0], expected["0.bias"])
     assert copied["optimizer"]["state"][0]["step"] == 1
     assert copied["optimizer"]["param_groups"][0]["lr"] == 1e-3
     assert live["optimizer"]["state"][0]["step"] == 2  # what is copied goes on to change

@@ -1,7 +1,9 @@
 """Accuracy by class, by hand."""
 
+import pytest
 import torch
 
+from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores, evaluate
 from contrastive.evaluator.class_audit import ClassAudit
 from contrastive.evaluator.knn import KNN
@@ -25,5 +27,7 @@ def test_accuracy_of_each_class_by_hand() -> None:
 def test_it_follows_a_probe_in_the_list() -> None:
     h = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
     features = Features(h, torch.arange(40) % 4)
+    with pytest.raises(ConfigError, match=r"try evaluator=\[linear,class_audit\]"):
+        ClassAudit().check_names([])
     scores = evaluate({"knn": KNN(k=3), "class_audit": ClassAudit()}, feature_sets(features, features, features))
     assert scores.audit["by_class"]["knn"]["mean_top1"] == scores.test["knn_top1"]

@@ -61,6 +61,16 @@ def test_an_image_that_is_missing_is_named_and_left_out(birds: Path, capsys: pyt
     assert "0.png" in capsys.readouterr().out
 
 
+def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_split(birds: Path) -> None:
+    lines = (birds / "metadata.csv").read_text().splitlines()
+    (birds / "short.csv").write_text("\n".join([*lines, "60,000.Species_0/0.png"]))
+    with pytest.raises(ConfigError, match=r"too few columns in line 62"):
+        load_image_folder(birds, table="short.csv")
+    rare = [line.replace(",0,0,", ",9,0,", 1) if line.startswith("0,") else line for line in lines]
+    (birds / "rare.csv").write_text("\n".join(rare))
+    assert load_image_folder(birds, table="rare.csv").classes == ("0", "1", "9")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -68,6 +78,8 @@ def test_an_image_that_is_missing_is_named_and_left_out(birds: Path, capsys: pyt
         ({"table": "metadata.csv", "columns": {"bias": "color"}}, r"no column color, its columns are img_id,"),
         ({"table": "metadata.csv", "columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
         ({"table": "metadata.csv", "columns": {"split": "y"}}, r"names no test images"),
+        ({"table": "metadata.csv", "columns": {"lable": "y"}}, r"has path, split, label, bias and a name for each"),
+        ({"table": "metadata.csv", "columns": {"label": None}}, r"has path, split, label, bias and a name for each"),
         ({"table": "metadata.csv", "bias_pattern": "(x)"}, r"try dataset\.unlabeled=null"),
     ],
 )

@@ -133,9 +133,9 @@ def test_nested_overrides_are_merged(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("component", "overrides", "message"),
     [
-        ("loss/nt_xen", {}, r'known are bias_balanced, .*nt_xent.*: try make\("loss/nt_xent"\)'),
+        ("loss/nt_xen", {}, r'known are barlow, bias_balanced, .*nt_xent.*: try make\("loss/nt_xent"\)'),
         ("losses/nt_xent", {}, "groups are augmentation, dataset, .*loss"),
-        ("loss", {}, "known are bias_balanced"),
+        ("loss", {}, "known are barlow"),
         ("experiment/bc_ce", {}, "groups are"),
         ("loss/nt_xent", {"temprature": 1}, r"no option temprature, its options are temperature, .*: try make\("),
         ("loss/nt_xent", {"temperature": -1}, "try temperature=0.5"),

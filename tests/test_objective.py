@@ -108,6 +108,12 @@ def test_chance_is_the_loss_of_views_that_are_alike() -> None:
     cpu = torch.device("cpu")
     chance = objective(make("loss/nt_xent")).chance(N, VIEWS, cpu)
     assert chance["train/chance"] == pytest.approx(math.log(2 * N - 1))
-    for loss in ("supcon", "cross_entropy", "vicreg"):
+    n = 2 * N - 2  # negatives
+    others = {"debiased_neg": n, "debiased_pos": n, "hard_negative": n, "combination": n, "fnc": n - 10}
+    for name, kept in others.items():
+        found = objective(make(f"loss/{name}")).chance(N, VIEWS, cpu)["train/chance"]
+        assert found == pytest.approx(math.log(1 + kept), rel=1e-5)
+    assert objective(make("loss/decoupled")).chance(N, VIEWS, cpu)["train/chance"] == pytest.approx(math.log(n))
+    for loss in ("supcon", "cross_entropy", "vicreg", "kcl", "sigmoid"):
         assert objective(make(f"loss/{loss}")).chance(N, VIEWS, cpu) == {}
     assert objective(make("loss/nt_xent"), make("regularizer/end")).chance(N, VIEWS, cpu) == {}

@@ -196,6 +196,8 @@ def test_fnc_drops_the_most_similar_negatives() -> None:
     loss = FNC(temperature=T, top_k=k)
     assert loss(z).item() == pytest.approx(total / len(ANCHORS))
     assert in_tiles(loss)(z).item() == pytest.approx(total / len(ANCHORS))
+    alike = FNC(temperature=T, top_k=k)(torch.ones_like(z))  # k leave, not all that tie with them
+    assert alike.item() == pytest.approx(math.log(2 * B - 1 - k))
     assert torch.equal(FNC(temperature=T, top_k=0)(z), NTXent(temperature=T)(z))
     with pytest.raises(ConfigError, match=r"leaves none of the 10 negatives"):
         FNC(top_k=10).check_config(batch_size=B)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contrastive.tables.page import as_csv, as_latex, check_folder, escape, figures, page, write_pages
+from contrastive.tables.page import as_csv, as_latex, check_folder, escape, figures, page, protocol, write_pages
 from contrastive.tables.record import table_record
 from contrastive.tables.spec import Claim, Row, Table, row_folder
 from contrastive.tables.verdicts import claims_grid
@@ -118,6 +118,12 @@ def test_a_claim_says_which_of_its_rows_was_selected_on_test(tmp_path):
     _, first, second = claims_grid(table_record(spec, tmp_path))
     assert first[-2] == "audit.reported.accuracy (A, b: best test epoch)"
     assert second[-2] == "sgd_probe_best_test_top1 (best test epoch)"
+
+
+def test_a_figure_by_class_comes_from_class_audit_and_its_probe():
+    known = {"linear": "a regression", "class_audit": "by class", "bias_audit": "by bias", "knn": "neighbors"}
+    found = protocol({"protocols": [known]}, "audit.by_class.linear.worst_top1")
+    assert found == [("linear", "a regression"), ("class_audit", "by class")]
 
 
 def test_chosen_evaluators_get_columns(tmp_path):

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -47,8 +46,8 @@ def image_folder(
         root: the folder. size: side of the images in pixels.
         name: of the dataset, recorded by the run; None = the name of the folder.
         unlabeled: a folder of further training images without labels, which no probe uses; None = none.
-        per_class: train on the first images of each class, sorted by name, at least 2; None = all. Mean and std remain
-            those of all training images. Images without a label all stay.
+        per_class: train on the first images of each class, by name or as the table has them, at least 2; None = all.
+            Mean and std remain those of all training images. Images without a label all stay.
         imbalance: make the training images a long tail, the first class by name with so many times the images of the
             last (see `splits.long_tail`), at least 1; None = as they are. Images without a label all stay.
         bias_pattern: regular expression searched in each path below train/ or test/; its first group names the bias of
@@ -98,20 +97,17 @@ def image_folder(
     else:
         hold_out = False  # there are no validation images
     hold_out = hold_out and not val_splits  # those of a table are no training images
-    data = name_splits(
+    return name_splits(
         train_split,
         test_split,
         classes=tuple(map(printable, classes)),
         hold_out=hold_out,
         stats=train.stats,
         biases=biases,
+        own_val=val_splits[0][1] if val_splits else None,
         facts={"dataset_name": name or Path(root).resolve().name},
         digest=_digest((train, train_split), (test, test_split), *val_splits, hold_out=hold_out),
     )
-    if val_splits:
-        labeled = (train_split.label >= 0).nonzero().squeeze(1)
-        data = replace(data, probe_train=labeled, probe_val_index=None, probe_val_split=val_splits[0][1])
-    return data
 
 
 def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, list[ImageFile]]:

@@ -97,6 +97,7 @@ def name_splits(
     stats: ChannelStats,
     biases: tuple[str, ...] = (),
     val_view: Split | None = None,
+    own_val: Split | None = None,
     facts: dict[str, str] | None = None,
     digest: str | None = None,
 ) -> Data:
@@ -107,24 +108,31 @@ def name_splits(
     Args:
         hold_out: leave that tenth out of `pretrain`.
         val_view: the training images as validation shows them (recolored); None = unchanged.
+        own_val: validation images that are no training images, in place of the tenth.
         digest: identifies the splits, see `fingerprint`; None = computed when it is needed.
 
     Raises:
-        ConfigError: a class has fewer than two labeled training images, or the test split is empty.
+        ConfigError: a class has fewer than two labeled training images and there is no `own_val`, or the test split is
+            empty.
     """
     if len(test) == 0:
         raise ConfigError("the test split is empty: add images under test/")
     count = torch.bincount(train.label[train.label >= 0], minlength=len(classes))
-    if (count < 2).any():
+    if own_val is None and (count < 2).any():
         poor = classes[int((count < 2).nonzero()[0])]
         raise ConfigError(
             f"class {poor} has fewer than two labeled training images, too few to hold one out for "
             "validation: add images to it or remove the class"
         )
     nothing = torch.empty(0, dtype=torch.int64)
-    probe_train, val = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "probe_val") if classes else (nothing, nothing)
-    val_split = None
-    if hold_out or val_view is not None:
+    if own_val is not None:
+        hold_out, probe_train, val = False, (train.label >= 0).nonzero().squeeze(1), nothing
+    elif classes:
+        probe_train, val = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "probe_val")
+    else:
+        probe_train, val = nothing, nothing
+    val_split = own_val
+    if hold_out or (val_view is not None and own_val is None):
         val_split = (train if val_view is None else val_view)[val]
     if hold_out:
         keep = torch.ones(len(train), dtype=torch.bool)

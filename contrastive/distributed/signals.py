@@ -42,8 +42,10 @@ class StopSignals:
 
     def check(self, *, elsewhere: bool = False) -> None:
         """Raise `Stop` if a signal was held back, here or in another process."""
-        if self.pending is not None or elsewhere:
-            raise Stop(self.pending or signal.SIGTERM)
+        if elsewhere and self.pending is None:
+            self.pending = signal.SIGTERM  # the same signal may still come here, while the work is saved
+        if self.pending is not None:
+            raise Stop(self.pending)
 
     def receive(self, signum: int, _: FrameType | None) -> None:
         """The handler. The second Ctrl-C ends the process; another SIGTERM, which clusters repeat, changes nothing."""

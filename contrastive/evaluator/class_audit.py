@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 
@@ -17,7 +18,10 @@ class ClassAudit(Evaluator):
     """
 
     protocol = "predictions of the probes before it, test accuracy of each class; last epoch"
-    every: int = 0
+
+    def check_names(self, before: list[str]) -> None:
+        if not before:
+            raise ConfigError("class_audit needs a probe before it: try evaluator=[linear,class_audit]")
 
     def __call__(self, features: FeatureSets) -> Scores:
         label = features.test.label

@@ -18,8 +18,8 @@ class DFR(Evaluator):
 
     Logistic regression on the validation features, of which every (class, bias) group gives as many as the smallest
     one, drawn `draws` times; the weights are averaged. Its strength has the best worst group in the other half of the
-    groups' images, after a fit on the first half. Only groups that `val` has take part: with dataset.hold_out=true the
-    encoder has not seen their images. Nothing on data without bias labels or with a group of a single image.
+    groups' images, after a fit on the first half. Groups of which `val` has fewer than two images have no part in it;
+    with dataset.hold_out=true the encoder has not seen the images. Nothing on data without bias labels.
 
     Put it before `bias_audit`, which then reports its groups: audit.dfr.worst_cell_top1 is the published metric.
 
@@ -52,8 +52,9 @@ class DFR(Evaluator):
             return Scores()
         x = Standardizer(val.h)
         h, group = x(val.h), val.label * features.n_biases + val.bias
-        halves = [_halves((group == g).nonzero().squeeze(1)) for g in group.unique()]
-        if min(len(second) for _, second in halves) == 0:
+        members = [(group == g).nonzero().squeeze(1) for g in group.unique()]
+        halves = [_halves(rows) for rows in members if len(rows) > 1]
+        if len(halves) < 2:
             return Scores()
         groups = [torch.cat(half) for half in halves]
 

@@ -127,6 +127,7 @@ class SelfSupervisedLoss(Loss):
     """
 
     min_views = 2
+    picks_positive = False  # among candidates: its value for views that are all alike is the level of chance
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ class DebiasedNeg(SelfSupervisedLoss):
     to be positive, the rest of the data has the share τ⁺ = (1 - c) α / (1 - c α) of that class (our derivation).
     """
 
+    picks_positive = True
+
     def __init__(
         self,
         *,

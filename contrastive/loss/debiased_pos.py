@@ -43,6 +43,8 @@ class DebiasedPos(SelfSupervisedLoss):
         ConfigError: an argument out of range, or V > 2 with released pos_grouping.
     """
 
+    picks_positive = True
+
     def __init__(
         self,
         *,

@@ -33,6 +33,8 @@ class Decoupled(SelfSupervisedLoss):
     logits that it leaves out; here they are left out.
     """
 
+    picks_positive = True
+
     def __init__(
         self, *, temperature: float = 0.5, sigma: float | None = None, drop_false_negatives: bool = False
     ) -> None:

@@ -35,6 +35,8 @@ class DHEL(SelfSupervisedLoss):
     The authors' code forms e^{s} directly and overflows in float32 below t = 1/88.
     """
 
+    picks_positive = True
+
     def __init__(self, *, temperature: float = 0.5, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
         check_choice("loss.semantics", semantics, SEMANTICS)

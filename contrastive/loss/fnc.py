@@ -29,6 +29,8 @@ class FNC(SelfSupervisedLoss):
     attraction, which makes positives of them, is not here.
     """
 
+    picks_positive = True
+
     def __init__(self, *, temperature: float = 0.5, top_k: int = 10) -> None:
         super().__init__(temperature=temperature)
         check_at_least("loss.top_k", top_k, 0, example=10)

@@ -29,6 +29,8 @@ class HardNegative(SelfSupervisedLoss):
         ConfigError: an argument out of range.
     """
 
+    picks_positive = True
+
     def __init__(
         self,
         *,

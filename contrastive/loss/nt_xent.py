@@ -29,6 +29,8 @@ class NTXent(SelfSupervisedLoss):
     The authors' TensorFlow code sums its two halves (2 × this); SupContrast multiplies by t / 0.07. Ours does neither.
     """
 
+    picks_positive = True
+
     def per_anchor(self, pairs: Pairs) -> Tensor:
         return F.softplus(pairs.log_sum_exp(self.negative_relation) - pairs.positive_logits[:, 0])
 

@@ -33,9 +33,9 @@ class Sigmoid(SelfSupervisedLoss):
     SigLIP starts at b = -10 and t = 0.1 and compares across two modalities alone.
     """
 
-    def __init__(self, *, temperature: float = 0.5, batch_size: int = 256, learn_temperature: bool = False) -> None:
+    def __init__(self, *, temperature: float = 0.5, batch_size: int = 512, learn_temperature: bool = False) -> None:
         super().__init__(temperature=temperature)
-        check_at_least("batch_size", batch_size, 2, example=256)
+        check_at_least("batch_size", batch_size, 2, example=512)
         self.bias = nn.Parameter(torch.tensor(-math.log(2 * batch_size - 2)))
         self.log_factor = nn.Parameter(torch.zeros(())) if learn_temperature else None  # of 1 / t
 

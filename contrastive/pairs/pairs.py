@@ -127,7 +127,8 @@ class Pairs:
         return x if self.push == 1 else cast(Tensor, _ScaleGradient.apply(x, self.push))
 
     def _log_sum_exp(self, relation: Relation, scale: float) -> Tensor:
-        factor = scale / float(self.temperature)
+        temperature = self.temperature
+        factor = scale / (temperature.item() if isinstance(temperature, Tensor) else temperature)
         if not self.dense and tiles.is_safe(factor, self.candidates.dtype):
             candidates = None if self.anchors is self.candidates else self.candidates
             related = partial(self.related, relation)
@@ -136,11 +137,11 @@ class Pairs:
         return self._reduce(relation, lambda logits, mask: masked_log_sum_exp(logits * scale, mask))
 
     def log_sum_exp_but_top(self, relation: Relation, k: int) -> Tensor:
-        """(A,): log Σ_j e^{s_ij} over the related j but the k most similar ones; ties leave together."""
+        """(A,): log Σ_j e^{s_ij} over the related j but the k most similar ones."""
 
         def without_top(logits: Tensor, mask: Tensor) -> Tensor:
-            least = logits.detach().masked_fill(~mask, -torch.inf).topk(k).values[:, -1:]
-            return masked_log_sum_exp(logits, mask & (logits < least))
+            top = logits.detach().masked_fill(~mask, -torch.inf).topk(k).indices
+            return masked_log_sum_exp(logits, mask.scatter(1, top, False))
 
         return self._reduce(relation, without_top)
 

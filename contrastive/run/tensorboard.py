@@ -173,7 +173,7 @@ CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
 
 DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "train/loss": "Mean of loss plus regularizers since the last point. Different losses are not comparable.",
-    "train/chance": "The loss if all views were alike; log(2B - 1) for NT-Xent. Learning starts about there.",
+    "train/chance": "The loss if all views were alike: log(2B - 1) for NT-Xent, about where its training starts.",
     "train/grad_norm": "Length of the whole gradient, mean over the steps since the last point.",
     "train/lr": "Learning rate of the first parameter group at this step.",
     "time/views_per_s": "Views that went through the network each second, of all processes together.",

@@ -189,7 +189,10 @@ def protocols(record: dict[str, Any]) -> str:
 def protocol(record: dict[str, Any], metric: str) -> list[tuple[str, str]]:
     """(evaluator, sentence) of everything that a metric comes from; several when rows differ."""
     path = metric.split(".")
-    names = ["bias_audit", path[1]] if path[0] == "audit" else [path[-1]]
+    if path[:2] == ["audit", "by_class"]:
+        names = ["class_audit", path[2]]
+    else:
+        names = ["bias_audit", path[1]] if path[0] == "audit" else [path[-1]]
     pairs = [
         (evaluator, text)
         for known in record["protocols"]

@@ -115,7 +115,7 @@ def _copy(node: Any) -> Any:
         copied = copy.copy(node)  # a module's has the versions of its layers as an attribute
         copied.update((key, _copy(value)) for key, value in node.items())
         return copied
-    return [_copy(value) for value in node] if isinstance(node, list) else node
+    return type(node)(map(_copy, node)) if isinstance(node, list | tuple) else node
 
 
 def resume(state: dict[str, Any], step: TrainStep, observers: Mapping[str, StepObserver]) -> ResumePoint:

@@ -140,11 +140,14 @@ class Objective(nn.Module):
 
     @torch.no_grad()
     def chance(self, n_images: int, n_views: int, device: torch.device) -> dict[str, float]:
-        """{train/chance: the loss of a batch whose views are all alike}, log(2B - 1) for NT-Xent: what learning starts
-        from. Nothing beside a regularizer, with labels, or for a loss that compares no views."""
-        if self.regularizer is not None or not isinstance(self.loss, SelfSupervisedLoss) or self.loss.needs_label:
+        """{train/chance: the loss of a batch whose views are all alike}, log(2B - 1) for NT-Xent. Nothing beside a
+        regularizer, with labels or learned parameters, or for a loss that picks no positive."""
+        loss = self.loss
+        if self.regularizer is not None or not isinstance(loss, SelfSupervisedLoss) or not loss.picks_positive:
             return {}
-        return {"train/chance": self.loss(torch.ones(n_images, n_views, 2, device=device)).item()}
+        if loss.needs_label or loss.needs_bias or loss.state_dict():
+            return {}
+        return {"train/chance": loss(torch.ones(n_images, n_views, 2, device=device)).item()}
 
     @torch.no_grad()
     def diagnostics(self, main: Embedded, second: Embedded | None = None) -> dict[str, Tensor]:

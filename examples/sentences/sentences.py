@@ -1,4 +1,4 @@
-"""Sentences in place of images: a GRU learns from consecutive sentences with any loss of this package.
+"""Sentences in place of images: a GRU learns from consecutive sentences with any loss that needs no labels.
 
 python examples/sentences/sentences.py loss=debiased_neg tau_plus=0.01
 python examples/sentences/sentences.py loss=nt_xent corpus=books.txt senteval=SentEval/data/downstream epochs=1

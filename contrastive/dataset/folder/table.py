@@ -31,9 +31,14 @@ def read_table(base: Path, path: Path, columns: Mapping[str, str | None]) -> Tab
             and test or 0, 1 and 2; labels and biases are any words, numbered in their order (of numbers by value).
 
     Raises:
-        ConfigError: the table is missing, lacks a column or has an unknown split, no training or no test images.
+        ConfigError: the table is missing, lacks a column, has an unknown split or a short line, or names no training or
+            no test images.
     """
     names = {**COLUMNS, **columns}
+    for key, name in names.items():
+        if key not in COLUMNS or (name is None and key != "bias"):
+            known = ", ".join(COLUMNS)
+            raise ConfigError(f"dataset.columns has {known} and a name for each: try 'dataset.columns={{label: y}}'")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
@@ -46,6 +51,10 @@ def read_table(base: Path, path: Path, columns: Mapping[str, str | None]) -> Tab
                 f"{path} has no column {name}, its columns are {', '.join(header) or 'none'}: "
                 f"try 'dataset.columns={{{key}: {header[0] if header else name}}}'"
             )
+    read = [name for name in names.values() if name is not None]
+    for i, row in enumerate(rows, 2):
+        if any(row[name] is None for name in read):
+            raise ConfigError(f"{path} has too few columns in line {i}: try a text editor")
     label, bias = str(names["label"]), names["bias"]
     classes = _in_order({row[label] for row in rows})
     biases = () if bias is None else _in_order({row[bias] for row in rows})
