@@ -39,6 +39,18 @@ def test_the_balanced_sampler_draws_rare_biases_as_often_clipped():
     assert seen(loader, 3) == seen(loader, 3)
 
 
+def test_the_class_balanced_sampler_draws_every_class_as_often():
+    data = split(1000)
+    label = torch.where(torch.arange(1000) < 50, 0, 1 + torch.arange(1000) % 3)
+    data = Split(data.image, label)
+    loader = Loader(data, batch_size=100, seed=0, sampler="class_balanced")
+    drawn = torch.cat([batch.label for epoch in range(20) for batch in loader.epoch(epoch)])
+    assert torch.bincount(drawn) / len(drawn) == pytest.approx([0.25] * 4, abs=0.02)
+    assert seen(loader, 3) == seen(loader, 3)
+    with pytest.raises(ConfigError, match="try sampler=uniform"):
+        Loader(Split(data.image, label - 1), batch_size=100, seed=0, sampler="class_balanced")
+
+
 def test_noise_shows_another_class_in_view_1():
     data = split()
     loader = Loader(data, batch_size=100, seed=0, noise_frac=0.3)

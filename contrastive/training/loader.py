@@ -24,7 +24,7 @@ class Loader:
         split: on any device; a memory-mapped one is read as it is needed.
         batch_size: B, of all processes together, at most len(split).
         seed: with the epoch's number it fixes every draw, so that any epoch can be drawn again.
-        sampler: `uniform` shuffles. `bias_balanced` draws with replacement, see `bias_balanced_weights`.
+        sampler: `uniform` shuffles. `class_balanced` and `bias_balanced` draw with replacement, see their weights.
         noise_frac, blur_frac: see `ViewNoise`.
         second_batch_size: images of a second batch, `Batch.second`: drawn without replacement, whatever the sampler,
             and without noise; 0 = none. With it an epoch is one pass of the second batches over the data, and the main
@@ -55,7 +55,8 @@ class Loader:
         self.device, self.streaming, self.shard = device or split.image.device, streaming, shard or Shard()
         self._check_size("batch_size", batch_size)
         self._check_size("regularizer.batch_size", second_batch_size)
-        self.weights = bias_balanced_weights(split) if sampler == "bias_balanced" else None
+        weights = {"class_balanced": class_balanced_weights, "bias_balanced": bias_balanced_weights}
+        self.weights = weights[sampler](split) if sampler in weights else None
         self.noise = ViewNoise(split, noise_frac=noise_frac, blur_frac=blur_frac)
 
     def __len__(self) -> int:
@@ -142,6 +143,14 @@ class Loader:
 
 
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common
+
+
+def class_balanced_weights(split: Split) -> Tensor:
+    """(N,) weights 1 / p(y): every class is drawn as often; needs labels."""
+    label = split.label.cpu()
+    if (label < 0).any():
+        raise ConfigError("sampler=class_balanced needs a label for every training image: try sampler=uniform")
+    return 1 / torch.bincount(label).double()[label]
 
 
 def bias_balanced_weights(split: Split) -> Tensor:
