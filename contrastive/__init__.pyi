@@ -42,6 +42,8 @@ from .loss.eps_supcon import EpsSupCon as EpsSupCon
 from .loss.eps_supinfonce import EpsSupInfoNCE as EpsSupInfoNCE
 from .loss.fnc import FNC as FNC
 from .loss.gce import GCE as GCE
+from .loss.glofnd import GloFND as GloFND
+from .loss.group_dro import GroupDRO as GroupDRO
 from .loss.hard_negative import HardNegative as HardNegative
 from .loss.kcl import KCL as KCL
 from .loss.large_margin_softmax import LargeMarginSoftmax as LargeMarginSoftmax
@@ -51,6 +53,7 @@ from .loss.nt_xent import NTXent as NTXent
 from .loss.rince import RINCE as RINCE
 from .loss.sigmoid import Sigmoid as Sigmoid
 from .loss.soft_supcon import SoftSupCon as SoftSupCon
+from .loss.sogclr import SogCLR as SogCLR
 from .loss.spectral import Spectral as Spectral
 from .loss.supcon import SupCon as SupCon
 from .loss.triplet import Triplet as Triplet

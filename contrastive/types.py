@@ -62,6 +62,7 @@ class Batch:
     bias: Tensor | None = None  # (B,) int64
     view1_source: Tensor | None = None  # (B, 3, H, W) uint8, images to draw view 1 from; None = the same images
     second: "Batch | None" = None  # another batch, for a regularizer with a batch of its own
+    index: Tensor | None = None  # (B,) int64, the rows of the training split that these images are
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to the device, see `move`."""
@@ -71,6 +72,7 @@ class Batch:
             bias=None if self.bias is None else move(self.bias, device),
             view1_source=None if self.view1_source is None else move(self.view1_source, device),
             second=None if self.second is None else self.second.to(device),
+            index=None if self.index is None else move(self.index, device),
         )
 
 

@@ -21,7 +21,14 @@ PER_EPOCH = 1438 // 256
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "extra", [["loss=debiased_pos"], ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"]]
+    "extra",
+    [
+        ["loss=debiased_pos"],
+        ["n_views=3", "views_forward=per_view", "precision=fp32", "optimizer=sgd"],
+        ["loss=sogclr", "loss.gamma=0.5"],
+        ["loss=glofnd", "loss.start=0", "loss.alpha=0.2"],
+        ["dataset=biased_digits", "loss=group_dro", "sampler=group_balanced"],
+    ],
 )
 def test_resume_is_bit_exact(composed, tmp_path, extra):
     settings = composed(*TINY, "log_every=2", "checkpoint_every=1", *extra)

@@ -39,6 +39,24 @@ def test_the_balanced_sampler_draws_rare_biases_as_often_clipped():
     assert seen(loader, 3) == seen(loader, 3)
 
 
+def test_the_group_balanced_sampler_draws_every_class_and_bias_as_often():
+    data = split(1000)
+    group = torch.where(torch.arange(1000) < 50, 0, 1 + torch.arange(1000) % 3)
+    data = Split(data.image, group // 2, group % 2)
+    loader = Loader(data, batch_size=100, seed=0, sampler="group_balanced")
+    drawn = torch.cat([2 * batch.label + batch.bias for epoch in range(20) for batch in loader.epoch(epoch)])
+    assert torch.bincount(drawn) / len(drawn) == pytest.approx([0.25] * 4, abs=0.02)
+    with pytest.raises(ConfigError, match="sampler=group_balanced needs bias labels"):
+        Loader(Split(data.image, data.label), batch_size=100, seed=0, sampler="group_balanced")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_batch_says_which_images_it_shows(streaming):
+    data = split(100)
+    for batch in Loader(data, batch_size=20, seed=0, streaming=streaming).epoch(0):
+        assert torch.equal(batch.image, data.image[batch.index])
+
+
 def test_the_class_balanced_sampler_draws_every_class_as_often():
     data = split(1000)
     label = torch.where(torch.arange(1000) < 50, 0, 1 + torch.arange(1000) % 3)

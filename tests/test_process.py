@@ -228,6 +228,9 @@ def test_main_process_first_runs_rank_0_first(together, tmp_path):
         [*BIASED, "loss=eps_supinfonce", "regularizer=fairkl", "sampler=bias_balanced", "encoder=simple_convnet"],
         [*BIASED, "dataset.rho=0.9", "experiment=bc_bb", "regularizer.batch_size=128"],
         [*BIASED, "experiment=hong_yang_lnl", "regularizer.kernel_size=3"],
+        pytest.param(["loss=sogclr"], marks=pytest.mark.smoke),
+        ["loss=glofnd", "loss.start=0", "sampler=class_balanced"],
+        [*BIASED, "loss=group_dro", "loss.step_size=1", "sampler=group_balanced"],
     ],
 )  # fmt: skip
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):
@@ -241,7 +244,7 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
         step.normalize = lambda x: normalize(x).double()
         for _, images in zip(range(3), built.loader.epoch(0), strict=False):
             step(images, rng)
-        return step.encoder.state_dict()
+        return step.encoder.state_dict() | step.objective.state_dict()
 
     alone = steps()
     for shared in together(steps):

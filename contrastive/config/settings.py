@@ -82,7 +82,7 @@ class Settings:
         ):  # fmt: skip
             check_at_least(key, getattr(self, key), least, example=example)
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
-        check_choice("sampler", self.sampler, ("uniform", "class_balanced", "bias_balanced"))
+        check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from itertools import combinations
 
 import torch
@@ -16,7 +17,7 @@ from contrastive.types import Split, widen
 
 
 class Loss(nn.Module, ABC):
-    """A scalar to minimize, called as `loss(z, label=None, bias=None)`.
+    """A scalar to minimize, called as `loss(z, label=None, bias=None)`; in a training also with `anchors` and `index`.
 
     z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
     `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). label and bias are (B,) int64. Half
@@ -26,11 +27,17 @@ class Loss(nn.Module, ABC):
     candidate; a loss that is no such mean ignores `anchors`. In both cases the mean of the values for equal slices that
     cover the batch is the value for the whole batch, and so are the gradients.
 
+    `index` (B,) int64 says which rows of the training data the images are. A loss that keeps a number for each of them
+    sets `reads_index` and has a buffer, made by `prepare`: `compute` reads it at `self.index`, `after_step` writes it,
+    every checkpoint holds it.
+
     Raises:
         ConfigError: wrong shapes, fewer views than the loss needs, or missing labels.
     """
 
     input = "projections"
+    reads_index = False
+    index: Tensor | None = None  # from a call to the end of its step; None = unknown images
     unit_features = False  # input `logits`: the classifier reads features scaled to length 1
     needs_label = False
     needs_bias = False
@@ -43,10 +50,16 @@ class Loss(nn.Module, ABC):
     push: float = 1.0
 
     def forward(
-        self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
+        self,
+        z: Tensor,
+        label: Tensor | None = None,
+        bias: Tensor | None = None,
+        anchors: slice = slice(None),
+        index: Tensor | None = None,
     ) -> Tensor:
         check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
+        self.index = index
         with torch.autocast(z.device.type, enabled=False):
             return self.compute(widen(z), label, bias, anchors)
 
@@ -64,6 +77,14 @@ class Loss(nn.Module, ABC):
 
         dim is the last dimension of z, of a map its channels C. Parameters created here are trained. A loss whose
         `compute` needs this step raises ConfigError until it has happened.
+        """
+
+    def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
+        """Change the state, once the weights have moved.
+
+        Args:
+            gather: (n, ...) of the anchors of each process → those of the whole batch, in its order; every process
+                must come to the same state.
         """
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:

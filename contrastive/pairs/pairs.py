@@ -145,6 +145,24 @@ class Pairs:
 
         return self._reduce(relation, without_top)
 
+    def log_mean_exp_up_to(self, relation: Relation, limit: Tensor) -> Tensor:
+        """(A,): log of the mean e^{s_ij} over the related j with s_ij <= limit_i, (A,); -inf if there is none."""
+
+        def log_mean(logits: Tensor, mask: Tensor, limit: Tensor) -> Tensor:
+            kept = mask & (logits.detach() <= limit[:, None])
+            return masked_log_sum_exp(logits, kept) - kept.sum(1).clamp(min=1).to(logits.dtype).log()
+
+        return self._reduce(relation, log_mean, limit)
+
+    def fraction_above(self, relation: Relation, limit: Tensor) -> Tensor:
+        """(A,): the part of the related j with s_ij > limit_i, (A,)."""
+
+        def fraction(logits: Tensor, mask: Tensor, limit: Tensor) -> Tensor:
+            above = mask & (logits > limit[:, None])
+            return above.sum(1).to(logits.dtype) / mask.sum(1).clamp(min=1)
+
+        return self._reduce(relation, fraction, limit)
+
     def count(self, relation: Relation) -> Tensor:
         """(A,): the number of related candidates of each anchor, in the dtype of z."""
         return torch.cat([self.related(relation, rows).sum(1) for rows in self._chunks()]).to(self.candidates.dtype)

@@ -24,7 +24,7 @@ class Loader:
         split: on any device; a memory-mapped one is read as it is needed.
         batch_size: B, of all processes together, at most len(split).
         seed: with the epoch's number it fixes every draw, so that any epoch can be drawn again.
-        sampler: `uniform` shuffles. `class_balanced` and `bias_balanced` draw with replacement, see their weights.
+        sampler: `uniform` shuffles; the others draw with replacement, see `WEIGHTS`.
         noise_frac, blur_frac: see `ViewNoise`.
         second_batch_size: images of a second batch, `Batch.second`: drawn without replacement, whatever the sampler,
             and without noise; 0 = none. With it an epoch is one pass of the second batches over the data, and the main
@@ -55,8 +55,7 @@ class Loader:
         self.device, self.streaming, self.shard = device or split.image.device, streaming, shard or Shard()
         self._check_size("batch_size", batch_size)
         self._check_size("regularizer.batch_size", second_batch_size)
-        weights = {"class_balanced": class_balanced_weights, "bias_balanced": bias_balanced_weights}
-        self.weights = weights[sampler](split) if sampler in weights else None
+        self.weights = WEIGHTS[sampler](split) if sampler in WEIGHTS else None
         self.noise = ViewNoise(split, noise_frac=noise_frac, blur_frac=blur_frac)
 
     def __len__(self) -> int:
@@ -85,9 +84,10 @@ class Loader:
             if i < start:
                 self.noise.skip(self.batch_size, rng)
                 continue
-            batch = self.split[index[rows]]
+            index = index[rows]
+            batch = self.split[index]
             source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
-            yield Batch(batch.image, batch.label, bias=batch.bias, view1_source=source, second=self._plain(second))
+            yield Batch(batch.image, batch.label, batch.bias, source, self._plain(second), index)
 
     def _main_indices(self, number: int) -> Iterator[Tensor]:
         """Images of the main batches, without end: the sampler draws again when an order is used up."""
@@ -115,8 +115,9 @@ class Loader:
         """This process's part of a second batch."""
         if index is None:
             return None
-        part = self.split[index[self.shard.of(self.second_batch_size)]]
-        return Batch(part.image, part.label, bias=part.bias)
+        index = index[self.shard.of(self.second_batch_size)]
+        part = self.split[index]
+        return Batch(part.image, part.label, part.bias, index=index)
 
     def _check_size(self, key: str, size: int) -> None:
         n, world_size = len(self.split), self.shard.world_size
@@ -153,18 +154,37 @@ def class_balanced_weights(split: Split) -> Tensor:
     return 1 / torch.bincount(label).double()[label]
 
 
+def group_balanced_weights(split: Split) -> Tensor:
+    """(N,) weights 1 / p(y, b): every group is drawn as often (Sagawa et al. 2020); needs bias labels."""
+    _, in_group = class_and_group_sizes(split, "group_balanced")
+    return 1 / in_group
+
+
 def bias_balanced_weights(split: Split) -> Tensor:
     """(N,) weights 1 / p(b|y), none above ten times the smallest (Hong & Yang 2021); needs bias labels."""
+    in_class, in_group = class_and_group_sizes(split, "bias_balanced")
+    weight = in_class / in_group
+    return weight.clamp(max=MAX_RATIO * weight.min())
+
+
+def class_and_group_sizes(split: Split, sampler: str) -> tuple[Tensor, Tensor]:
+    """(N,) images of the same class, and of the same class and bias."""
     if split.bias is None or not (split.bias >= 0).all():
         raise ConfigError(
-            "sampler=bias_balanced needs bias labels of every training image, the data lacks them: "
+            f"sampler={sampler} needs bias labels of every training image, the data lacks them: "
             "try dataset=biased_digits"
         )
     label, bias = split.label.cpu(), split.bias.cpu()
     count = torch.zeros(int(label.max()) + 1, int(bias.max()) + 1, dtype=torch.float64)
     count.index_put_((label, bias), torch.ones((), dtype=torch.float64), accumulate=True)
-    weight = count.sum(1)[label] / count[label, bias]
-    return weight.clamp(max=MAX_RATIO * weight.min())
+    return count.sum(1)[label], count[label, bias]
+
+
+WEIGHTS = {
+    "class_balanced": class_balanced_weights,
+    "bias_balanced": bias_balanced_weights,
+    "group_balanced": group_balanced_weights,
+}
 
 
 TRIES = 64  # draws until an image of another class comes up

@@ -16,12 +16,13 @@ class Embedded(NamedTuple):
     """A batch after the network.
 
     `outputs` has the tensors of the network by the names that terms declare in `input`: features (B, V, F),
-    projections (B, V, D), map (B, V, C, H, W); label and bias are (B,).
+    projections (B, V, D), map (B, V, C, H, W); label, bias and rows, those of the training data, are (B,).
     """
 
     outputs: dict[str, Tensor]
     label: Tensor
     bias: Tensor | None
+    rows: Tensor | None = None
 
     def detach(self) -> "Embedded":
         """The same without gradient."""
@@ -119,9 +120,17 @@ class Objective(nn.Module):
     def forward(self, main: Embedded, second: Embedded | None = None) -> Tensor:
         values = []
         for batch, terms in self._readers(main, second):
-            outputs, label, bias = self._gathered(batch, terms)
-            values += [term(outputs[term.input], label, bias, shard().of(len(label))) for term in terms]
+            outputs, label, bias, rows = self._gathered(batch, terms)
+            anchors = shard().of(len(label))
+            values += [term(outputs[term.input], label, bias, anchors, rows) for term in terms]
         return torch.stack(values).sum()
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Let the terms that keep a state take over what they saw in the last call."""
+        for term in self.terms:
+            term.after_step(gather)
+            term.index = None
 
     def adversarial(self, main: Embedded) -> Tensor:
         """The scalar of the second update, on the main batch embedded again."""
@@ -154,7 +163,7 @@ class Objective(nn.Module):
         """{name of the curve: scalar} of one step: each term's own and, for two terms, its value as terms/NAME."""
         metrics: dict[str, Tensor] = {}
         for batch, terms in self._readers(main, second):
-            outputs, label, bias = self._with_logits(batch, terms)
+            outputs, label, bias, _ = self._with_logits(batch, terms)
             for term in terms:
                 metrics |= term.diagnostics(outputs[term.input], label, bias)
                 if self.regularizer is not None:
@@ -172,7 +181,13 @@ class Objective(nn.Module):
             return batch
         names = sorted({term.input for term in terms})  # every process must gather in the same order
         outputs = {name: gather(widen(batch.outputs[name])) for name in names}
-        return Embedded(outputs, gather(batch.label), None if batch.bias is None else gather(batch.bias))
+        reads_index = any(term.reads_index for term in terms)
+        return Embedded(
+            outputs,
+            gather(batch.label),
+            None if batch.bias is None else gather(batch.bias),
+            gather(batch.rows) if reads_index and batch.rows is not None else None,
+        )
 
     def _with_logits(self, batch: Embedded, terms: list[Loss]) -> Embedded:
         """The batch with logits among its outputs if one of the terms reads them."""

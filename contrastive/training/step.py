@@ -73,9 +73,10 @@ class TrainStep:
         second = None if batch.second is None else self._embed_second(batch.second)
         names = tuple(sorted({*LOGGED, *self.objective.required_outputs("main")}))
         views = self.views(batch, generator)
-        main = Embedded(self.forward(views, names), batch.label, batch.bias)
+        main = Embedded(self.forward(views, names), batch.label, batch.bias, batch.index)
         loss = self.objective(main, second)
         grad_norm = self._update(loss)
+        self.objective.after_step()
         if (adversary := self.objective.adversary) is not None:
             again = Embedded(self.forward(views, (adversary.input,)), batch.label, batch.bias)
             self._update(self.objective.adversarial(again))
@@ -119,7 +120,9 @@ class TrainStep:
     def _embed_second(self, batch: Batch) -> Embedded:
         """The second batch after the network, in one view without augmentation."""
         views = batch.image.to(torch.float32)[None] / 255
-        return Embedded(self.forward(views, self.objective.required_outputs("second")), batch.label, batch.bias)
+        return Embedded(
+            self.forward(views, self.objective.required_outputs("second")), batch.label, batch.bias, batch.index
+        )
 
     def forward(self, views: Tensor, names: tuple[str, ...] = LOGGED) -> dict[str, Tensor]:
         """(V, B, 3, h, w) → features (B, V, F) and, if among `names`, projections (B, V, D) and map (B, V, C, H, W).

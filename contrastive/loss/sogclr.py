@@ -1,0 +1,76 @@
+"""SogCLR: the negatives of an image are those of all batches, through one running mean for each training image."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from contrastive.errors import check_between
+from contrastive.loss._per_image import write
+from contrastive.loss.base import SelfSupervisedLoss
+from contrastive.pairs.pairs import Pairs, log_mean_exp
+from contrastive.types import Split
+
+
+class SogCLR(SelfSupervisedLoss):
+    """NT-Xent against the negatives of the whole data, from small batches (Yuan et al. 2022, algorithm 1).
+
+        L_i = log u_i - s+,   u_i = (1 - gamma) u_i + gamma / N Σ_j e^{s_j}
+
+    over the N = 2B - 2 views j of other images. u_i is kept for each training image, in float32, as the mean over its
+    two views; for an image not seen before it is the mean of the batch. The gradient is that of g_i / u_i - s+ with u_i
+    held constant and g_i the mean of the batch: an image whose negatives have been harder than today's is pushed less.
+    With gamma = 1, and for images without an `index`, it is the decoupled loss minus log N.
+
+    Args:
+        temperature: t > 0.
+        gamma: in (0, 1], the weight of the batch in the running mean (0.9 in the released code).
+
+    Shapes: z (B, V, D) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range.
+
+    The released code (Optimization-AI/SogCLR) multiplies by t and adds its two views up, so its gradient is 2t times
+    this one; it takes a batch for new only if all of its images are.
+    """
+
+    reads_index = True
+
+    def __init__(self, *, temperature: float = 0.5, gamma: float = 0.9) -> None:
+        super().__init__(temperature=temperature)
+        check_between("loss.gamma", gamma, 0, 1, exclude=(0,), example=0.9)
+        self.gamma = gamma
+        self.log_mean: Tensor | None
+        self.register_buffer("log_mean", None)  # (N,) log u of each training image; -inf = not seen
+        self.seen: list[Tensor] = []  # log u of the anchors of this step
+
+    def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
+        self.log_mean = torch.full((len(train),), -torch.inf)
+
+    def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        self.seen = []
+        return super().compute(z, label, bias, anchors)
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        log_batch = pairs.log_sum_exp(self.negative_relation) - math.log(pairs.n_negatives)
+        log_mean = self.running_mean(log_batch.detach(), pairs)
+        weight = (log_batch - log_mean).exp()
+        return log_mean + weight - weight.detach() - pairs.positive_logits[:, 0]
+
+    def running_mean(self, log_batch: Tensor, pairs: Pairs) -> Tensor:
+        """(A,): log u of the anchors, this batch included."""
+        if self.index is None or self.log_mean is None:
+            return log_batch
+        before = self.log_mean[self.index[pairs.anchor_ids.image]].to(log_batch.dtype)
+        kept = -math.inf if self.gamma == 1 else math.log1p(-self.gamma)
+        mean = torch.logaddexp(before + kept, log_batch + math.log(self.gamma))
+        mean = torch.where(before.isinf(), log_batch, mean)
+        self.seen.append(mean)
+        return mean
+
+    def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
+        if self.index is not None and self.log_mean is not None and self.seen:
+            of_images = torch.cat([mean.unflatten(0, (-1, 2)) for mean in self.seen], 1)
+            write(self.log_mean, self.index, gather(log_mean_exp(of_images)))
