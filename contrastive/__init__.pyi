@@ -53,6 +53,7 @@ from .loss.nt_xent import NTXent as NTXent
 from .loss.rince import RINCE as RINCE
 from .loss.sigmoid import Sigmoid as Sigmoid
 from .loss.soft_supcon import SoftSupCon as SoftSupCon
+from .loss.softcon import SoftCon as SoftCon
 from .loss.sogclr import SogCLR as SogCLR
 from .loss.spectral import Spectral as Spectral
 from .loss.supcon import SupCon as SupCon

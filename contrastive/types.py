@@ -42,6 +42,7 @@ class Split:
     image: Tensor  # (N, 3, H, W) uint8
     label: Tensor  # (N,) int64, -1 = unlabeled
     bias: Tensor | None = None  # (N,) int64
+    bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
 
     def __len__(self) -> int:
         return len(self.image)

@@ -69,9 +69,11 @@ class Settings:
     search_metric: str
     dry_run: bool
     quiet: bool
-    # runs of before have neither in their config.yaml
+    # runs of before lack these in their config.yaml
     deterministic: bool = False
     profile: bool = False
+    bias_from: str | None = None
+    bias_as: str = "predictions"
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
@@ -83,6 +85,7 @@ class Settings:
             check_at_least(key, getattr(self, key), least, example=example)
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
+        check_choice("bias_as", self.bias_as, ("predictions", "errors", "clusters"))
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)

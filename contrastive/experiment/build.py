@@ -5,7 +5,7 @@ Settings that can be refused without data are refused before any is loaded.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from contrastive.dataset.splits import fingerprint
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder.base import MapEncoder
 from contrastive.evaluator.base import Evaluator
+from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
     build_encoder,
     build_evaluators,
@@ -92,7 +93,12 @@ def build(settings: Settings) -> Experiment:
     side = augmentation.output_size(height, width)[0]
     for pixels in {width, side}:
         check_encoder_output(encoder, pixels)
-    has_label, has_bias = is_complete(data.pretrain.label), is_complete(data.pretrain.bias)
+    train = data.pretrain
+    if settings.bias_from is not None:
+        train = with_bias_from(
+            settings.bias_from, train, kind=settings.bias_as, n_classes=len(data.classes), device=device
+        )
+    has_label, has_bias = is_complete(train.label), is_complete(train.bias)
     for term in terms:
         term.check_batch(
             batch_size=settings.batch_size, n_views=settings.n_views, has_label=has_label, has_bias=has_bias
@@ -100,7 +106,7 @@ def build(settings: Settings) -> Experiment:
     objective = Objective(
         loss,
         regularizer,
-        train=data.pretrain,
+        train=train,
         n_classes=len(data.classes),
         feature_dim=encoder.dim,
         projection_dim=head.dim,
@@ -109,8 +115,9 @@ def build(settings: Settings) -> Experiment:
     streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
     if not streaming:
         data = data.to(device)
+        train = replace(data.pretrain, bias=None if train.bias is None else train.bias.to(device))
     loader = Loader(
-        data.pretrain,
+        train,
         batch_size=settings.batch_size,
         seed=settings.seed,
         sampler=settings.sampler,

@@ -24,7 +24,7 @@ from contrastive.experiment.machine import busy_warning, explained_memory, keep_
 from contrastive.experiment.make import load_other_data
 from contrastive.run.directory import RunDirectory, finished_run, open_run
 from contrastive.run.files import read_result
-from contrastive.run.foreign import weights_hash
+from contrastive.run.foreign import source_hashes
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
@@ -80,12 +80,12 @@ def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str
     """What produces the run: the content of environment.json."""
     return environment_record(
         experiment.device,
-        config=experiment.settings.to_dict(),
+        config=(config := experiment.settings.to_dict()),
         overrides=overrides,
         precision=experiment.precision,
         compiled=experiment.step.compile,
         data_hash=experiment.data_hash,
-        facts=experiment.data.facts | weights_hash(experiment.settings.encoder.get("weights")),
+        facts=experiment.data.facts | source_hashes(config),
     )
 
 

@@ -107,7 +107,8 @@ class Loss(nn.Module, ABC):
             )
         if self.needs_bias and not has_bias:
             raise ConfigError(
-                f"{self.name} needs bias labels of every training image, the data lacks them: try dataset=biased_digits"
+                f"{self.name} needs bias labels of every training image, the data lacks them: "
+                "try dataset=biased_digits, or bias_from=RUN to read them off an earlier run"
             )
 
 

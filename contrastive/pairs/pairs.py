@@ -171,6 +171,19 @@ class Pairs:
         """(A,): mean of s_ij over the related j; 0 if no j is related."""
         return self._reduce(relation, lambda logits, mask: (logits * mask).sum(1) / mask.sum(1).clamp(min=1))
 
+    def mean_logit_of_unlike(self, relation: Relation, features: Tensor) -> Tensor:
+        """(A,): mean of s_ij over the related j, weighted by 1 - f_i·f_j, f the images' features of length 1 (B, F);
+        -inf if all weights are 0."""
+        candidates = features[self.candidate_ids.image].to(self.candidates.dtype)
+
+        def mean(logits: Tensor, mask: Tensor, anchors: Tensor) -> Tensor:
+            weight = mask * (1 - anchors @ candidates.T).clamp(min=0)
+            total = weight.sum(1)
+            is_some = total > 1e-6  # of rounding
+            return torch.where(is_some, (weight * logits).sum(1) / torch.where(is_some, total, 1), -torch.inf)
+
+        return self._reduce(relation, mean, features[self.anchor_ids.image].to(self.anchors.dtype))
+
     def mean_softplus(self, relation: Relation, log_mass: Tensor) -> Tensor:
         """(A,): mean of softplus(log_mass_i - s_ij) over the related j; 0 if no j is related."""
 

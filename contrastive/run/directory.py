@@ -38,7 +38,7 @@ from contrastive.run.files import (
     write_config,
     write_result,
 )
-from contrastive.run.foreign import weights_hash
+from contrastive.run.foreign import source_hashes
 from contrastive.run.identity import config_hash, differences
 from contrastive.run.log import Logs, has_same_log
 from contrastive.run.provenance import CODE_KEYS, code_record
@@ -143,8 +143,7 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
         print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
     with suppress(ConfigError):  # the file that it started from may be gone
-        weights = weights_hash(config["encoder"].get("weights"))
-        changed += [] if weights.items() <= state.environment.items() else ["weights"]
+        changed += [key for key, value in source_hashes(config).items() if state.environment.get(key) != value]
     return RunDirectory(path=path, result=state.result, changed_since=changed)
 
 
@@ -205,7 +204,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
         )
     if not _is_own(state.result, config):
         raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
-    changed = [key for key in ("data", "weights") if state.environment.get(key) != environment.get(key)]
+    changed = [key for key in ("data", "weights", "bias_from") if state.environment.get(key) != environment.get(key)]
     if state.kind == "resumable" and changed:
         raise ConfigError(
             f"{path} was interrupted under other {' and '.join(changed)} and cannot be continued exactly: "

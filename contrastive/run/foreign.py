@@ -51,9 +51,11 @@ def weights_path(path: str | Path) -> Path:
     return file
 
 
-def weights_hash(path: str | None) -> dict[str, str]:
-    """sha256 of the file that a run starts from, as its environment records it; nothing where there is none."""
-    return {} if path is None else {"weights": file_hash(weights_path(path))}
+def source_hashes(config: dict[str, Any]) -> dict[str, str]:
+    """sha256 of the files of weights that a run reads, as its environment records them: {weights: of the one that it
+    starts from, bias_from: of the one that gives it bias labels}."""
+    paths = {"weights": config["encoder"].get("weights"), "bias_from": config.get("bias_from")}
+    return {key: file_hash(weights_path(path)) for key, path in paths.items() if path is not None}
 
 
 def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:

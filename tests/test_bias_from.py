@@ -1,0 +1,126 @@
+"""Bias labels read off an earlier run: the loss that weighs by its features, and what reaches a training."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from contrastive import BiasContrastive, SoftCon
+from contrastive.errors import ConfigError
+from contrastive.experiment.bias_from import with_bias_from
+from contrastive.experiment.build import build
+from contrastive.experiment.run import run_experiment
+from contrastive.run.files import read_result
+from contrastive.testing.loss import in_tiles
+from contrastive.types import Split
+from tests.helpers import compose_settings, run_until_step
+
+N, B, T = 20, 8, 0.1
+COLORED = ["dataset=biased_digits", "encoder.width=2", "device=cpu", "evaluator=[linear,bias_audit]"]
+COLORED += ["evaluator.linear.max_iter=5"]
+
+
+def slow(z: Tensor, label: Tensor, features: Tensor) -> float:
+    unit, f, n = normalize(z, dim=-1), normalize(features, dim=-1), len(z)
+    anchors, total = [(i, a) for i in range(n) for a in (0, 1)], 0.0
+    for i, a in anchors:
+        others = [(j, b) for j, b in anchors if (j, b) != (i, a)]
+        mass = 1e-9 * math.exp(1 / T) + sum(math.exp(float(unit[i, a] @ unit[j, b]) / T) for j, b in others)
+        weight = {(j, b): 1 - float(f[i] @ f[j]) for j, b in others if label[i] == label[j] and i != j}
+        if weight:
+            pull = sum(w * float(unit[i, a] @ unit[j, b]) / T for (j, b), w in weight.items())
+            total += math.log(mass) - pull / sum(weight.values())
+    return total / len(anchors)
+
+
+def test_softcon_is_its_formula_and_the_authors_code() -> None:
+    rng = torch.Generator().manual_seed(11)
+    z = torch.randn(B, 2, 5, generator=rng, dtype=torch.float64)
+    features = torch.randn(N, 4, generator=rng, dtype=torch.float64).abs()
+    index, label = torch.randperm(N, generator=rng)[:B], torch.arange(B) % 3
+    loss = SoftCon(temperature=T)
+    train = Split(torch.zeros(N, 3, 1, 1, dtype=torch.uint8), torch.zeros(N).long())
+    loss.prepare(replace(train, bias_features=normalize(features, dim=1)), n_classes=3, dim=5)
+    value = loss(z, label, torch.zeros(B).long(), index=index).item()
+    assert value == pytest.approx(slow(z, label, features[index]), abs=1e-9)
+    # of grayhong/bias-contrastive-learning at 35562b6
+    assert value == pytest.approx(8.815473098937048, abs=1e-9)
+    assert in_tiles(loss)(z, label, torch.zeros(B).long(), index=index).item() == pytest.approx(value, abs=1e-9)
+
+
+def test_softcon_of_labels_is_the_bias_contrastive_loss() -> None:
+    rng = torch.Generator().manual_seed(3)
+    z = torch.randn(B, 2, 5, generator=rng, dtype=torch.float64)
+    label, bias = torch.arange(B) % 2, torch.arange(B) // 2 % 2
+    by_label, by_features = SoftCon(temperature=T), SoftCon(temperature=T)
+    train = Split(torch.zeros(B, 3, 1, 1, dtype=torch.uint8), label, bias, torch.eye(2, dtype=torch.float64)[bias])
+    by_features.prepare(train, n_classes=2, dim=5)
+    expected = BiasContrastive(temperature=T)(z, label, bias)
+    torch.testing.assert_close(by_label(z, label, bias), expected)
+    torch.testing.assert_close(by_features(z, label, bias, index=torch.arange(B)), expected)
+
+
+@pytest.fixture(scope="module")
+def biased_run(tmp_path_factory):
+    """A short supervised training, which reads the color."""
+    path = tmp_path_factory.mktemp("biased") / "run"
+    run_experiment(compose_settings(*COLORED, "loss=cross_entropy", "epochs=3"), path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["predictions", "errors", "clusters"])
+def test_labels_of_a_run_say_something_of_the_color(composed, biased_run, kind):
+    train = build(composed(*COLORED)).data.pretrain
+    found = with_bias_from(str(biased_run), train, kind=kind, n_classes=10, device=torch.device("cpu"))
+    assert found.bias.shape == train.bias.shape
+    assert found.bias_features.shape[0] == len(train)
+    torch.testing.assert_close(found.bias_features.norm(dim=1), torch.ones(len(train)))
+    conflicting = train.bias != train.label  # colors are numbered by the class they belong to
+    if kind == "errors":
+        assert found.bias[conflicting].float().mean() > 5 * found.bias[~conflicting].float().mean()
+    else:  # the images of a color share a label
+        share = [
+            torch.bincount(found.bias[train.bias == color]).max() / (train.bias == color).sum() for color in range(10)
+        ]
+        assert sum(share) / 10 > 0.6
+
+
+def test_training_reads_them_and_evaluation_does_not(composed, biased_run):
+    words = [*COLORED, "loss=softcon", f"bias_from={biased_run}", "bias_as=errors"]
+    experiment = build(composed(*words))
+    plain = build(composed(*COLORED))
+    assert torch.equal(experiment.data.pretrain.bias, plain.data.pretrain.bias)
+    batches = list(experiment.loader.epoch(0))
+    assert torch.cat([batch.bias for batch in batches]).unique().tolist() == [0, 1]
+    assert experiment.step.objective.loss.features.shape[0] == len(experiment.data.pretrain)
+    assert "loss.features" not in experiment.step.objective.state_dict()
+
+
+def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
+    words = ["dataset=digits", "dataset.size=12", "encoder.width=2", "device=cpu", "evaluator=[]", "epochs=1"]
+    words += [f"bias_from={biased_run}", "batch_size=256"]
+    run_experiment(composed(*words, "loss=softcon", "sampler=group_balanced"), tmp_path / "run")
+    assert read_result(tmp_path / "run")["audit"] == {}
+    with pytest.raises(ConfigError, match="or bias_from=RUN to read them off"):
+        run_experiment(composed(*words, "loss=softcon", "bias_from=null"), tmp_path / "other")
+
+
+def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, tmp_path, capsys):
+    words = [*COLORED, "loss=softcon", f"bias_from={tmp_path}/source", "epochs=2", "checkpoint_every=1"]
+    (tmp_path / "source").symlink_to(biased_run)
+    run_until_step(15, composed(*words), tmp_path / "run")
+    run_experiment(composed(*words), tmp_path / "whole")
+    run_experiment(composed(*COLORED, "loss=cross_entropy", "epochs=1", "seed=1"), tmp_path / "another")
+    (tmp_path / "source").unlink()
+    (tmp_path / "source").symlink_to(tmp_path / "another")
+    with pytest.raises(ConfigError, match="interrupted under other bias_from and"):
+        run_experiment(composed(*words), tmp_path / "run")
+    capsys.readouterr()
+    run_experiment(composed(*words), tmp_path / "whole")
+    assert "bias_from" in capsys.readouterr().out
+    (tmp_path / "source").unlink()
+    with pytest.raises(ConfigError, match="there is no weights file"):
+        run_experiment(composed(*words), tmp_path / "third")
