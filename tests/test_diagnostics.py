@@ -1,12 +1,16 @@
 """Diagnostics of a batch, by hand."""
 
+import copy
+
 import pytest
 import torch
 
+from contrastive.experiment.build import build
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
-from contrastive.training.diagnostics import conflicting_pairs, geometry
-from tests.helpers import logged_lines
+from contrastive.training.diagnostics import conflicting_pairs, geometry, unseen_loss
+from contrastive.types import Split
+from tests.helpers import TINY, logged_lines
 
 
 def test_conflicting_pairs_are_counted_once():
@@ -83,3 +87,36 @@ def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
     beside = {f"debiasing/{term}_{kind}" for term in terms for kind in kinds}
     others = {"debiasing/false_negatives", "debiasing/gradient_on_false_negatives", "pairs/clamped"}
     assert beside | others <= set().union(*logged_lines(tmp_path))
+
+
+def test_the_loss_of_unseen_images_is_that_of_the_same_views_each_time(composed):
+    words = [*TINY, "precision=fp32", "loss=sogclr", "encoder=resnet18_narrow", "encoder.width=2"]
+    experiment = build(composed(*words))
+    step, test = experiment.step, experiment.data.test
+    step.encoder.train()
+    before = copy.deepcopy(step.state())
+    state = torch.get_rng_state()
+    value = unseen_loss(step, test, batch_size=64, seed=3)["loss"]
+    assert unseen_loss(step, test, batch_size=64, seed=3)["loss"] == value
+    assert unseen_loss(step, test, batch_size=64, seed=4)["loss"] != value
+    assert step.encoder.training
+    assert torch.equal(torch.get_rng_state(), state)
+    for part in ("encoder", "head", "objective"):
+        assert all(torch.equal(kept, before[part][key]) for key, kept in step.state()[part].items())
+    chance = unseen_loss(step, Split(test.image[:1].expand(64, -1, -1, -1) * 0, test.label[:64]), batch_size=64, seed=3)
+    assert chance["loss"] == pytest.approx(0, abs=0.05)  # log u - s+ of images that are all alike
+
+
+@pytest.mark.parametrize(("words", "group"), [([], "test"), (["dataset.hold_out=true"], "val")])
+def test_it_is_on_held_out_images_where_there_are_some(composed, tmp_path, words, group):
+    bare = [word for word in TINY if not word.startswith("evaluator")]
+    run_experiment(composed(*bare, "evaluator=[]", *words), tmp_path)
+    epochs = [line["epoch"] for line in logged_lines(tmp_path) if f"{group}/loss" in line]
+    assert epochs == [0, 1, 2, 3]
+
+
+def test_it_wants_the_labels_that_the_loss_wants(composed):
+    experiment = build(composed(*TINY, "loss=supcon"))
+    test = experiment.data.test
+    assert unseen_loss(experiment.step, test, batch_size=64, seed=0)
+    assert unseen_loss(experiment.step, Split(test.image, -1 - 0 * test.label), batch_size=64, seed=0) == {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
@@ -29,7 +30,7 @@ from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume
-from contrastive.training.diagnostics import grouped, log_features, log_first_views, log_scores
+from contrastive.training.diagnostics import grouped, log_features, log_first_views, log_scores, unseen_loss
 from contrastive.training.features import feature_sets
 from contrastive.training.loop import train
 from contrastive.training.profiling import profiler
@@ -145,6 +146,8 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             )
         sets = features(experiment, with_classifier=epochs > 0)
         scores = evaluate(experiment.evaluators, sets, strict=False)
+        if epochs:
+            run.log(epochs * len(loader), epochs, loss_of_unseen(experiment))
         log_scores(run, scores, step=epochs * len(loader), epoch=epochs)
         log_features(run, sets.test, experiment.data, step=epochs * len(loader))
         weights, finished = settings.encoder.get("weights"), datetime.now(UTC).isoformat(timespec="seconds")
@@ -163,7 +166,7 @@ def before_training(experiment: Experiment, run: RunDirectory) -> dict[str, floa
     """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
     cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
     untrained = evaluate(cheap, features(experiment)).test
-    run.log(0, 0, grouped("test", untrained))
+    run.log(0, 0, grouped("test", untrained) | loss_of_unseen(experiment))
     log_first_views(run, experiment.step, experiment.loader)
     return untrained
 
@@ -176,10 +179,22 @@ def evaluate_due(experiment: Experiment, done: int) -> dict[str, float]:
     """
     every = {name: evaluator.every for name, evaluator in experiment.evaluators.items()}
     due = {name: experiment.evaluators[name] for name, n in every.items() if n > 0 and done % n == 0}
-    if not due:
-        return {}
-    dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
-    return grouped("test", evaluate(due, features(experiment, dtype=dtype), strict=False).test)
+    curves = loss_of_unseen(experiment)
+    if due:
+        dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
+        curves |= grouped("test", evaluate(due, features(experiment, dtype=dtype), strict=False).test)
+    return curves
+
+
+def loss_of_unseen(experiment: Experiment) -> dict[str, float]:
+    """{val/loss: see `unseen_loss`} on the validation images if they are held out, else {test/loss} on test images."""
+    settings, data = experiment.settings, experiment.data
+    group = "val" if settings.dataset.get("hold_out") else "test"
+    split = data.probe_val if group == "val" else data.test
+    if settings.bias_from is not None:  # which gives labels of another kind
+        split = replace(split, bias=None)
+    value = unseen_loss(experiment.step, split, batch_size=settings.batch_size, seed=settings.seed)
+    return grouped(group, value)
 
 
 def prepare_observers(experiment: Experiment) -> dict[str, StepObserver]:

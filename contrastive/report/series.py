@@ -15,6 +15,8 @@ LABELS = {
     "test/knn_top1": "kNN top-1 (%)",
     "test/knn_top5": "kNN top-5 (%)",
     "test/linear_top1": "linear probe top-1 (%)",
+    "test/loss": "loss on test images",
+    "val/loss": "loss on held-out images",
     "test/few_shot_top1": "few-shot probe top-1 (%)",
     "train/loss": "training loss",
     "train/grad_norm": "gradient norm",

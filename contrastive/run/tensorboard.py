@@ -162,7 +162,7 @@ CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
         name: ["Multiline", tags]
         for name, tags in {
             "accuracy: kNN and linear probe": ["^test/knn_top1$", "^test/linear_top1$"],
-            "loss": ["^train/(loss|chance)$"],
+            "loss": ["^(train/(loss|chance)|(val|test)/loss)$"],
             "negatives: estimate beside oracle": ["^train-debiasing/negative_(estimate|oracle)$"],
             "positives: estimate beside oracle": ["^train-debiasing/positive_(estimate|oracle)$"],
             "what debiasing leaves: estimate minus oracle": ["^train-debiasing/(negative|positive)_error$"],
@@ -206,6 +206,8 @@ DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "similarity/other_class": "Cosines of the test features of two images of different classes.",
 }
 BY_PREFIX = {  # where a name has no description of its own: the first prefix that fits
+    "test/loss": "The loss on one batch of test images, always the same views, in eval mode.",
+    "val/loss": "The loss on one batch of held-out images, always the same views, in eval mode.",
     "test/knn_": "Percent of the test images that weighted nearest neighbors classify; top5: among five guesses.",
     "test/linear_": "Percent of the test images that a linear probe classifies; top5: among its five best guesses.",
     "test/few_shot_": "As the linear probe, fitted on a few training images of each class.",

@@ -14,10 +14,11 @@ from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.run.directory import RunDirectory
 from contrastive.seeding import generator
+from contrastive.training.features import CHUNK
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.types import Data, Features
+from contrastive.types import Data, Features, Split
 
 MAX_POINTS, MAX_NUMBERS = 2000, 2**20  # of the projector: images, and numbers in all their features
 MAX_IMAGES = 1024  # images of a batch whose pairs are compared
@@ -40,6 +41,38 @@ def first_images(batch: Embedded) -> Embedded:
     outputs = {name: gather(value)[:MAX_IMAGES] for name, value in batch.outputs.items()}
     bias = None if batch.bias is None else gather(batch.bias)[:MAX_IMAGES]
     return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias)
+
+
+@torch.no_grad()
+def unseen_loss(step: TrainStep, split: Split, *, batch_size: int, seed: int) -> dict[str, float]:
+    """{loss: the objective on one batch of images that are not trained on}, each time the same images and views.
+
+    The batch has `batch_size` images if there are so many and at most 1,024: a contrastive loss grows with their
+    number. The network is in eval mode. Nothing for a regularizer with a second batch, or where the split lacks labels
+    or bias labels that a term needs.
+    """
+    terms, device = step.objective.terms, next(step.encoder.parameters()).device
+    index = torch.randperm(len(split), generator=generator("cpu", seed, "unseen"))[: min(batch_size, MAX_IMAGES)]
+    part = split[index.to(split.image.device)].to(device)
+    lacks_label, lacks_bias = ((x is None or bool((x < 0).any())) for x in (part.label, part.bias))
+    is_short = any((term.needs_label and lacks_label) or (term.needs_bias and lacks_bias) for term in terms)
+    if is_short or step.objective.has_second_batch or len(part) < 2:
+        return {}
+    height, width = part.image.shape[-2:]
+    rng = generator(device, seed, "unseen views")
+    drawn = step.augmentation.draw(step.n_views * len(part), height, width, rng)
+    views = step.augmentation.apply(part.image.repeat(step.n_views, 1, 1, 1), drawn)
+    modules = (step.encoder, step.head, step.objective)
+    were_training = [module.training for module in modules]
+    for module in modules:
+        module.eval()
+    chunks = [step.network(chunk, step.objective.required_outputs("main")) for chunk in views.split(CHUNK)]
+    joined = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    outputs = {name: value.unflatten(0, (step.n_views, len(part))).transpose(0, 1) for name, value in joined.items()}
+    value = step.objective.alone(Embedded(outputs, part.label, part.bias)).item()
+    for module, was_training in zip(modules, were_training, strict=True):
+        module.train(was_training)
+    return {"loss": value}
 
 
 def geometry(z: Tensor) -> dict[str, Tensor]:

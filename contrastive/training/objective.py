@@ -125,6 +125,11 @@ class Objective(nn.Module):
             values += [term(outputs[term.input], label, bias, anchors, rows) for term in terms]
         return torch.stack(values).sum()
 
+    def alone(self, main: Embedded) -> Tensor:
+        """The value of a batch that this process does not share, without a second one."""
+        batch = self._with_logits(main, self.terms)
+        return torch.stack([term(batch.outputs[term.input], batch.label, batch.bias) for term in self.terms]).sum()
+
     @torch.no_grad()
     def after_step(self) -> None:
         """Let the terms that keep a state take over what they saw in the last call."""
