@@ -69,9 +69,10 @@ class Settings:
     search_metric: str
     dry_run: bool
     quiet: bool
-    # runs of before have neither in their config.yaml
+    # runs of before have none of these in their config.yaml
     deterministic: bool = False
     profile: bool = False
+    graphs: bool = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
