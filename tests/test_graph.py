@@ -348,7 +348,10 @@ def test_too_little_memory_stays_what_it_is(driver):
     captured.n_run = WARM_UP
 
     def large() -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
 
     with pytest.raises(torch.OutOfMemoryError):
         captured(large)

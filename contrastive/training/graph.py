@@ -128,10 +128,10 @@ class Captured:
             # thread_local: another thread may be fetching the next batch
             with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
                 output = step()
-        except torch.OutOfMemoryError:
-            raise
         except RuntimeError as error:
             cause = error.__context__ or error  # the end of a broken capture raises once more
+            if isinstance(cause, torch.OutOfMemoryError):
+                raise cause from None
             raise ConfigError(
                 f"graphs=true cannot capture this step ({str(cause).splitlines()[0]}): try graphs=false"
             ) from error
