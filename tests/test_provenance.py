@@ -129,7 +129,7 @@ def test_environment_of_a_gpu_says_what_decides_its_arithmetic(monkeypatch, tmp_
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = True, False
     assert (record["device"], record["gpus"], record["driver"]) == ("GPU 1", ["GPU 0", "GPU 1"], None)
     assert (record["cuda"], record["cudnn"], record["compile"]) == ("13.2", 91300, "augmentation")
-    assert (record["cudnn_benchmark"], record["deterministic"]) == (False, False)
+    assert (record["cudnn_benchmark"], record["deterministic"], record["graphs"]) == (False, False, False)
     lines = (
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\nGCC version: gcc 12.3.0\n"
     )

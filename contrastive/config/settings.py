@@ -69,9 +69,10 @@ class Settings:
     search_metric: str
     dry_run: bool
     quiet: bool
-    # runs of before lack these in their config.yaml
+    # runs of before have none of these in their config.yaml
     deterministic: bool = False
     profile: bool = False
+    graphs: bool = False
     bias_from: str | None = None
     bias_as: str = "predictions"
 

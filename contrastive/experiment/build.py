@@ -35,6 +35,7 @@ from contrastive.experiment.machine import choose_compile, is_resident, pays_to_
 from contrastive.loss.base import Loss
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
+from contrastive.training.graph import GraphedStep, check_graphs
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
 from contrastive.training.precision import Normalize
@@ -85,7 +86,11 @@ def build(settings: Settings) -> Experiment:
     torch.manual_seed(derive(settings.seed, "weights"))  # again: the weights are the same whatever a loss drew
     encoder = build_encoder(settings.encoder, image_size(settings.dataset))
     head = instantiate_node(settings.head, in_dim=encoder.dim)
-    build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])  # refuses before any data is loaded
+    optimizer = build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])  # refused before any data
+    if settings.graphs:
+        check_graphs(
+            device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk, optimizer=optimizer
+        )
 
     with main_process_first():  # it downloads and decodes; the other processes read its files
         data, data_hash = load_data(settings.dataset)
@@ -137,7 +142,7 @@ def build(settings: Settings) -> Experiment:
     encoder, head = encoder.to(device, memory_format=layout), head.to(device)
     of_terms, of_adversary = objective.parameter_groups()
     groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
-    step = TrainStep(
+    step = (GraphedStep if settings.graphs else TrainStep)(
         encoder=encoder,
         head=head,
         objective=objective.to(device),

@@ -14,6 +14,7 @@ from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
 from contrastive.text import clock
+from contrastive.training import graph
 from contrastive.training.features import extract
 from contrastive.types import Features
 
@@ -62,7 +63,8 @@ def first_steps(experiment: Experiment, n: int) -> tuple[float, list[float]]:
     step.encoder.train()
     step.head.train()
     batches = chain.from_iterable(map(loader.epoch, count()))
-    losses = [step(batch, rng).loss for batch in islice(batches, WARM_UP)]
+    warm_up = WARM_UP + (graph.WARM_UP if experiment.settings.graphs else 0)  # a capture is no step
+    losses = [step(batch, rng).loss for batch in islice(batches, warm_up)]
     seconds = timed(lambda: losses.extend(step(batch, rng).loss for batch in islice(batches, n)), experiment.device)
     return seconds / n, torch.stack(losses).tolist()
 

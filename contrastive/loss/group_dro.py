@@ -71,8 +71,8 @@ class GroupDRO(SampleLoss):
         return self.seen.exp().to(x.dtype) @ cost
 
     def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
-        if self.seen is not None:
-            self.log_weight = self.seen
+        if self.log_weight is not None and self.seen is not None:
+            self.log_weight.copy_(self.seen)  # in its place: a captured step knows its tensors by their address
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
         """{groups/largest_weight: max q}."""

@@ -60,7 +60,7 @@ class MMCL(Loss):
         k = kernel.gather(1, others)
         delta = 1 + kernel[others[:, :, None], others[:, None, :]] - k[:, :, None] - k[:, None, :]
         delta.diagonal(dim1=1, dim2=2).add_(self.reg)
-        alpha: Tensor = torch.linalg.solve(delta, torch.full_like(k, 2.0)).clamp(min=0)
+        alpha: Tensor = torch.linalg.solve_ex(delta, torch.full_like(k, 2.0))[0].clamp(min=0)
         return alpha.clamp(max=self.penalty) if self.penalty > 0 else alpha
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:

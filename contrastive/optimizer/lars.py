@@ -68,10 +68,13 @@ class LARS(Optimizer):
             w, g = (torch.stack(torch._foreach_norm(x)) for x in (params, grads))
             ratio = torch.where((w > 0) & (g > 0), group["trust_coefficient"] * w / g.clamp(min=1e-38), 1.0)
             grads = list(torch._foreach_mul(grads, list(ratio.unbind())))
+        lr = group["lr"]
+        if isinstance(lr, Tensor):  # it stays on the device: no step waits for the host
+            grads, lr = list(torch._foreach_mul(grads, lr)), 1.0
         torch._foreach_mul_(velocity, group["momentum"])
-        torch._foreach_add_(velocity, grads, alpha=group["lr"])
+        torch._foreach_add_(velocity, grads, alpha=lr)
         if group["nesterov"]:
             torch._foreach_add_(params, velocity, alpha=-group["momentum"])
-            torch._foreach_add_(params, grads, alpha=-group["lr"])
+            torch._foreach_add_(params, grads, alpha=-lr)
         else:
             torch._foreach_sub_(params, velocity)

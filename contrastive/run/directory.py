@@ -243,7 +243,7 @@ EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", 
 # another value of them changes the bits of what follows
 EXACT_KEYS = (
     "device", "precision", "torch", "processes", "compile",
-    "cudnn", "tf32_convolutions", "tf32_matmul", "cudnn_benchmark", "deterministic",  # of a GPU
+    "cudnn", "tf32_convolutions", "tf32_matmul", "cudnn_benchmark", "deterministic", "graphs",  # of a GPU
 )  # fmt: skip
 
 

@@ -12,11 +12,11 @@ COMPONENTS = (
 )  # fmt: skip
 OPTIONAL = ("regularizer", "evaluator")  # of them, what a run can do without: null, or none chosen
 # Settings under which a run may be resumed. Device, devices, compile, threads and, on a GPU,
-# deterministic change its last bits, which is said.
+# deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (
     "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
     "dataset.cache", "devices", "resident", "compile", "dry_run", "search_metric", "threads", "quiet",
-    "deterministic", "profile",
+    "deterministic", "profile", "graphs",
 )  # fmt: skip
 _CURVE = re.compile(r"evaluator\.\w+\.every")  # how often a curve gets a point
 

@@ -62,7 +62,7 @@ def environment_record(
         "processes": world_size(),
         "precision": precision,
         "compile": compiled,
-        **(gpu_record() if device.type == "cuda" else {}),
+        **({**gpu_record(), "graphs": config.get("graphs", False)} if device.type == "cuda" else {}),
         "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
     }
 

@@ -147,7 +147,8 @@ def backward(loss: Tensor) -> None:
         with torch.no_grad():
             returned = node(*given) if callable(node) else node.apply(*given)  # the latter of a Function in Python
         returned = returned if isinstance(returned, tuple) else (returned,)
-        for (following, slot), gradient in zip(node.next_functions, returned, strict=True):
+        # not strict: a Function in Python returns None, too, for what comes after its tensors
+        for (following, slot), gradient in zip(node.next_functions, returned, strict=False):
             if following is None:
                 continue
             slots, like = gradients[following], following._input_metadata[slot]

@@ -24,7 +24,7 @@ from contrastive.dataset.splits import channel_stats, name_splits
 from contrastive.encoder.resnet import ResNet
 from contrastive.experiment.build import Experiment, build
 from contrastive.seeding import generator
-from contrastive.training.precision import autocast
+from contrastive.training.precision import autocast, set_tf32
 from contrastive.types import Data, Split
 
 WARM_UP = 3
@@ -122,11 +122,15 @@ class Views(Dataset[Any]):
 
 
 def lightly(depth: int, width: int, *, batch: int, precision: str, steps: int) -> None:
-    """Its documented PyTorch SimCLR loop, with this encoder, and under autocast for bf16."""
+    """Its documented PyTorch SimCLR loop, with this encoder, and under autocast for bf16.
+
+    On a GPU float32 is float32, as in the other contestants: torch by itself would let convolutions, alone, use TF32.
+    """
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
     from lightly.transforms.simclr_transform import SimCLRTransform
 
+    set_tf32(precision)
     encoder = ResNet(depth=depth, width=width, stem="small")
     model = torch.nn.Sequential(encoder, SimCLRProjectionHead(encoder.dim, encoder.dim, 128)).to(DEVICE)
     workers = 2 if DEVICE.type == "cpu" else 16

@@ -1,0 +1,158 @@
+"""Training steps as one CUDA graph: the host launches the whole step at once in place of its hundreds of kernels.
+
+A graph reads and writes fixed memory and knows no Python. So the batch, the learning rates and the random state are
+copied to where it reads them before each replay, and what a step decides on the host must be the same each time.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive.distributed.process import world_size
+from contrastive.errors import ConfigError
+from contrastive.optimizer.lars import LARS
+from contrastive.training.step import StepOutput, TrainStep
+from contrastive.types import Batch
+
+WARM_UP = 3  # steps of a run before the capture: they start the optimizer, choose algorithms and compile
+
+
+def check_graphs(
+    *, device: torch.device, precision: str, grad_cache_chunk: int, optimizer: torch.optim.Optimizer
+) -> None:
+    """Raise ConfigError for a run whose steps cannot be captured; what only shows in a step is found at its capture."""
+    fused = isinstance(optimizer, LARS) or all(group.get("fused") for group in optimizer.param_groups)
+    for is_refused, sentence in (
+        (device.type != "cuda", "captures steps on a GPU: try graphs=false"),
+        (world_size() > 1, f"captures the steps of one process and there are {world_size()}: try graphs=false"),
+        (precision == "fp16", "cannot capture the loss scaling of precision=fp16: try precision=bf16"),
+        (grad_cache_chunk > 0, "cannot capture chunks, which restore random states: try grad_cache_chunk=0"),
+        (not fused, "needs an optimizer with its state on the GPU: try optimizer.fused=true, or graphs=false"),
+    ):
+        if is_refused:
+            raise ConfigError(f"graphs=true {sentence}")
+
+
+class GraphedStep(TrainStep):
+    """A `TrainStep` whose first `WARM_UP` steps are as ever; the next is captured, and it and all further are replayed.
+
+    Every batch must have the fields and shapes of the first one. Learning rates are rounded to float32, as kernels read
+    them from memory; other hyperparameters, and what modules hold outside of tensors, are fixed by the capture. `main`
+    and `second` of an output are overwritten by the next step.
+
+    Raises:
+        ConfigError: at the capture: the step waits for the device, or does something else that no graph can hold.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._captured: Captured | None = None
+
+    def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
+        if self._captured is None:
+            self._start(batch, generator)
+        assert self._captured is not None
+        for buffer, value in zip(tensors(self._batch), tensors(batch), strict=True):
+            buffer.copy_(value)
+        for buffer, group in zip(self._rates, self.optimizer.param_groups, strict=True):
+            buffer.fill_(group["lr"])
+        self._rng.set_state(generator.get_state())
+        output = self._captured(self._step)
+        generator.set_state(self._rng.get_state())
+        return output._replace(loss=output.loss.clone(), grad_norm=output.grad_norm.clone())
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self._captured = None  # the optimizer's state lies elsewhere now
+
+    def _start(self, batch: Batch, generator: torch.Generator) -> None:
+        """Make all that lies in fixed memory, but for weights and optimizer."""
+        device = batch.image.device
+        self._batch = copied(batch)
+        self._rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
+        self._rng = torch.Generator(device)
+        self._captured = Captured(self._rng)
+
+    def _step(self) -> StepOutput:
+        """`TrainStep` on what lies in fixed memory; the optimizer keeps its own hyperparameters."""
+        groups = self.optimizer.param_groups
+        own = [dict(group) for group in groups]
+        for group, rate in zip(groups, self._rates, strict=True):
+            group["lr"] = rate
+            if "capturable" in group:  # which torch asks for in a capture, and warns of at other times
+                group["capturable"] = torch.cuda.is_current_stream_capturing()
+        try:
+            return super().__call__(self._batch, self._rng)
+        finally:
+            for group, values in zip(groups, own, strict=True):
+                group.update(values)
+
+
+class Captured:
+    """`captured(step)` runs a step in its first `WARM_UP` calls, then captures it, once, and replays it in all others.
+
+    Args:
+        generator: of the step's random numbers. A replay draws what the step would draw, and moves the generator on.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator, self.stream = generator, torch.cuda.Stream(generator.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.n_run = 0
+
+    def __call__(self, step: Callable[[], StepOutput]) -> StepOutput:
+        if self.n_run < WARM_UP:
+            self.n_run += 1
+            return self._run(step)
+        if self.graph is None:
+            self.graph, self.output = self._capture(step)
+        self.graph.replay()
+        return self.output
+
+    def _run(self, step: Callable[[], StepOutput]) -> StepOutput:
+        """Run it on the stream that will capture it: what torch keeps for each stream is there by then."""
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            output = step()
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return output
+
+    def _capture(self, step: Callable[[], StepOutput]) -> tuple[torch.cuda.CUDAGraph, StepOutput]:
+        """Queue the kernels of a step without running them."""
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        try:
+            # thread_local: another thread may be fetching the next batch
+            with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
+                output = step()
+        except RuntimeError as error:
+            cause = error.__context__ or error  # the end of a broken capture raises once more
+            if isinstance(cause, torch.OutOfMemoryError):
+                raise cause from None
+            raise ConfigError(
+                f"graphs=true cannot capture this step ({str(cause).splitlines()[0]}): try graphs=false"
+            ) from error
+        return graph, output
+
+
+def copied(batch: Batch) -> Batch:
+    """The batch in memory of its own."""
+    values = present(batch)
+    for name, value in values.items():
+        values[name] = copied(value) if isinstance(value, Batch) else value.clone()
+    return Batch(**values)
+
+
+def tensors(batch: Batch) -> list[Tensor]:
+    """All that a batch has, those of its second batch too, in the order of its fields."""
+    nested = [tensors(x) if isinstance(x, Batch) else [x] for x in present(batch).values()]
+    return [x for part in nested for x in part]
+
+
+def present(batch: Batch) -> dict[str, Any]:
+    """The fields of a batch that are not None, by name."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,149 @@
+"""Steps as a CUDA graph, on a GPU: they are the steps they were, nothing in them waits, and runs go on exactly.
+
+Where bits are compared, learning rates are powers of two: other ones are rounded to float32 in a graph.
+"""
+
+import copy
+import itertools
+import signal
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from contrastive.distributed.signals import Stop
+from contrastive.errors import ConfigError
+from contrastive.experiment.build import build
+from contrastive.experiment.run import run_experiment
+from contrastive.seeding import generator
+from contrastive.training.graph import WARM_UP
+from contrastive.training.loader import Loader
+from contrastive.types import Batch
+from tests.helpers import logged_lines
+from tests.test_cuda import (
+    BIASED,
+    LNL,
+    NOISE,
+    PER_VIEW,
+    SMALL,
+    UNIFORM,
+    as_it_was,  # noqa: F401  (runs after every test)
+    check_same,
+    no_waits,
+)
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+
+RATES = ["schedule=step", "schedule.milestones=[1]", "schedule.gamma=0.5"]
+ADAM, SGD, LARS = (f"optimizer.lr={2.0**k}" for k in (-10, -4, 2))
+EXACT = [*SMALL, *RATES, "precision=fp32", "deterministic=true"]
+KINDS = [
+    [ADAM, "loss=nt_xent"],
+    ["optimizer=sgd", SGD, *NOISE, "loss=hard_negative"],
+    ["optimizer=lars", LARS, *NOISE, "resident=false"],
+    [*PER_VIEW, ADAM],
+    [*BIASED, ADAM, "regularizer=fairkl", "sampler=bias_balanced"],
+    [*BIASED, *UNIFORM, ADAM],
+    [*LNL, "optimizer=sgd", SGD],
+]
+
+
+def endless(loader: Loader) -> Iterator[Batch]:
+    """The batches of epoch after epoch."""
+    return itertools.chain.from_iterable(map(loader.epoch, itertools.count()))
+
+
+def curves(settings, n: int = 20) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+    """Loss and gradient norm of the first steps (n, 2), then the state of the generator, and the weights."""
+    built = build(settings)
+    step, loader, rng, values = built.step, built.loader, generator(built.device, 0), []
+    for i, batch in enumerate(itertools.islice(endless(loader), n)):
+        for group in step.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * built.schedule(i / len(loader), 2)
+        output = step(batch, rng)
+        values.append(torch.stack([output.loss, output.grad_norm]))
+    return torch.stack(values).cpu(), rng.get_state(), step.encoder.state_dict()
+
+
+@pytest.mark.parametrize("words", KINDS, ids=" ".join)
+def test_twenty_steps_are_the_same_bit_for_bit(composed, words):
+    """Random views too: a replay draws what the step would have drawn, and moves the generator on as far."""
+    (values, state, weights), expected = (curves(composed(*EXACT, *words, f"graphs={x}")) for x in ("true", "false"))
+    assert torch.equal(values, expected[0])
+    assert torch.equal(state, expected[1])
+    assert all(torch.equal(weights[key], value) for key, value in expected[2].items())
+
+
+@pytest.mark.parametrize(
+    "words", [["precision=bf16"], ["compile=auto"], ["compile=true"], ["optimizer.lr=0.003", "schedule=cosine"]]
+)
+def test_twenty_steps_are_close(composed, words):
+    """Not bit for bit: the fastest algorithm may be another one, and learning rates are rounded."""
+    found, expected = (curves(composed(*SMALL, *words, f"graphs={x}")) for x in ("true", "false"))
+    torch.testing.assert_close(found[0][:WARM_UP], expected[0][:WARM_UP], rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found[0], expected[0], rtol=0.1, atol=0.1)
+    assert torch.equal(found[1], expected[1])
+    assert len(set(found[0][:, 0].tolist())) == 20  # no replay is another one's
+
+
+@pytest.mark.parametrize("words", KINDS, ids=" ".join)
+def test_replays_never_wait(composed, words):
+    built = build(composed(*SMALL, *words, "graphs=true"))
+    rng, batches = generator(built.device, 0), endless(built.loader)
+    for _ in range(WARM_UP + 1):
+        built.step(next(batches), rng)
+    with no_waits():
+        for _ in range(3):
+            built.step(next(batches), rng)
+
+
+def test_the_log_of_a_run_is_the_same(composed, tmp_path):
+    words = [*EXACT, ADAM, "log_every=2", "evaluator=[knn,online_probe]"]
+    for graphs in ("true", "false"):
+        run_experiment(composed(*words, f"graphs={graphs}"), tmp_path / graphs)
+    assert logged_lines(tmp_path / "true") == logged_lines(tmp_path / "false")
+    check_same(tmp_path / "true", tmp_path / "false")
+
+
+@pytest.mark.parametrize(("first", "second"), [("true", "true"), ("true", "false"), ("false", "true")])
+@pytest.mark.parametrize("words", [[ADAM, *NOISE], ["optimizer=lars", LARS], [*LNL, "optimizer=sgd", SGD]])
+def test_resume_is_bit_exact(composed, tmp_path, monkeypatch, first, second, words):
+    run_experiment(composed(*EXACT, *words, f"graphs={second}"), tmp_path / "whole")
+    settings = composed(*EXACT, *words, f"graphs={first}")
+    kind = type(build(settings).step)
+    step, calls = kind.__call__, itertools.count(1)
+
+    def told_to_end(self, *arguments):
+        if next(calls) == 16:  # inside the second epoch
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "__call__", told_to_end)
+        with pytest.raises(Stop):
+            run_experiment(settings, tmp_path / "cut")
+    run_experiment(composed(*EXACT, *words, f"graphs={second}"), tmp_path / "cut")
+    check_same(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_a_loaded_state_is_captured_anew(composed):
+    built = build(composed(*EXACT, ADAM, "graphs=true"))
+    step, rng, batch = built.step, generator(built.device, 0), next(built.loader.epoch(0))
+    for _ in range(WARM_UP + 2):
+        step(batch, rng)
+    state, drawn = copy.deepcopy(step.state()), rng.get_state()
+    expected = [step(batch, rng).loss.item() for _ in range(WARM_UP + 2)]
+    step.load(state)
+    rng.set_state(drawn)
+    assert [step(batch, rng).loss.item() for _ in range(WARM_UP + 2)] == expected
+
+
+def test_dry_run_times_replays(composed, tmp_path, capsys):
+    run_experiment(composed(*SMALL, "graphs=true", "dry_run=true"), tmp_path)
+    assert "views/s on cuda" in capsys.readouterr().out
+
+
+def test_a_loss_that_waits_is_one_sentence(composed, tmp_path):
+    with pytest.raises(ConfigError, match=r"^graphs=true cannot capture this step \(.*\): try graphs=false$"):
+        run_experiment(composed(*SMALL, "loss=mmcl", "batch_size=64", "graphs=true"), tmp_path)
+    assert torch.ones(3, device="cuda").sum().item() == 3  # the GPU can be used further
