@@ -1,17 +1,13 @@
 """Any folder of images, with or without labels."""
 
-import hashlib
 import re
 from pathlib import Path
 
-import torch
-
-from contrastive.dataset.folder.cache import DecodedImages, load_images
-from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable, warn_left_out
-from contrastive.dataset.folder.table import read_table
-from contrastive.dataset.splits import first_per_class, long_tail, name_splits
+from contrastive.dataset.folder.data import decoded_data
+from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable
+from contrastive.dataset.folder.table import TableOfImages, read_table
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.types import Data, Split
+from contrastive.types import Data
 
 
 def image_folder(
@@ -80,75 +76,39 @@ def image_folder(
     if table is not None and (unlabeled is not None or bias_pattern is not None):
         raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
     base = Path(root)
-    biases: tuple[str, ...] = ()
-    if table is None:
-        classes, *listed = find_images(base, None if unlabeled is None else Path(unlabeled))
+    if table is not None:
+        listed = read_table(base, base / table, columns or {})
     else:
-        classes, biases, *listed = read_table(base, base / table, columns or {})
-    (train, train_files), *val, (test, test_files) = (
-        _load(part, size=size, cache=Path(cache)) for part in listed if part.files
-    )
+        classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
+        listed = TableOfImages(classes, (), train, Part(base, []), test)
     if bias_pattern is not None:
-        biases, train_files, test_files = _with_biases(train_files, test_files, bias_pattern)
-    train_split, test_split = _split(train, train_files), _split(test, test_files)
-    val_splits = [(decoded, _split(decoded, files)) for decoded, files in val]
-    if classes:
-        train_split = long_tail(first_per_class(train_split, per_class), imbalance)
-    else:
-        hold_out = False  # there are no validation images
-    hold_out = hold_out and not val_splits  # those of a table are no training images
-    return name_splits(
-        train_split,
-        test_split,
-        classes=tuple(map(printable, classes)),
+        listed = _with_biases(listed, bias_pattern)
+    return decoded_data(
+        listed,
+        size=size,
+        cache=Path(cache),
+        name=name or base.resolve().name,
+        per_class=per_class,
+        imbalance=imbalance,
         hold_out=hold_out,
-        stats=train.stats,
-        biases=biases,
-        own_val=val_splits[0][1] if val_splits else None,
-        facts={"dataset_name": name or Path(root).resolve().name},
-        digest=_digest((train, train_split), (test, test_split), *val_splits, hold_out=hold_out),
     )
 
 
-def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, list[ImageFile]]:
-    """The decoded images of one split and the files they come from; unreadable files are named in warnings."""
-    decoded = load_images(part, size=size, cache=cache)
-    for i, fault in decoded.faults.items():
-        warn_left_out(part.folder / part.files[i].path, fault)
-    return decoded, [file for i, file in enumerate(part.files) if i not in decoded.faults]
-
-
-def _split(decoded: DecodedImages, files: list[ImageFile]) -> Split:
-    """The images with their labels and, if there are any, bias labels."""
-    bias = torch.tensor([file.bias for file in files])
-    return Split(decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
-
-
-def _with_biases(
-    train: list[ImageFile], test: list[ImageFile], pattern: str
-) -> tuple[tuple[str, ...], list[ImageFile], list[ImageFile]]:
-    """Names of the biases, sorted, and the files with the bias that the pattern finds in their paths."""
+def _with_biases(listed: TableOfImages, pattern: str) -> TableOfImages:
+    """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
     hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
-    names = []
-    for file in (*train, *test):
+    names: dict[ImageFile, str] = {}
+    for file in (*listed.train.files, *listed.test.files):
         try:
             match = re.search(pattern, file.path)
         except re.error as error:
             raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
         if match is None or not match.groups() or match[1] is None:
             raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
-        names.append(match[1])
-    biases = tuple(sorted(set(names)))
-    files = [file._replace(bias=biases.index(name)) for file, name in zip((*train, *test), names, strict=True)]
-    return biases, files[: len(train)], files[len(train) :]
-
-
-def _digest(*parts: tuple[DecodedImages, Split], hold_out: bool) -> str:
-    """sha256 over pixels, labels and biases, with the digest of the pixels in place of the pixels."""
-    digest = hashlib.sha256(repr(hold_out).encode())
-    for decoded, split in parts:
-        digest.update(decoded.digest.encode())
-        for value in (split.label, split.bias):
-            if value is not None:
-                digest.update(repr(len(value)).encode() + value.numpy().tobytes())
-    return digest.hexdigest()
+        names[file] = match[1]
+    biases = tuple(sorted(set(names.values())))
+    train, test = (
+        Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
+        for part in (listed.train, listed.test)
+    )
+    return listed._replace(biases=biases, train=train, test=test)

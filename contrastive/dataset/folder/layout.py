@@ -104,7 +104,7 @@ def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...
     files = [
         ImageFile(os.path.relpath(path, folder), label)
         for label, place in ([(i, folder / name) for i, name in enumerate(classes)] or [(-1, folder)])
-        for path in _walk(place, skip)
+        for path in image_paths(place, skip)
     ]
     if not files:
         raise ConfigError(
@@ -114,8 +114,8 @@ def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...
     return files
 
 
-def _walk(folder: Path, skip: tuple[str, ...]) -> list[str]:
-    """The image files below a folder, sorted; what cannot be read is named in a warning."""
+def image_paths(folder: Path, skip: tuple[str, ...] = ()) -> list[str]:
+    """The image files below a folder but for the folders `skip`, sorted; what cannot be read is named in a warning."""
     files = []
     for top, folders, names in os.walk(folder, onerror=lambda e: warn_left_out(e.filename, e.strerror or "")):
         if top == str(folder):

@@ -1,0 +1,94 @@
+"""From listed files to the dataset that they are, decoded."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+
+from contrastive.dataset.folder.cache import DecodedImages, load_images
+from contrastive.dataset.folder.layout import Part, printable, warn_left_out
+from contrastive.dataset.folder.table import TableOfImages
+from contrastive.dataset.splits import first_per_class, long_tail, name_splits
+from contrastive.types import Data, Split
+
+
+def decoded_data(
+    listed: TableOfImages,
+    *,
+    size: int,
+    cache: Path,
+    name: str,
+    per_class: int | None = None,
+    imbalance: float | None = None,
+    hold_out: bool = False,
+) -> Data:
+    """The listed images, decoded once into files of `cache` that are mapped into memory.
+
+    Mean and standard deviation are those of all training images. The facts are the name and, with bias labels, how many
+    images each split has and how many of them are bias-conflicting, of another bias than most training images of their
+    class. Of listed validation images none is a training image, and `hold_out` has nothing to do.
+
+    Args:
+        size: side of the images in pixels. name: of the dataset.
+        per_class, imbalance, hold_out: as in `image_folder`.
+
+    Raises:
+        ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
+    """
+    listed_parts = {"train": listed.train, "val": listed.val, "test": listed.test}
+    decoded = {key: _load(part, size=size, cache=cache) for key, part in listed_parts.items() if part.files}
+    splits = {key: split for key, (_, split) in decoded.items()}
+    facts = {"dataset_name": name}
+    if listed.classes:
+        splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
+        facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
+    hold_out = hold_out and bool(listed.classes) and "val" not in splits
+    return name_splits(
+        splits["train"],
+        splits["test"],
+        classes=tuple(map(printable, listed.classes)),
+        hold_out=hold_out,
+        stats=decoded["train"][0].stats,
+        biases=listed.biases,
+        own_val=splits.get("val"),
+        facts=facts,
+        digest=_digest(
+            *((decoded[key][0].digest, splits[key]) for key in ("train", "test", "val") if key in splits),
+            hold_out=hold_out,
+        ),
+    )
+
+
+def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, Split]:
+    """The decoded images of one split; unreadable files are named in warnings and left out."""
+    decoded = load_images(part, size=size, cache=cache)
+    for i, fault in decoded.faults.items():
+        warn_left_out(part.folder / part.files[i].path, fault)
+    files = [file for i, file in enumerate(part.files) if i not in decoded.faults]
+    bias = torch.tensor([file.bias for file in files])
+    return decoded, Split(
+        decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None
+    )
+
+
+def _counts(splits: dict[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:
+    """How many images the splits have, and how many of another bias than most training images of their class."""
+    bias = {name: split.bias for name, split in splits.items() if split.bias is not None}
+    cells = torch.bincount(splits["train"].label * n_biases + bias["train"], minlength=n_classes * n_biases)
+    majority = cells.view(n_classes, n_biases).argmax(1)
+    conflicting = {name: int((bias[name] != majority[split.label]).sum()) for name, split in splits.items()}
+    return {
+        "images": ", ".join(f"{name} {len(split)}" for name, split in splits.items()),
+        "bias_conflicting": ", ".join(f"{name} {n}" for name, n in conflicting.items()),
+    }
+
+
+def _digest(*parts: tuple[str, Split], hold_out: bool) -> str:
+    """sha256 over pixels, labels and biases, with the digest of the pixels in place of the pixels."""
+    digest = hashlib.sha256(repr(hold_out).encode())
+    for pixels, split in parts:
+        digest.update(pixels.encode())
+        for value in (split.label, split.bias):
+            if value is not None:
+                digest.update(repr(len(value)).encode() + value.numpy().tobytes())
+    return digest.hexdigest()
