@@ -126,16 +126,17 @@ def test_commands_are_found() -> None:
     assert "experiment=imagenet100 dataset.root=PATH devices=8" in commands(ROOT / "docs/scaling.md")
 
 
-def test_python_of_the_readme_runs(written: Callable[[Path], Path]) -> None:
-    page = ROOT / "README.md"
+@pytest.mark.parametrize(("name", "n_blocks"), [("README.md", 1), ("docs/encoders.md", 1)])
+def test_python_of_the_documentation_runs(written: Callable[[Path], Path], name: str, n_blocks: int) -> None:
+    page = ROOT / name
     folder = written(page)
     path = folder / "outputs/digits/debiased_pos/default/seed=0"
     run_experiment(settings(["loss=debiased_pos", "epochs=1", "evaluator=[]", "device=cpu"], folder), path)
     named = set(files(page).values())
     blocks = [text for kind, text in FENCE.findall(page.read_text()) if kind == "python" and text not in named]
-    assert len(blocks) == 4
+    assert len(blocks) == n_blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, name, "exec"), {})
 
 
 def test_loss_of_the_readme_trains(written: Callable[[Path], Path]) -> None:
