@@ -8,7 +8,7 @@ RESULTS = $(addprefix docs/results/,$(addsuffix .json,debiased_tuned why why_cif
   push_digits push_digits_best push_digits_search))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo doctor test test-all pytest quick torture lint bench reproduce-table results-page tensorboard clean
+.PHONY: help setup demo doctor test test-all pytest quick torture lint bench reproduce-table results-page docs tensorboard clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ results-page: $(VENV)/.done  ## write docs/results/index.html: every committed t
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(RUN) scripts/benchmark $(ARGS)
+
+docs: $(VENV)/.done  ## build the site from README, docs/ and docstrings into site/
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 tensorboard: $(VENV)/.done  ## show the curves of every run under outputs/
 	$(VENV)/bin/tensorboard --logdir outputs

@@ -54,7 +54,7 @@ class LNL(Regularizer):
 
     Args:
         weight: of the entropy, at least 0: 0.01 in the paper; Hong & Yang 2021 take 1, with which the encoder hides the
-            bias from the adversary instead of losing it (docs/results/README.md, biased digits).
+            bias from the adversary instead of losing it (docs/results/bias.md).
         kernel_size: of the adversary's convolutions, odd.
 
     Shapes: map (B, V, C, H, W), bias (B,) → scalar.
