@@ -1,12 +1,14 @@
 """Types and ranges of the settings."""
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.errors import ConfigError
+from contrastive.run.identity import differences
 from tests.helpers import ROOT
 
 
@@ -93,3 +95,14 @@ def test_a_setting_that_came_later_and_is_not_set_leaves_configurations_as_they_
     assert "imbalance" not in composed("dataset=digits").dataset
     assert "push" not in composed("loss=nt_xent").loss
     assert composed("dataset=digits", "dataset.imbalance=10").dataset["imbalance"] == 10
+    assert "table" not in composed("dataset=image_folder", "dataset.root=x", "dataset.size=8").dataset
+    plain, reading = composed("dataset=digits").to_dict(), composed("dataset=digits", "bias_from=run").to_dict()
+    assert reading.keys() - plain.keys() == {"bias_from", "bias_as"}
+
+
+def test_a_run_of_last_month_is_still_the_same_run(composed):
+    """tests/data/config.yaml is that of a run at commit 394e49b: a new setting must not make it another one."""
+    recorded = yaml.safe_load((ROOT / "tests/data/config.yaml").read_text())
+    words = ["dataset.hold_out=true", "evaluator=[knn,linear]", "evaluator.knn.every=0", "loss=nt_xent"]
+    words += ["epochs=20", "temperature=0.1", "optimizer.lr=1e-2", "seed=100", "threads=1"]
+    assert differences(recorded, composed(*words).to_dict()) == []

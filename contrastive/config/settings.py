@@ -27,6 +27,9 @@ MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
+LATER = ("imbalance", "table", "columns")  # settings of datasets that runs of before lack
+
+
 @dataclass(kw_only=True)
 class Settings:
     """Every setting of a run, under the name that is typed; components are nodes with a `_target_`."""
@@ -120,8 +123,8 @@ class Settings:
         """The settings of a composed configuration, interpolations resolved.
 
         A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights`,
-        `encoder.prefix`, `loss.push` and `dataset.imbalance` where they are not set: a run without them has the
-        configuration that it always had, and can be resumed.
+        `encoder.prefix`, `loss.push` and what `LATER` names of a dataset, where they are not set: a run without them has
+        the configuration that it always had, and can be resumed.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
@@ -147,12 +150,15 @@ class Settings:
         unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
         encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
         loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
-        dataset = {key: value for key, value in plain["dataset"].items() if (key, value) != ("imbalance", None)}
+        dataset = {key: value for key, value in plain["dataset"].items() if key not in LATER or value is not None}
         return cls(**{**plain, "evaluator": chosen, "encoder": encoder, "loss": loss, "dataset": dataset})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain containers, as config.yaml holds them."""
-        return asdict(self)
+        """Plain containers, as config.yaml holds them; without `bias_from` as it was before there was one."""
+        plain = asdict(self)
+        if self.bias_from is None:
+            del plain["bias_from"], plain["bias_as"]
+        return plain
 
 
 def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:

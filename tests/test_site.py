@@ -1,0 +1,38 @@
+"""The site builds without a warning, every loss is in its reference, and no page is long."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers import ROOT
+
+pytest.importorskip("mkdocs", reason="an extra: try pip install '.[docs]'")
+LONG = {"dev/reliability.md", "results/"}  # the tests behind the promises; tables of records
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for page in ("index", "settings/index", "contributing/index", "results/index", "api/index"):
+        assert (tmp_path / f"site/{page}.html").exists(), page
+    assert "tau_plus" in (tmp_path / "site/settings/index.html").read_text()
+
+
+def test_every_loss_is_in_the_reference():
+    listed = set(re.findall(r"^::: contrastive\.loss\.(\w+)\.", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
+    files = {path.stem for path in (ROOT / "contrastive/loss").glob("[a-z]*.py")}
+    assert listed == files
+
+
+def test_pages_are_short():
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = str(page.relative_to(ROOT / "docs"))
+        if not name.startswith(tuple(LONG)):
+            assert len(page.read_text().split()) <= 1300, name
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
