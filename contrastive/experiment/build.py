@@ -33,6 +33,7 @@ from contrastive.experiment.components import (
 )
 from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.loss.base import Loss
+from contrastive.run.foreign import weights_path
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
 from contrastive.training.graph import GraphedStep, check_graphs
@@ -92,6 +93,8 @@ def build(settings: Settings) -> Experiment:
             device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk, optimizer=optimizer
         )
 
+    if settings.bias_from is not None:
+        weights_path(settings.bias_from)  # refused before any data
     with main_process_first():  # it downloads and decodes; the other processes read its files
         data, data_hash = load_data(settings.dataset)
     height, width = data.pretrain.image.shape[-2:]
