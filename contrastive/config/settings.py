@@ -123,8 +123,8 @@ class Settings:
         """The settings of a composed configuration, interpolations resolved.
 
         A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights`,
-        `encoder.prefix`, `loss.push` and what `LATER` names of a dataset, where they are not set: a run without them has
-        the configuration that it always had, and can be resumed.
+        `encoder.prefix`, `loss.push` and what `LATER` names of a dataset, where they are not set: a run without them
+        has the configuration that it always had, and can be resumed.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
