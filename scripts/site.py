@@ -1,4 +1,4 @@
-"""Pages of the site that are written elsewhere, and links that leave docs/; mkdocs calls both functions (mkdocs.yml)."""
+"""Pages of the site that are written elsewhere, and links that leave docs/; mkdocs calls these functions."""
 
 import re
 from pathlib import Path
