@@ -44,6 +44,10 @@ class Split:
     bias: Tensor | None = None  # (N,) int64
     bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
 
+    def __repr__(self) -> str:
+        biases = "" if self.bias is None else ", bias labels"
+        return f"Split({len(self):,} images {tuple(self.image.shape[1:])}{biases})"
+
     def __len__(self) -> int:
         return len(self.image)
 
@@ -105,6 +109,10 @@ class Data:
     biases: tuple[str, ...] = ()  # names of the bias labels
     facts: dict[str, str] = field(default_factory=dict)  # recorded by the run, beside the hash of the data
     digest: str | None = None  # sha256 that identifies the images and labels; None = computed from the splits
+
+    def __repr__(self) -> str:
+        biases = f", {len(self.biases)} biases" if self.biases else ""
+        return f"Data({len(self.classes)} classes{biases}, pretrain={self.pretrain}, test={self.test})"
 
     @property
     def probe_val(self) -> Split:

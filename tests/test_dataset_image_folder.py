@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 from PIL import Image
 
+from contrastive.config.paths import CONFIGS
 from contrastive.dataset.folder.layout import find_images
+from contrastive.dataset.image_folder import RECIPE_BATCH
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from tests.helpers import load_image_folder, write_image_folder
@@ -190,9 +193,45 @@ def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):
         load_image_folder(folder, unlabeled=str(tmp_path / "nowhere"))
 
 
-def test_folders_that_could_be_classes_are_not_guessed(folder):
+def test_class_folders_alone_are_split(folder, capsys):
+    base = folder / "train"
+    data = load_image_folder(base)
+    assert data.classes == ("ant", "bee")
+    assert data.test.label.tolist() == [0] * 4 + [1] * 4
+    assert data.pretrain.label.tolist() == [0] * 16 + [1] * 16
+    assert not {*map(_bytes, data.pretrain.image)} & {*map(_bytes, data.test.image)}
+    said = "a fixed fifth of each class, chosen by the file names: 8 of 40 images"
+    assert data.facts == {"dataset_name": "train", "test_split": said}
+    assert f"{base} has class folders and no train/; test split: {said}" in capsys.readouterr().out
+    assert torch.equal(load_image_folder(base, name="again").test.image, data.test.image)
+    (base / "bee/005.png").unlink()
+    (base / ".hidden").mkdir()
+    shutil.copy(base / "ant/000.png", base / ".hidden")
+    fewer = load_image_folder(base)
+    assert fewer.classes == ("ant", "bee")
+    assert len({*map(_bytes, fewer.test.image)} & {*map(_bytes, data.test.image)}) >= 7
+
+
+def _bytes(image: torch.Tensor) -> bytes:
+    return image.numpy().tobytes()
+
+
+def test_a_folder_with_train_alone_is_not_guessed(folder):
     shutil.rmtree(folder / "test")
-    with pytest.raises(ConfigError, match=r"try mv .*/train .*/all"):
+    with pytest.raises(ConfigError, match=r"try dataset.root=.*/train to split its classes, or mv .*/train .*/all"):
         load_image_folder(folder)
+    (folder / "train").rename(folder / "bugs")
     with pytest.raises(ConfigError, match="train is not a folder"):
-        load_image_folder(folder / "train")
+        load_image_folder(folder)
+
+
+def test_everything_that_is_wrong_with_a_folder_is_said_at_once(folder):
+    recipe = OmegaConf.load(CONFIGS / "dataset/image_folder.yaml")
+    assert recipe.batch_size == RECIPE_BATCH
+    for options, said in (
+        ({"root": None, "size": None}, "try dataset.root=PATH dataset.size=32"),
+        ({"size": None}, "40 training images, fewer than the batch of 512 .*: try dataset.size=32 batch_size=16"),
+        ({"size": None, "root": "/nothing"}, "dataset.size, such as 32; besides, /nothing is not a folder"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            load_image_folder(folder, **options)

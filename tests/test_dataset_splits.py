@@ -84,3 +84,11 @@ def test_a_long_tail_falls_in_equal_ratios_from_the_smallest_class():
         long_tail(split, 0.5)
     with pytest.raises(ConfigError, match=r"fewer than two of 100 images .*: try dataset\.imbalance=50"):
         long_tail(split, 100)
+
+
+def test_data_are_shown_in_a_line():
+    data = biased_digits()
+    assert repr(data) == (
+        "Data(10 classes, 10 biases, pretrain=Split(1,438 images (3, 12, 12), bias labels), "
+        "test=Split(359 images (3, 12, 12), bias labels))"
+    )

@@ -11,8 +11,11 @@ from safetensors import safe_open
 from contrastive import load_encoder
 from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import build_trusted
 from contrastive.export.__main__ import main
+from contrastive.export.huggingface import export_huggingface
 from contrastive.export.torchvision import torchvision_name
+from contrastive.run.files import encoder_node
 from contrastive.run.weights import save_weights
 
 RUN = {
@@ -93,7 +96,9 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     with safe_open(folder / "model.safetensors", "pt") as file:
         assert file.metadata()["format"] == "pt"
     assert json.loads((folder / "config.json").read_text())["encoder"]["width"] == 2
+    assert "architecture" not in json.loads((folder / "config.json").read_text())  # timm has no such stem
     card = (folder / "README.md").read_text()
+    assert "timm" not in card
     assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
     for text in ("| knn_top1 | 51.23 |", "cosine, k=20", "loss=nt_xent", "d4d4", "ant, bee", "(0.1000, 0.2000"):
         assert text in card
@@ -101,6 +106,48 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     (folder / "notes.txt").write_text("mine")
     assert main([str(tmp_path), "--huggingface", str(folder)]) == 2
     assert "notes.txt" in capsys.readouterr().err
+
+
+RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}
+TORCHVISION = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "name": "resnet18", "stem": None}
+TIMM = {"_target_": "contrastive.encoder.timm.timm_encoder", "image_size": None}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [RESNET, TORCHVISION, TIMM | {"name": "test_vit"}, TIMM | {"name": "test_resnet"}],
+    ids=["resnet", "torchvision", "vit", "timm"],
+)
+def test_timm_loads_the_folder_for_the_hub(node, tmp_path):
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    encoder = build_trusted(encoder_node(node, 32), "encoder")
+    encoder(torch.randn(4, 3, 32, 32))
+    save_weights(tmp_path / "encoder.safetensors", encoder, node=node, run={**RUN, "image_size": [32, 32]})
+    folder = export_huggingface(tmp_path, tmp_path / "hub", license="mit")
+    network = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    settings = timm.data.resolve_model_data_config(network)
+    assert (tuple(settings["input_size"]), settings["mean"]) == ((3, 32, 32), RUN["mean"])
+    x = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(network(x), encoder.eval()(x))
+    assert "library_name: timm" in (folder / "README.md").read_text()
+
+
+def test_what_cannot_be_exported_is_one_sentence(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path)
+
+    def fails(*_: object, **__: object) -> None:
+        raise torch.onnx.OnnxExporterError("no ONNX function\nfor aten::odd")
+
+    monkeypatch.setattr(torch.onnx, "export", fails)
+    (tmp_path / "file").touch()
+    for words, said in (
+        (["--onnx"], "cannot write this network as ONNX (no ONNX function for aten::odd): try encoder.safetensors"),
+        (["--huggingface", str(tmp_path / "file")], "file exists: try another folder"),
+    ):
+        assert main([str(tmp_path), *words]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_command_that_writes_nothing_is_refused(tmp_path, capsys):

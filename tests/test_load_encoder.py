@@ -14,15 +14,17 @@ from torch import nn
 
 from contrastive import load_encoder
 from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.splits import fingerprint
 from contrastive.encoder.resnet import ResNet
 from contrastive.encoder.timm import timm_encoder
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Transform, load_head
+from contrastive.experiment.encoder import SHIPPED, Transform, load_head
 from contrastive.experiment.make import make
+from contrastive.export.huggingface import model_card
 from contrastive.head.mlp import MLP
 from contrastive.run.foreign import read_tensors
 from contrastive.run.weights import read_weights, save_run_weights, save_weights
-from contrastive.training.features import extract
+from contrastive.training.features import extract, extract_feature_sets
 from contrastive.training.precision import Normalize
 from contrastive.types import Data
 from tests.helpers import SOUND_CONFIG
@@ -83,6 +85,30 @@ def test_the_metadata_say_where_the_weights_come_from(run, data):
     assert "commit" not in metadata  # of a run outside git
     with safe_open(run[0] / "encoder.safetensors", "pt") as file:
         assert file.metadata()["format"] == "pt"
+
+
+def test_the_shipped_encoder_has_the_figures_of_its_card():
+    digits = make("dataset/digits")
+    encoder, transform = load_encoder("digits")
+    metadata = read_weights(SHIPPED / "digits/model.safetensors").metadata
+    assert (metadata["command"], metadata["image_size"]) == ("train.py loss=debiased_pos tau_plus=0.1", [16, 16])
+    assert metadata["data"] == fingerprint(digits)
+    sets = extract_feature_sets(encoder, digits, Normalize(transform.mean, transform.std))
+    for name, evaluator in {"knn": make("evaluator/knn", k=20), "linear": make("evaluator/linear")}.items():
+        figure = evaluator(sets).test["top1"]
+        assert figure == pytest.approx(metadata["metrics"][f"{name}_top1"], abs=0.6)  # two of 359 images
+    card = (SHIPPED / "digits/README.md").read_text()
+    assert card == model_card(metadata, title="digits", license="mit")
+
+
+def test_a_path_that_exists_comes_before_a_shipped_encoder(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_encoder("digits")[0].dim == 64
+    shutil.copytree(run[0], tmp_path / "above" / "digits")
+    monkeypatch.chdir(tmp_path / "above")
+    assert load_encoder("digits")[0].dim == 16
+    with pytest.raises(ConfigError, match=r'no weights file digit: try .* load_encoder\("digits"\)'):
+        load_encoder("digit")
 
 
 def test_a_vit_is_built_for_the_size_it_was_trained_on(tmp_path):

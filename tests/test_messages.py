@@ -88,6 +88,13 @@ def test_a_file_system_without_locks_is_one_sentence():
 
 
 @pytest.mark.slow
+def test_a_launcher_without_its_program_is_one_sentence():
+    error = RuntimeError('Could not detect "srun", are you indeed on a slurm cluster?')  # as submitit says it
+    assert (
+        user_message(error) == "there is no srun here, which this launcher starts jobs with: try hydra/launcher=cores"
+    )
+
+
 def test_a_mistake_leaves_no_empty_folders(tmp_path):
     code, err = call([*DRY[:-1], "epochs=-1"], tmp_path)
     assert code == 2, err

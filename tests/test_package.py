@@ -2,6 +2,8 @@
 
 import ast
 import os
+import pydoc
+import re
 import shutil
 import subprocess
 import sys
@@ -25,12 +27,20 @@ def run_python(code: str, *, path: Path, cwd: Path) -> str:
 
 def test_every_public_name_stands_in_the_stub_and_can_be_imported():
     stub = ast.parse(Path(contrastive.__file__).with_suffix(".pyi").read_text())
-    names = [alias.asname for statement in stub.body[1:] for alias in statement.names]
+    names = [alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
     assert sorted(names) == sorted(contrastive.__all__) == sorted(dir(contrastive))
     for name in contrastive.__all__:
         value = getattr(contrastive, name)
         assert value.__name__ == name
         assert value.__doc__
+
+
+def test_help_begins_with_public_names_alone():
+    page = pydoc.render_doc(contrastive, renderer=pydoc.plaintext)
+    first = re.findall(r"^ {8}(\w+) {2,}\S", page, re.MULTILINE)
+    assert {"pretrain", "load_encoder", "runs"} <= set(first) <= set(contrastive.__all__)
+    classes = re.findall(r"^    class (\w+)\(", page, re.MULTILINE)
+    assert set(classes) <= set(contrastive.__all__)
 
 
 @pytest.mark.parametrize("group", ["loss", "regularizer"])
@@ -56,6 +66,7 @@ def test_the_wheel_holds_its_configs(tmp_path):
     installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
     expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py")}
     expected |= {Path("report/templates/page.html")}
+    expected |= {Path("weights/digits") / name for name in ("README.md", "config.json", "model.safetensors")}
     expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {
         Path("py.typed"), Path("__init__.pyi")
     }  # fmt: skip
@@ -64,3 +75,6 @@ def test_the_wheel_holds_its_configs(tmp_path):
     assert "contrastive.loss.supcon.SupCon" in run_python(code, path=site, cwd=tmp_path)
     code = "import contrastive; print(contrastive.__file__, contrastive.make('loss/nt_xent'))"
     assert run_python(code, path=site, cwd=tmp_path) == f"{site}/contrastive/__init__.py NTXent()"
+    code = "import contrastive; print(contrastive.load_encoder('digits')[1].size, contrastive.__version__)"
+    assert run_python(code, path=site, cwd=tmp_path) == f"(16, 16) {contrastive.__version__}"
+    assert wheel.name.split("-")[1] == contrastive.__version__

@@ -1,12 +1,16 @@
 """Runs from Python: the same run as train.py's, mistakes in one sentence, no trace in Hydra's global state."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from contrastive import ConfigError, Result, pretrain
+from contrastive import ConfigError, Result, load_encoder, load_head, pretrain
+from contrastive.experiment.api import as_word
 from tests.helpers import TINY, logged_lines, program, saved_weights, without_time
 
 WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2"]
@@ -39,9 +43,10 @@ def test_the_result_tells_path_figures_and_curves(result):
 
 
 def test_the_encoder_is_the_trained_one(result):
-    encoder, expected = result.encoder(), saved_weights(result.path)
+    (encoder, transform), expected = result.encoder(), saved_weights(result.path)
     assert not encoder.training
     assert all(torch.equal(value, expected[key]) for key, value in encoder.state_dict().items())
+    assert transform == load_encoder(result.path)[1]
 
 
 def test_hydra_is_left_as_it_was(result):
@@ -49,9 +54,30 @@ def test_hydra_is_left_as_it_was(result):
     assert pretrain(*WORDS, f"hydra.run.dir='{result.path}'").test == result.test
 
 
+def test_keywords_are_the_words(result):
+    words, settings = WORDS[:3], dict(word.split("=") for word in WORDS[3:])
+    again = pretrain(*words, **settings, **{"hydra.run.dir": result.path, "regularizer": "none"})
+    assert again.test == result.test
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (None, "null"), (True, "true"), (1e-3, "0.001"), ("debiased_pos", "debiased_pos"), (["knn"], "[knn]"),
+        ({"every": 1, "k": None}, "{every:1,k:null}"), ("_([0-9]+)[.]png$", "'_([0-9]+)[.]png$'"), ("it's", r"'it\'s'"),
+        (Path("my images/a,b"), "'my images/a,b'"),
+    ],
+)  # fmt: skip
+def test_a_keyword_reaches_hydra_as_it_is(value, word):
+    assert as_word(value) == word
+    read = OverridesParser.create().parse_override(f"key={word}").value()
+    assert str(read) == str(value)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["epochs=1", 3], r'3 is no KEY=VALUE: try pretrain\("epochs=1"\) or pretrain\(epochs=1\)'),
         (["epocs=3"], "there is no setting epocs"),
         (["loss=nt_xent,npair"], "loss=nt_xent,npair"),
         (["-m", "seed=0,1"], "-m is for the command line"),
@@ -65,9 +91,17 @@ def test_a_mistake_is_one_sentence(words, said, tmp_path, monkeypatch):
     assert not GlobalHydra.instance().is_initialized()
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="holds no finished run"):
-        Result(tmp_path)
+def test_a_folder_above_one_run_is_that_run(result, tmp_path):
+    above = result.path.parents[1]
+    assert Result(above).path == result.path
+    assert load_encoder(above)[1].size == (8, 8)
+    for name in ("a", "b"):
+        shutil.copytree(result.path, tmp_path / name)
+    for use in (Result, load_encoder, load_head):
+        with pytest.raises(ConfigError, match=f"holds 2 runs: try one of {tmp_path}/a, {tmp_path}/b"):
+            use(tmp_path)
+        with pytest.raises(ConfigError, match="holds no finished run: try"):
+            use(tmp_path / "a" / "checkpoints")
 
 
 @pytest.mark.slow

@@ -8,14 +8,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
+import contrastive
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_evaluators, instantiate_node
 from contrastive.experiment.run import run_experiment
-from tests.helpers import ROOT, TINY, compose_settings, run_named
+from contrastive.run.files import LAST
+from contrastive.run.weights import content_hash
+from contrastive.training.step import STATEFUL
+from tests.helpers import ROOT, TINY, compose_settings, run_named, run_until_step, without_time
 
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CHANGELOG.md"]
@@ -149,10 +154,24 @@ def test_components_of_contributing_train_together(written: Callable[[Path], Pat
     folder = written(ROOT / "CONTRIBUTING.md")
     (command,) = [words for words in commands(ROOT / "CONTRIBUTING.md") if "--config-dir mine" in words]
     (job,) = jobs(command)
-    used = {word.split("=")[1] for word in job[:-1]} | {"spread"}
+    used = {word.split("=")[1] for word in job[:-1]} | {"spread", "my_queue"}
     assert used == {Path(name).stem for name in files(ROOT / "CONTRIBUTING.md") if name.endswith(".yaml")}
     result = run_experiment(settings([*job, "device=cpu"], folder), folder / "run")
     assert set(result["test"]) == {"knn_top1", "spread"}
+
+
+def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) -> None:
+    folder = written(ROOT / "CONTRIBUTING.md")
+    queue = importlib.import_module("my_queue").Queue
+    contrastive.check_loss(queue(size=8))
+    words = [*TINY, "loss=my_queue", "loss.size=300", "checkpoint_every=1"]
+    whole = run_experiment(settings(words, folder), folder / "whole")
+    run_until_step(9, settings(words, folder), folder / "stopped")  # of 15, inside the second epoch
+    resumed = run_experiment(settings(words, folder), folder / "stopped")
+    assert without_time(resumed) == without_time(whole)
+    one, two = (torch.load(folder / run / LAST, weights_only=True) for run in ("whole", "stopped"))
+    assert (one["objective"]["loss.queue"].norm(dim=1) > 0.99).all()  # it is full
+    assert all(content_hash(one[part]) == content_hash(two[part]) for part in STATEFUL)
 
 
 def test_run_directory_of_the_readme_is_the_one_used() -> None:
@@ -196,6 +215,4 @@ def test_paths_in_the_architecture_exist() -> None:
 
 def test_citation_names_the_version_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version is not None
-    assert citation["version"] == version[1]
+    assert citation["version"] == contrastive.__version__

@@ -1,13 +1,19 @@
 """Any folder of images, with or without labels."""
 
+import math
 import re
 from pathlib import Path
 
+from tqdm import tqdm
+
 from contrastive.dataset.folder.data import decoded_data
-from contrastive.dataset.folder.layout import ImageFile, Part, find_images, printable
+from contrastive.dataset.folder.layout import Part, find_images, printable
 from contrastive.dataset.folder.table import TableOfImages, read_table
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.types import Data
+
+USUAL_SIZE = 32
+RECIPE_BATCH = 512  # batch_size in configs/dataset/image_folder.yaml
 
 
 def image_folder(
@@ -27,9 +33,10 @@ def image_folder(
     """Images of a folder, decoded once into a file that is mapped into memory.
 
     With labels: root/train/<class>/* and root/test/<class>/*, or root/val/<class>/* if there is no test/ (ImageNet).
-    Classes are the folder names under train/, sorted. Without labels: root/train/all/*, root/train/* or root/*; test
-    images are those below test/ or val/ or, if there are none, a fixed tenth, chosen by the names of the files and
-    never trained on. Then the labels are -1 and there are no classes and no validation images.
+    Classes are the folder names under train/, sorted. With root/<class>/* alone a fixed fifth of each class, chosen by
+    the names of the files, is the test split; a line and the facts of the run say so. Without labels:
+    root/train/all/*, root/train/* or root/*; test images are those below test/ or val/ or, if there are none, a fixed
+    tenth, chosen alike. Then the labels are -1 and there are no classes and no validation images.
 
     Every image becomes RGB: any mode is accepted, transparency is put on black, the shorter side is resized to `size`
     and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are those of
@@ -59,15 +66,14 @@ def image_folder(
     Shapes: images (N, 3, size, size).
 
     Raises:
-        ConfigError: root or size is missing, a folder is missing or empty, test/ has a class that train/ lacks,
-            bias_pattern does not match a path or stands beside `unlabeled`, the table cannot be read or lacks a
-            column, per_class is below 2 or imbalance below 1, or the disk of `cache` is too small.
+        ConfigError: root or size is missing (the sentence says what else is wrong with the folder), a folder is missing
+            or empty, test/ has a class that train/ lacks, bias_pattern does not match a path or stands beside
+            `unlabeled`, the table cannot be read or lacks a column, per_class is below 2 or imbalance below 1, or the
+            disk of `cache` is too small.
     """
     if root is None:
-        raise ConfigError("dataset=image_folder needs the folder of its images: try dataset.root=PATH")
-    if size is None:
-        raise ConfigError("dataset=image_folder needs the side of its images in pixels: try dataset.size=32")
-    check_at_least("dataset.size", size, 1, example=32)
+        try_size = f" dataset.size={USUAL_SIZE}" if size is None else ""
+        raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
     if unlabeled is not None and bias_pattern is not None:
         raise ConfigError(
             "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
@@ -76,11 +82,24 @@ def image_folder(
     if table is not None and (unlabeled is not None or bias_pattern is not None):
         raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
     base = Path(root)
-    if table is not None:
-        listed = read_table(base, base / table, columns or {})
-    else:
-        classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
-        listed = TableOfImages(classes, (), train, Part(base, []), test)
+    try:
+        listed = _listed(base, unlabeled=unlabeled, table=table, columns=columns or {})
+    except ConfigError as error:
+        if size is not None:
+            raise
+        raise ConfigError(
+            f"dataset=image_folder needs a dataset.size, such as {USUAL_SIZE}; besides, {error}"
+        ) from error
+    if size is None:
+        raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
+    check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
+    facts = {}
+    if table is None and listed.classes and listed.train.folder == listed.test.folder:
+        n_train, n_test = (sum(file.label >= 0 for file in part.files) for part in (listed.train, listed.test))
+        facts["test_split"] = (
+            f"a fixed fifth of each class, chosen by the file names: {n_test} of {n_train + n_test} images"
+        )
+        tqdm.write(f"{printable(base)} has class folders and no train/; test split: {facts['test_split']}")
     if bias_pattern is not None:
         listed = _with_biases(listed, bias_pattern)
     return decoded_data(
@@ -91,13 +110,34 @@ def image_folder(
         per_class=per_class,
         imbalance=imbalance,
         hold_out=hold_out,
+        facts=facts,
+    )
+
+
+def _listed(base: Path, *, unlabeled: str | None, table: str | None, columns: dict[str, str | None]) -> TableOfImages:
+    """Classes, biases and the files of each split, from class folders or from a table."""
+    if table is not None:
+        return read_table(base, base / table, columns)
+    classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
+    return TableOfImages(classes, (), train, Part(base, []), test)
+
+
+def _without_size(base: Path, *, n_train: int) -> str:
+    """The sentence for a missing `size`, which also tells a folder that is smaller than the recipe's batch."""
+    needs = "dataset=image_folder needs the side of its images in pixels"
+    if n_train >= RECIPE_BATCH:
+        return f"{needs}: try dataset.size={USUAL_SIZE}"
+    batch = 2 ** int(math.log2(max(2, n_train / 2)))
+    return (
+        f"{needs}, and {printable(base)} has {n_train} training images, fewer than the batch of {RECIPE_BATCH} in its "
+        f"recipe: try dataset.size={USUAL_SIZE} batch_size={batch}"
     )
 
 
 def _with_biases(listed: TableOfImages, pattern: str) -> TableOfImages:
     """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
     hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
-    names: dict[ImageFile, str] = {}
+    names = {}
     for file in (*listed.train.files, *listed.test.files):
         try:
             match = re.search(pattern, file.path)

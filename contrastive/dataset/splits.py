@@ -119,10 +119,10 @@ def name_splits(
         raise ConfigError("the test split is empty: add images under test/")
     count = torch.bincount(train.label[train.label >= 0], minlength=len(classes))
     if own_val is None and (count < 2).any():
-        poor = classes[int((count < 2).nonzero()[0])]
+        poor = [name for name, n in zip(classes, count.tolist(), strict=True) if n < 2]
         raise ConfigError(
-            f"class {poor} has fewer than two labeled training images, too few to hold one out for "
-            "validation: add images to it or remove the class"
+            f"class {', '.join(poor[:5])}{' and others' if len(poor) > 5 else ''} has fewer than two labeled training "
+            "images, too few to hold one out for validation: add images to it or remove the class"
         )
     nothing = torch.empty(0, dtype=torch.int64)
     if own_val is not None:

@@ -26,19 +26,12 @@ def timm_encoder(
         ConfigError: timm is not installed, has no such network, the network does not fit the image size, or the weights
             cannot be downloaded.
     """
-    try:
-        import timm
-    except ImportError as error:
-        raise ConfigError(
-            "encoder=timm needs the package timm, which is not installed: try pip install timm"
-        ) from error
+    timm = _package()
     if not timm.is_model(name):  # also refuses hf-hub: and local-dir: names, which read files from elsewhere
         known = timm.list_models(f"*{name.split('_')[0]}*")[:5]
         raise ConfigError(f"timm has no network {name}: try encoder.name={known[0] if known else 'resnet18'}")
-    config = timm.models.get_pretrained_cfg(name)
-    size = {"img_size": image_size} if image_size is not None and config and config.fixed_input_size else {}
     try:
-        network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, **size)
+        network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, **size_argument(name, image_size))
     except Exception as error:  # timm and its download raise many kinds
         reason = " ".join(str(error).split())[:200]
         advice = "encoder.pretrained=false" if pretrained else "encoder.image_size=224 with dataset.size=224"
@@ -46,3 +39,19 @@ def timm_encoder(
     network.dim = int(network.num_features if network.head_hidden_size is None else network.head_hidden_size)
     network.feature = f"pooled features of timm's {name}"
     return network  # type: ignore[no-any-return]
+
+
+def size_argument(name: str, image_size: int | None) -> dict[str, int]:
+    """What timm's constructor is told about the side of the images: nothing for networks that take any."""
+    config = _package().models.get_pretrained_cfg(name)
+    return {"img_size": image_size} if image_size is not None and config and config.fixed_input_size else {}
+
+
+def _package() -> Any:
+    try:
+        import timm
+    except ImportError as error:
+        raise ConfigError(
+            "encoder=timm needs the package timm, which is not installed: try pip install timm"
+        ) from error
+    return timm

@@ -1,11 +1,14 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
-import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import open_dict
+from torch import nn
 
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
@@ -13,9 +16,9 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import load_run_encoder
+from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import read_config, read_result
+from contrastive.run.files import RESULT, read_config, read_result
 
 
 class Result:
@@ -27,24 +30,25 @@ class Result:
         untrained, val: the same before training, and on the validation split.
 
     Args:
-        path: the directory of any finished run.
+        path: the directory of any finished run, or a folder with a single one below it.
 
     Raises:
-        ConfigError: there is no finished run in `path`.
+        ConfigError: there is no finished run in `path`, or several below it.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = run_below(Path(path), RESULT)
         record = read_result(self.path)
         if record is None:
-            raise ConfigError(f"{path} holds no finished run: try python train.py hydra.run.dir={path}")
+            raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and the words of its run")
         self.test: dict[str, float] = record["test"]
         self.untrained: dict[str, float] = record["untrained"]
         self.val: dict[str, float] = record["val"]
 
     def __repr__(self) -> str:
-        figures = ", ".join(f"{name} {value:.2f}" for name, value in self.test.items())
-        return f"Result({str(self.path)!r}: {figures})"
+        figures = [f"{name} {value:.2f}" for name, value in self.test.items()]
+        shown = [*figures[:5], *([f"and {len(figures) - 5} more"] if len(figures) > 5 else [])]
+        return f"Result({str(self.path)!r}: {', '.join(shown)})"
 
     @property
     def curves(self) -> list[dict[str, float]]:
@@ -63,34 +67,38 @@ class Result:
             raise ConfigError(f'there is no curve {name}, known are {", ".join(known)}: try curve("{known[0]}")')
         return [epoch for epoch, _ in points], [value for _, value in points]
 
-    def encoder(self) -> torch.nn.Module:
-        """The trained encoder in eval mode, on the CPU; it takes normalized images.
+    def encoder(self) -> tuple[nn.Module, Transform]:
+        """The trained encoder in eval mode, on the CPU, and the transform of its images, as `load_encoder` gives them.
 
-        The configuration of the run may name modules of the current folder.
+        The network may be your own: the configuration of the run may name modules of the current folder.
         """
         config = read_config(self.path)
         check_targets(config)
-        return load_run_encoder(self.path, config)[0]
+        return load_run_encoder(self.path, config)
 
 
-def pretrain(*overrides: str) -> Result:
-    """Train, evaluate and write one run, as `python train.py` does: `pretrain("loss=debiased_pos", "tau_plus=0.1")`.
+def pretrain(*words: str, **settings: Any) -> Result:
+    """Train, evaluate and write one run, as `python train.py` does: `pretrain(loss="debiased_pos", tau_plus=0.1)`.
 
-    The same words resume an interrupted run and give the result of a finished one. The run directory is named as that
-    of the command line; `hydra.run.dir=PATH` chooses another.
+    The same settings resume an interrupted run and give the result of a finished one. The run directory is named as
+    that of the command line; `hydra.run.dir=PATH` chooses another.
 
     Args:
-        overrides: KEY=VALUE, as typed after train.py.
+        words: KEY=VALUE, as typed after train.py: `pretrain("dataset.size=8", "+augmentation.ops.solarize={...}")`.
+        settings: the same as keywords, nested ones as `**{"dataset.size": 8}`; None is null.
 
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
-    flags = [word for word in overrides if word.startswith("-")]
-    if flags:
-        raise ConfigError(f"{flags[0]} is for the command line: try KEY=VALUE, and a loop for a sweep")
+    for word in words:
+        if not isinstance(word, str):
+            raise ConfigError(f'{word!r} is no KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
+        if word.startswith("-"):
+            raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
+    overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            cfg = compose("train", list(overrides), return_hydra_config=True)
+            cfg = compose("train", overrides, return_hydra_config=True)
             with open_dict(cfg):
                 cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
                 path = Path(cfg.hydra.run.dir)
@@ -105,3 +113,15 @@ def pretrain(*overrides: str) -> Result:
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
+
+
+def as_word(value: object) -> str:
+    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own."""
+    if value is None:
+        return "null"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(as_word, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key}:{as_word(item)}' for key, item in value.items())}}}"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if re.fullmatch(r"[\w./+-]+", text) else QuotedString(text, Quote.single).with_quotes()

@@ -1,5 +1,6 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -27,17 +28,24 @@ def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH",
         wiring: arguments that only the program knows.
 
     Raises:
-        ConfigError: a `_target_` in it is no component, or the constructor refuses its arguments. All processes of a
-            run understand this, not Hydra's error.
+        ConfigError: a `_target_` in it is no component or lacks a method, or the constructor refuses its arguments. All
+            processes of a run understand this, not Hydra's error.
     """
     for _, target in targets(node):
-        load_target(target)
+        check_complete(load_target(target))
     try:
         return instantiate(node, **wiring, _convert_="all")
     except InstantiationException as error:
         if (message := user_message(error, place=place)) is None:
             raise
         raise ConfigError(message) from error
+
+
+def check_complete(component: Any) -> None:
+    """Raise ConfigError for a class that lacks a method which its base class asks for."""
+    if inspect.isabstract(component):
+        missing = [f"def {name}{inspect.signature(getattr(component, name))}" for name in component.__abstractmethods__]
+        raise ConfigError(f"the class {component.__name__} is not complete: try {' and '.join(sorted(missing))} in it")
 
 
 def build_encoder(node: dict[str, Any], size: int | None) -> Any:

@@ -15,10 +15,14 @@ from contrastive.config.targets import resolve_builtin
 from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import HEAD, encoder_node
+from contrastive.run.files import ENCODER, HEAD, encoder_node
 from contrastive.run.foreign import weights_path
 from contrastive.run.weights import read_weights
 from contrastive.training.precision import Normalize
+
+SHIPPED = Path(__file__).resolve().parents[1] / "weights"  # a folder for each encoder of the package
+MOST_NAMED = 8  # runs, of those to choose from
+PUBLISHED = "model.safetensors"  # what the Hub calls the encoder's file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,26 +82,63 @@ def _pixels(image: Image.Image, size: tuple[int, int]) -> Tensor:
 def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn.Module, Transform]:
     """The trained encoder of a run, in eval mode, and the transform of its images.
 
-        encoder, transform = load_encoder("outputs/digits/nt_xent/default/seed=0")
+        encoder, transform = load_encoder("digits")  # or a run: "outputs/digits/nt_xent/default/seed=0"
         h = encoder(transform(image))  # (1, encoder.dim)
 
     The file says how its network is built. Only networks of this package are built from what a file says; nothing
     else that it names is imported or called.
 
     Args:
-        path: a run directory, or its encoder.safetensors alone.
+        path: a run directory, a folder with a single run below it, a folder by `contrastive export --huggingface`, or
+            the .safetensors file of one alone. If nothing has that path, `digits` is the encoder that comes with the
+            package: the default run with loss=debiased_pos tau_plus=0.1.
         encoder: the network to load the weights into, for networks of your own; None = build it.
 
     Raises:
-        ConfigError: no such file, a damaged one or one of another run, without metadata, or of another package.
+        ConfigError: no such file, several runs below the folder, a damaged file or one of another run, without
+            metadata, or of another package.
     """
-    file = weights_path(path)
+    file = find_weights(path)
     tensors, metadata = read_weights(file)
     height, width = metadata["image_size"]
     if encoder is None:
         encoder = build_trusted(_without_download(encoder_node(metadata["node"], width)), "encoder")
     _load(encoder, tensors, file)
     return encoder.eval(), Transform(size=(height, width), mean=tuple(metadata["mean"]), std=tuple(metadata["std"]))
+
+
+def find_weights(path: str | Path) -> Path:
+    """The encoder's file that `load_encoder` reads."""
+    place = Path(path).expanduser()
+    shipped = sorted(folder.name for folder in SHIPPED.iterdir())
+    if not place.exists():
+        if str(path) not in shipped:
+            raise ConfigError(
+                f'there is no weights file {path}: try the path of a finished run, or load_encoder("{shipped[0]}")'
+            )
+        place = SHIPPED / str(path)
+    if (place / PUBLISHED).is_file():
+        return place / PUBLISHED
+    return weights_path(run_below(place, ENCODER) if place.is_dir() else place)
+
+
+def run_below(folder: Path, name: str) -> Path:
+    """The run directory that has a file called `name`: the folder itself, or the only one below it.
+
+    Raises:
+        ConfigError: there is none, or several: they are named.
+    """
+    if (folder / name).exists():
+        return folder
+    found = sorted(file.parent for file in folder.rglob(name))
+    if not found:
+        raise ConfigError(f'{folder} holds no finished run: try contrastive.pretrain(loss="debiased_pos") first')
+    if len(found) > 1:
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        raise ConfigError(
+            f"{folder} holds {len(found)} runs: try one of {', '.join(map(str, found[:MOST_NAMED]))}{more}"
+        )
+    return found[0]
 
 
 def load_run_encoder(run: Path, config: dict[str, Any]) -> tuple[nn.Module, Transform]:
@@ -107,12 +148,13 @@ def load_run_encoder(run: Path, config: dict[str, Any]) -> tuple[nn.Module, Tran
         config: of the run, its targets checked.
     """
     node = encoder_node(config["encoder"], image_size(config["dataset"]))
-    return load_encoder(run, instantiate_node(_without_download(node)))
+    return load_encoder(weights_path(run), instantiate_node(_without_download(node)))
 
 
 def load_head(path: str | Path) -> nn.Module:
-    """The projection head of a run directory, in eval mode; raises ConfigError as `load_encoder` does."""
-    file = weights_path(Path(path) / HEAD)
+    """The projection head of a run directory, or of the only one below a folder, in eval mode; raises ConfigError as
+    `load_encoder` does."""
+    file = run_below(Path(path), HEAD) / HEAD
     tensors, metadata = read_weights(file)
     head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
     _load(head, tensors, file)

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from contrastive.errors import ConfigError
+from contrastive.config.messages import user_message
 
 
 def main(words: list[str]) -> int:
@@ -33,8 +33,10 @@ def main(words: list[str]) -> int:
             print(export_torchvision(options.run))
         if options.huggingface:
             print(export_huggingface(options.run, options.huggingface, license=options.license))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except Exception as error:
+        if (message := user_message(error, place="another folder")) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
         return 2
     return 0
 

@@ -1,22 +1,31 @@
-"""A folder in the layout of the Hugging Face Hub, with a model card written from the run; nothing is uploaded."""
+"""A folder in the layout of the Hugging Face Hub, with a model card written from the run; nothing is uploaded.
+
+timm loads it where it has the network: torchvision's ResNets with their own stem, and networks of timm.
+"""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, write_text
 from contrastive.run.foreign import weights_path
 from contrastive.run.weights import read_weights
 
+OURS = "contrastive.encoder.resnet.ResNet"
+TORCHVISIONS = "contrastive.encoder.torchvision.torchvision_encoder"
+TIMMS = "contrastive.encoder.timm.timm_encoder"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
+RECORDED = ("data", "command", "commit", "code", "device", "torch", "sha256")
 CARD = """\
 ---
 license: {license}
-library_name: contrastive
+library_name: {library}
 pipeline_tag: image-feature-extraction
-tags: [contrastive-learning, self-supervised-learning]
+tags: [contrastive, contrastive-learning, self-supervised-learning]
 ---
 
 # {title}
@@ -31,7 +40,7 @@ from contrastive import load_encoder
 encoder, transform = load_encoder("model.safetensors")
 features = encoder(transform(image))  # a PIL image, or uint8 (N, 3, H, W)
 ```
-
+{timm}
 Images are resized to {height} x {width} pixels, scaled to [0, 1] and standardized with mean {mean} and standard
 deviation {std}.
 
@@ -48,7 +57,17 @@ terms of that data; this card does not know them.
 
 ## Training
 
-Command: `{command}`. Commit `{commit}`, code `{code}`.
+Command: `{command}`. Commit `{commit}`, code `{code}`. Device: {device}; torch {torch}. sha256 of weights and
+metadata: `{sha256}`.
+"""
+TIMM_USE = """
+Or with timm:
+
+```python
+import timm
+
+encoder = timm.create_model("local-dir:PATH", pretrained=True).eval()  # PATH is this folder; hf-hub:NAME on the Hub
+```
 """
 
 
@@ -70,10 +89,35 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with atomic(folder / "model.safetensors") as part:
         shutil.copyfile(file, part)
-    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}}
+    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}, **timm_config(metadata)}
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
     write_text(folder / "README.md", model_card(metadata, title=folder.resolve().name, license=license))
     return folder
+
+
+def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What timm reads in config.json; {} for a network that timm does not have, such as a ResNet with a small stem."""
+    node, size = metadata["node"], metadata["image_size"]
+    is_whole = node["_target_"] == OURS and (node["width"], node["stem"]) == (64, "large")
+    is_resnet = node["_target_"] == TORCHVISIONS and re.fullmatch(r"resnet\d+", node["name"]) and node["stem"] is None
+    if not (is_whole or is_resnet or node["_target_"] == TIMMS):
+        return {}
+    arguments = size_argument(node["name"], node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
+    return {
+        "architecture": f"resnet{node['depth']}" if is_whole else node["name"],
+        "num_classes": 0,
+        "model_args": arguments,
+        "pretrained_cfg": {
+            "input_size": [3, *size],
+            "fixed_input_size": bool(arguments),
+            "mean": metadata["mean"],
+            "std": metadata["std"],
+            "interpolation": "bilinear",
+            "crop_pct": 1.0,
+            "crop_mode": "center",
+            "num_classes": 0,
+        },
+    }
 
 
 def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
@@ -85,8 +129,11 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         "|---|---|",
         *(f"| {k} | {v:.2f} |" for k, v in metrics),
     ]
+    is_timms = bool(timm_config(metadata))
     return CARD.format(
         title=title,
+        library="timm" if is_timms else "contrastive",
+        timm=TIMM_USE if is_timms else "",
         license=license,
         loss=metadata["loss"].rpartition(".")[2],
         dataset=metadata["dataset"].rpartition(".")[2],
@@ -101,7 +148,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         protocols="\n".join(f"- {name}: {text}" for name, text in metadata["protocol"].items()),
         n_classes=len(metadata["classes"]),
         classes=", ".join(metadata["classes"][:20]) + (", ..." if len(metadata["classes"]) > 20 else ""),
-        **{key: metadata.get(key, "unknown") for key in ("data", "command", "commit", "code")},
+        **{key: metadata.get(key, "unknown") for key in RECORDED},
     )
 
 

@@ -41,10 +41,12 @@ def export_onnx(path: str | Path) -> Path:
         path: a run directory, or its encoder.safetensors alone.
 
     Raises:
-        ConfigError: the packages of the extra `export` are not installed, or `load_encoder` refuses the file.
+        ConfigError: the packages of the extra `export` are not installed, the network has a part that ONNX lacks, or
+            `load_encoder` refuses the file.
     """
-    encoder, transform = load_encoder(path)
-    target = weights_path(path).with_suffix(".onnx")
+    file = weights_path(path)
+    encoder, transform = load_encoder(file)
+    target = file.with_suffix(".onnx")
     example = torch.rand(2, 3, *transform.size)
     network = _FromPixels(encoder, transform.mean, transform.std).eval()
     try:
@@ -59,6 +61,11 @@ def export_onnx(path: str | Path) -> Path:
             )
     except ImportError as error:
         raise ConfigError(f"ONNX needs a package ({error}): try pip install onnx onnxscript onnxruntime") from error
+    except RuntimeError as error:
+        reason = " ".join(str(error.__cause__ or error).split())[:200]
+        raise ConfigError(
+            f"torch cannot write this network as ONNX ({reason}): try encoder.safetensors with contrastive.load_encoder"
+        ) from error
     assert program is not None
     with atomic(target) as part:
         program.save(part)

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torchvision import models
 
+from contrastive.encoder.torchvision import OF_ONE_SIZE
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_encoder
 from contrastive.files import atomic
@@ -31,8 +32,10 @@ def export_torchvision(path: str | Path) -> str:
     """
     file = weights_path(path)
     encoder, _ = load_encoder(file)
-    name, changes = torchvision_name(read_weights(file).metadata["node"])
-    network = models.get_model(name, weights=None)
+    metadata = read_weights(file).metadata
+    name, changes = torchvision_name(metadata["node"])
+    size = {"image_size": metadata["image_size"][0]} if name.startswith(OF_ONE_SIZE) else {}
+    network = models.get_model(name, weights=None, **size)
     for place, module in changes.items():
         setattr(network, place, module)
     keys = network.load_state_dict(encoder.state_dict(), strict=False)
@@ -40,7 +43,8 @@ def export_torchvision(path: str | Path) -> str:
     target = file.with_suffix(".pth")
     with atomic(target) as part:
         torch.save(encoder.state_dict(), part)
-    lines = [f"network = torchvision.models.{name}()"]
+    arguments = ", ".join(f"{key}={value}" for key, value in size.items())
+    lines = [f"network = torchvision.models.{name}({arguments})"]
     lines += [f"network.{place} = torch.nn.{module}" for place, module in changes.items()]
     lines += [f"network.load_state_dict(torch.load('{target}'), strict=False)  # lacks {keys.missing_keys}"]
     return "\n".join([str(target), *lines])

@@ -81,8 +81,7 @@ def as_csv(sections: dict[str, Runs]) -> str:
     import pandas as pd  # late: only this format needs what takes half a second
 
     rows = [row for section in sections.values() for row in section.rows]
-    settings = pd.DataFrame([row.settings for row in rows], dtype=object).fillna("")
-    lines = settings[[key for key in settings if settings[key].astype(str).nunique() > 1]]
+    lines = pd.DataFrame([row.settings for row in rows], columns=Runs(rows=rows).differing, dtype=object).fillna("")
     lines.index = pd.MultiIndex.from_tuples([(row.section, row.name) for row in rows], names=["dataset", "runs"])
     for metric in Runs(rows=rows).metrics():
         values = [pd.Series(row.figures.get(("test", metric), {}), dtype=float) for row in rows]

@@ -98,6 +98,12 @@ class Runs:
         names = dict.fromkeys(row.section for row in self.rows)
         return {name: Runs(rows=[row for row in self.rows if row.section == name]) for name in names}
 
+    @property
+    def differing(self) -> list[str]:
+        """The settings in which the rows differ, by dotted keys."""
+        keys = dict.fromkeys(key for row in self.rows for key in row.settings)
+        return [key for key in keys if len({str(row.settings.get(key)) for row in self.rows}) > 1]
+
     def metrics(self, split: str = "test") -> list[str]:
         """Every metric that some run has on `test` or `val`."""
         return list(dict.fromkeys(metric for row in self.rows for of, metric in row.figures if of == split))
@@ -147,7 +153,7 @@ def read_runs(folders: list[Path], *, by_dataset: bool = True) -> Runs:
     """
     for folder in folders:
         if not folder.is_dir():
-            raise ConfigError(f"{folder} is not a folder: try python -m contrastive.report table outputs")
+            raise ConfigError(f"{folder} is not a folder: try outputs, or another folder of finished runs")
     found, notes = _find(folders)
     if not found:
         example = "; ".join([*notes, "try python train.py first"])

@@ -45,14 +45,13 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
 
 def section_record(name: str, section: Runs) -> dict[str, Any]:
     """The runs of a dataset as a table: its figures are those of all runs of a seed, and of later evaluations."""
-    rows = section.sorted_by_name().rows
+    section = section.sorted_by_name()
+    rows = section.rows
     record = runs_record(
         {row.name: {run[0].path: run[0].files for run in row.runs.values()} for row in rows}, section.metrics()
     )
-    keys = dict.fromkeys(key for row in rows for key in row.settings)
-    differing = [key for key in keys if len({str(row.settings.get(key)) for row in rows}) > 1]
     for row, entry in zip(rows, record["rows"], strict=True):
-        entry["overrides"] = [f"{key}={row.settings[key]}" for key in differing if key in row.settings]
+        entry["overrides"] = [f"{key}={row.settings[key]}" for key in section.differing if key in row.settings]
         for run in entry["runs"]:
             run |= {"test": {}, "val": {}}
             for (split, metric), values in row.figures.items():

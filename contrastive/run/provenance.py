@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import contrastive
 from contrastive.files import file_hash
 from contrastive.run.identity import targets
 
@@ -91,7 +92,7 @@ def code_record(config: dict[str, Any]) -> dict[str, Any]:
     git the version of the package stands for its code.
     """
     record = {**_checkout(ROOT), "modules": module_hashes(config)}
-    version = record["commit"] or importlib.metadata.version("contrastive")
+    version = record["commit"] or contrastive.__version__
     described = json.dumps([version, record["diff"], record["modules"]], sort_keys=True)
     return {**record, "code": hashlib.sha256(described.encode()).hexdigest()[:16]}
 

@@ -18,7 +18,7 @@ from contrastive.run.files import ENCODER, HEAD, NOT_ARGUMENTS, read_config, rea
 from contrastive.types import Data
 
 FORMAT = "2"  # of the metadata: raise it when a key changes its meaning
-FROM_ENVIRONMENT = ("command", "commit", "code", "data")
+FROM_ENVIRONMENT = ("command", "commit", "code", "data", "torch", "device")
 AGAIN = "try the command of its run again, which writes it from the checkpoint, or copy it again"
 
 
@@ -35,7 +35,7 @@ def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encod
         "encoder": result["encoder"],
         "metrics": result["test"],
         "protocol": result["protocol"],
-        **{key: environment[key] for key in FROM_ENVIRONMENT if environment[key] is not None},
+        **{key: environment[key] for key in FROM_ENVIRONMENT if environment.get(key) is not None},
     }
     save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
     node = {key: value for key, value in config["encoder"].items() if key not in NOT_ARGUMENTS}

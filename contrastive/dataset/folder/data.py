@@ -1,7 +1,9 @@
 """From listed files to the dataset that they are, decoded."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -21,6 +23,7 @@ def decoded_data(
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
+    facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
     """The listed images, decoded once into files of `cache` that are mapped into memory.
 
@@ -30,7 +33,7 @@ def decoded_data(
 
     Args:
         size: side of the images in pixels. name: of the dataset.
-        per_class, imbalance, hold_out: as in `image_folder`.
+        per_class, imbalance, hold_out: as in `image_folder`. facts: more of them.
 
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
@@ -38,7 +41,7 @@ def decoded_data(
     listed_parts = {"train": listed.train, "val": listed.val, "test": listed.test}
     decoded = {key: _load(part, size=size, cache=cache) for key, part in listed_parts.items() if part.files}
     splits = {key: split for key, (_, split) in decoded.items()}
-    facts = {"dataset_name": name}
+    facts = {"dataset_name": name, **facts}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}

@@ -12,6 +12,7 @@ from contrastive.errors import ConfigError
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
+CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
 LEAST_TEST = 2  # images; fewer have no pairs
 
 
@@ -33,7 +34,9 @@ class Part(NamedTuple):
 def find_images(base: Path, unlabeled: Path | None) -> tuple[tuple[str, ...], Part, Part]:
     """The classes, the training images and the test images of a folder.
 
-    With two or more folders in base/train each is a class. Otherwise there are no classes and no image has a label.
+    With two or more folders in base/train each is a class; test images lie in base/test or base/val. Without such
+    folders, two or more folders of images in `base` are the classes, and a fifth of each is the test split. Otherwise
+    there are no classes and no image has a label. Which images are tested depends on nothing but their names.
 
     Args:
         unlabeled: a folder of further training images without labels.
@@ -50,6 +53,8 @@ def find_images(base: Path, unlabeled: Path | None) -> tuple[tuple[str, ...], Pa
     test_folder = next((base / name for name in TEST_FOLDERS if (base / name).is_dir()), None)
     if len(classes) > 1:
         train, test = _labeled(base, test_folder, classes)
+    elif test_folder is None and len(folders := _class_folders(base)) > 1:
+        classes, (train, test) = folders, _divided(base, folders)
     else:
         classes, (train, test) = (), _unlabeled(base, test_folder)
     if unlabeled is not None:
@@ -63,7 +68,7 @@ def _labeled(base: Path, test: Path | None, classes: tuple[str, ...]) -> tuple[P
     if test is None:
         raise ConfigError(
             f"{base} has no test images: put them into {base}/test/<class>/ or {base}/val/<class>/, "
-            f"or try mv {base}/train {base}/all to train without labels"
+            f"or try dataset.root={base}/train to split its classes, or mv {base}/train {base}/all for no labels"
         )
     unknown = [name for name in _subfolders(test) if name not in classes]
     if unknown:
@@ -86,12 +91,35 @@ def _unlabeled(base: Path, test: Path | None) -> tuple[Part, Part]:
     files = _images(folder, skip=TEST_FOLDERS if folder == base else ())
     if test is not None:
         return Part(folder, files), Part(test, _images(test))
-    chosen = sorted(files, key=lambda file: hashlib.sha256(os.fsencode(file.path)).digest())
-    held_out = set(chosen[: max(LEAST_TEST, round(TEST_FRACTION * len(files)))])
+    held_out = _drawn(files, max(LEAST_TEST, round(TEST_FRACTION * len(files))))
     train = [file for file in files if file not in held_out]
     if len(train) < 2:
         raise ConfigError(f"{folder} holds {len(files)} images, too few to train on: put more there")
     return Part(folder, train), Part(folder, [file for file in files if file in held_out])
+
+
+def _class_folders(base: Path) -> tuple[str, ...]:
+    """The folders in `base` that hold images; none where there is a train/ or an image beside them."""
+    if (base / "train").is_dir() or any(path.suffix.lower() in SUFFIXES for path in base.iterdir()):
+        return ()
+    return tuple(name for name in _subfolders(base) if not name.startswith(".") and image_paths(base / name))
+
+
+def _divided(base: Path, classes: tuple[str, ...]) -> tuple[Part, Part]:
+    """base/<class>/: a fifth of each class, at least one image, for the test."""
+    files, held_out = _images(base, classes=classes), set[ImageFile]()
+    for label in range(len(classes)):
+        own = [file for file in files if file.label == label]
+        held_out |= _drawn(own, max(1, round(CLASS_TEST_FRACTION * len(own))))
+    return (
+        Part(base, [file for file in files if file not in held_out]),
+        Part(base, [file for file in files if file in held_out]),
+    )
+
+
+def _drawn(files: list[ImageFile], n: int) -> set[ImageFile]:
+    """n of the files, by a hash of each name: nearly the same where others come or go."""
+    return set(sorted(files, key=lambda file: hashlib.sha256(os.fsencode(file.path)).digest())[:n])
 
 
 def _subfolders(folder: Path) -> tuple[str, ...]:
