@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from contrastive.cli.verify import main
 from contrastive.experiment.run import run_experiment
+from contrastive.run.content import checksum
 from contrastive.run.files import read_result, write_result
-from contrastive.run.weights import checksum
 from tests.helpers import TINY, compose_settings
 
 WORDS = [

@@ -6,6 +6,7 @@ What is said stands in the YAMLs and docstrings, see `contrastive.config.referen
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -36,11 +37,12 @@ def overview(*, _root_: DictConfig) -> str:
     rows = []
     for group, (option, sentence) in group_sentences().items():
         names = ", ".join(option_files(group, folders))
-        rows.append((f"{group}={choices.get(group) or option}", f"{sentence}: {names}"))
-    parts = ["Groups (group=option), as chosen now:", _table(rows)]
+        default = f"[{option}]" if "," in option else choices.get(group) or "null"
+        rows.append((f"{group}={default}", f"{sentence}: {names}"))
+    parts = ["Groups (group=option), each with its default:", _table(rows)]
     for heading, settings in root_settings():
-        rows = [(f"{item.key}={OmegaConf.select(_root_, item.key)}", item.sentence) for item in settings]
-        parts += [f"{heading} (key=value), as composed now:", _table(rows)]
+        rows = [(f"{item.key}={_value(_root_[item.key])}", item.sentence) for item in settings]
+        parts += [f"{heading} (key=value), each with its default:", _table(rows)]
     return "\n\n".join(parts).replace("$", "$$")  # Hydra fills a string.Template
 
 
@@ -172,9 +174,13 @@ def _shown(option: Option) -> str:
     return f"configs/{option.group}/{option.name}.yaml" if option.file.parts[-3] == "configs" else str(option.file)
 
 
+def _value(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     """Two columns, the second one wrapped; a first cell that is too long has a line of its own."""
-    width = min(max((len(left) for left, _ in rows), default=0), WIDTH // 3)
+    width = max((len(left) for left, _ in rows if len(left) <= WIDTH // 3), default=0)
     lines = []
     for left, right in rows:
         body = textwrap.wrap(right, WIDTH - width - 4, break_on_hyphens=False) or [""]

@@ -26,6 +26,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.errors import ConfigError
+from contrastive.experiment.summary import show_finished
 from contrastive.report.sweep import sweep_table
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
@@ -41,9 +42,12 @@ def run(cfg: DictConfig) -> float | None:
     try:
         with importable(folders):
             settings = checked_settings(cfg, overrides)
-            from contrastive.experiment.run import run_experiment  # late: torch takes seconds, mistakes do not
+            result = None if "RANK" in os.environ else show_finished(settings, path)  # torchrun's processes say it once
+            if result is None:
+                from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
-            return _search_value(run_experiment(settings, path, overrides), settings.search_metric)
+                result = run_experiment(settings, path, overrides)
+            return _search_value(result, settings.search_metric)
     except Exception as error:
         code = _report(error, overrides)
         if hydra_config.mode == RunMode.MULTIRUN:

@@ -17,6 +17,7 @@ from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.run import environment_of, features, prepare_observers
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
+from contrastive.run.content import content_hash, weights_hashes
 from contrastive.run.directory import EXACT_KEYS, provenance_hashes
 from contrastive.run.files import (
     ENCODER,
@@ -29,7 +30,7 @@ from contrastive.run.files import (
     run_state,
 )
 from contrastive.run.log import has_same_log
-from contrastive.run.weights import content_hash, read_weights, weights_hashes
+from contrastive.run.weights import read_weights
 from contrastive.tables.page import check_folder
 
 USAGE = (

@@ -30,9 +30,7 @@ ADVICE = {
 KNOBS = "try a smaller batch_size, grad_cache_chunk=128 (exact, and holds fewer activations), or resident=false"
 
 
-def user_message(
-    error: BaseException, *, place: str = "hydra.run.dir=PATH", words: Sequence[str] = ()
-) -> str | None:
+def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH", words: Sequence[str] = ()) -> str | None:
     """One line for the user; None for errors the user cannot fix, whose traceback says more.
 
     Args:
@@ -133,7 +131,9 @@ def _wrong_type(text: str, words: Sequence[str]) -> str | None:
     expected = KINDS.get(next(filter(None, kind.groups())), "another type") if kind else "set"
     default, origin = defaults(words).get(key[1], ("...", ""))
     given = (value[1] or "nothing") if value else "?"
-    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}" + (f", as {origin}" if origin else "")
+    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}" + (
+        f", the default of {origin}" if origin else ""
+    )
 
 
 def is_out_of_memory(error: BaseException) -> bool:

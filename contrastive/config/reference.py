@@ -74,7 +74,8 @@ def group_sentences() -> dict[str, tuple[str, str]]:
     """{group: (the option that is used if none is typed, what the group is)}, as train.yaml has them."""
     text = (CONFIGS / "train.yaml").read_text()
     found = re.findall(r"^  - (\w+): (.+?)\s+# (.*)$", text, re.MULTILINE)
-    return {group: (option.strip("[]").replace(" ", ""), sentence) for group, option, sentence in found}
+    lines = {group: (option.strip("[]").replace(" ", ""), sentence) for group, option, sentence in found}
+    return {group: lines[group] for group in GROUPS}
 
 
 def readers(key: str) -> list[str]:
@@ -94,10 +95,10 @@ def recipes(key: str) -> dict[str, list[str]]:
 
 
 def defaults(words: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """{setting: (its default, whose recipe gives it or nothing)} with the options of this package that the words choose.
+    """{setting: (its default, the option whose recipe gives it, or nothing)} for the options that the words choose.
 
     Args:
-        words: as typed.
+        words: as typed; options of one's own count as if they were not typed.
     """
     typed = dict(word.split("=", 1) for word in words if "=" in word)
     chosen = {group: option for group, (option, _) in group_sentences().items()}
@@ -228,7 +229,8 @@ def _source(target: str, folders: tuple[Path, ...]) -> tuple[str, dict[str, str]
     places.insert(0, Path(__file__).parents[2] / f"{module.replace('.', '/')}.py")  # of an installed package
     file = next((place for place in places if place.is_file()), None)
     tree = ast.parse(file.read_text()) if file else ast.Module([], [])
-    found = next((node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name), None)
+    definitions = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    found = next((node for node in definitions if node.name == name), None)
     if found is None:
         return "", {}
     docstring = SECTIONS.split(ast.get_docstring(found) or "")[0].strip()

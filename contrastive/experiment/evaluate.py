@@ -18,8 +18,7 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.run.files import evaluation_name, read_evaluations, write_evaluation
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import evaluation_name, read_evaluations, weights_path, write_evaluation
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed
 from contrastive.training.features import feature_sets

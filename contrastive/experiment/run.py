@@ -23,9 +23,9 @@ from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.machine import busy_warning, explained_memory, keep_freed_memory, set_threads
 from contrastive.experiment.make import load_other_data
-from contrastive.run.directory import RunDirectory, finished_run, open_run
-from contrastive.run.files import read_result
-from contrastive.run.foreign import source_hashes
+from contrastive.run.directory import RunDirectory, open_run
+from contrastive.run.files import read_result, source_hashes
+from contrastive.run.finished import FinishedRun
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
@@ -48,10 +48,8 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     """
     keep_freed_memory()
     init(settings.device)
-    starts_over = settings.rerun or settings.dry_run
-    if not starts_over and (run := finished_run(path, config=settings.to_dict())) is not None:
-        print(summary.already_done(run))
-        return run.result or {}
+    if (result := summary.show_finished(settings, path)) is not None:
+        return result
     if settings.devices > 1 and not is_launched():
         launch(settings.devices, run_experiment, settings, path, overrides, explain=user_message)
         return read_result(path) or {}
@@ -66,14 +64,14 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
             if run.state is not None:  # the files of weights are damaged, or another run's
                 experiment.step.load(run.state)
                 run.rewrite(partial(write_weights, experiment, run.result))
-            print(summary.already_done(run))
+            print(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
         with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
             print(summary.heading(experiment, run, threads=threads))
             if warning := busy_warning():
                 print(f"warning: {warning}")
             result = train_and_evaluate(experiment, run)
-        print(summary.finished(run, result))
+        print(summary.finished(run.path, result))
         return result
 
 

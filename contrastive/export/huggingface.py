@@ -7,7 +7,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, write_text
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import weights_path
 from contrastive.run.weights import read_weights
 
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
