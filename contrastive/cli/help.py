@@ -5,6 +5,7 @@ What is said stands in the YAMLs and docstrings, see `contrastive.config.referen
 
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,7 @@ def _option_page(group: str, name: str, folders: Sequence[Path]) -> str:
     if rows := [_row(item) for item in (*option.settings, *shared_settings(group))]:
         parts.append(_table(rows))
     if option.recipe:
-        parts.append(textwrap.fill(" ".join(option.recipe), WIDTH, initial_indent="  sets ", subsequent_indent="       ",
-                                   break_on_hyphens=False))  # fmt: skip
+        parts.append(_wrapped("sets ", " ".join(option.recipe)))
     target = f"{option.target}, " if option.target else ""
     parts.append(f"  source  {target}{_shown(option)}")
     return "\n\n".join(parts)
@@ -127,8 +127,7 @@ def _option_page(group: str, name: str, folders: Sequence[Path]) -> str:
 def _setting_page(item: Setting) -> str:
     lines = [f"{item.key}={item.value}  ({item.kind})", "", f"  {item.sentence}"]
     if found := readers(item.key):
-        text = f"read by {', '.join(found)}"
-        lines += ["", textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="          ")]
+        lines += ["", _wrapped("read by ", ", ".join(found))]
     others = {value: names for value, names in recipes(item.key).items() if value != item.value}
     lines += [""] * bool(others)
     lines += [f"  {item.key}={value} with dataset={', '.join(names)}" for value, names in others.items()]
@@ -174,6 +173,11 @@ def _shown(option: Option) -> str:
     return f"configs/{option.group}/{option.name}.yaml" if option.file.parts[-3] == "configs" else str(option.file)
 
 
+def _wrapped(head: str, text: str) -> str:
+    indent = " " * (2 + len(head))
+    return textwrap.fill(text, WIDTH, initial_indent=f"  {head}", subsequent_indent=indent, break_on_hyphens=False)
+
+
 def _value(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -187,7 +191,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
         if len(left) > width:
             lines.append(f"  {left}")
             left = ""
-        lines += [f"  {first.ljust(width)}  {line}".rstrip() for first, line in zip([left, *[""] * len(body)], body)]
+        lines += [f"  {first.ljust(width)}  {line}".rstrip() for first, line in zip_longest([left], body, fillvalue="")]
     return "\n".join(lines)
 
 
