@@ -112,7 +112,7 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
     assert main([]) == 2
     assert main(["--table", str(tmp_path)]) == 2
-    assert "holds no table's JSON: usage: " in capsys.readouterr().err
+    assert "holds no table's JSON: try " in capsys.readouterr().err
     assert main(["--help"]) == 0
 
 

@@ -66,6 +66,7 @@ def settings_reference() -> str:
     for heading, settings in root_settings():
         parts += [f"## {heading}", _markdown([(item, _with_readers(item)) for item in settings])]
     for group, (default, sentence) in group_sentences().items():
+        default = f"[{default}]" if "," in default else default
         parts += [f"## {group}", f"{sentence[:1].upper()}{sentence[1:]}. Default: `{group}={default}`."]
         if shared := shared_settings(group):
             parts += ["Of every option:", _markdown([(item, item.sentence) for item in shared])]

@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
             print(text, flush=True)
             return 0
     except Exception as error:
-        return _report(error, words)
+        return _report(error, words, composing=True)
     if not {"-m", "--multirun"}.intersection(words):
         return _start(words)
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:

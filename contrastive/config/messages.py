@@ -131,9 +131,8 @@ def _wrong_type(text: str, words: Sequence[str]) -> str | None:
     expected = KINDS.get(next(filter(None, kind.groups())), "another type") if kind else "set"
     default, origin = defaults(words).get(key[1], ("...", ""))
     given = (value[1] or "nothing") if value else "?"
-    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}" + (
-        f", the default of {origin}" if origin else ""
-    )
+    of = origin and f", the default of {origin}"
+    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}{of}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

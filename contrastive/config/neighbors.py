@@ -24,4 +24,4 @@ def did_you_mean(word: str, known: Iterable[str], *, typed: str = "{}") -> str:
 def no_setting(key: str, known: Iterable[str]) -> str:
     """The sentence for a setting that does not exist: which one was meant, and where they stand."""
     near = did_you_mean(key, known)
-    return f"there is no setting {key}: {near} try python train.py --help".replace(":  try", ": try")
+    return f"there is no setting {key}:{near and f' {near}'} try python train.py --help"

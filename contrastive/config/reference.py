@@ -120,7 +120,9 @@ def defaults(words: Sequence[str]) -> dict[str, tuple[str, str]]:
         for name in names.strip("[]").split(","):
             own = read_option(group, name).settings if name in known[group] else []
             found |= {item.key: (item.value, "") for item in (*own, *shared_settings(group))}
-    return found | {key: value for key, value in values.items() if key in found}
+    gone = tuple(f"{key}." for key, (value, _) in values.items() if value == "null")
+    kept = {key: value for key, value in found.items() if not key.startswith(gone)}
+    return kept | {key: value for key, value in values.items() if key in kept}
 
 
 def first_line(file: Path) -> str:

@@ -90,7 +90,9 @@ class Progress:
         return [self._shown[key] + self._age(key) for key in SHOWN if key in self._shown]
 
     def _age(self, key: str) -> str:
-        """Of which encoder a metric is, if not of the one as it stands."""
+        """Of which encoder a test figure is, if not of the one as it stands."""
+        if not key.startswith("test/"):
+            return ""
         epoch = self._at[key]
         return " (untrained)" if epoch == 0 else f" (epoch {epoch})" if epoch < self._epoch else ""
 
