@@ -39,8 +39,9 @@ def test_every_command_explains_itself_and_refuses_in_one_sentence(name, capsys)
 
 @pytest.mark.slow
 def test_a_finished_run_is_shown_without_torch(tmp_path):
-    assert call([*QUICK, "evaluator=[knn]", "hydra.run.dir=run"], tmp_path) == (0, "")
-    words = [*QUICK, "evaluator=[knn]", "hydra.run.dir=run"]
+    words = [word for word in QUICK if "few_shot" not in word and "linear" not in word]
+    words += ["evaluator=[knn]", "hydra.run.dir=run"]
+    assert call(words, tmp_path) == (0, "")
     code = f"import sys; from contrastive.cli.train import main; sys.exit(main({words}) or 'torch' in sys.modules)"
     again = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=ONE_THREAD)
     assert again.returncode == 0, again.stderr

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from contrastive.cli.help import explain, settings_reference
 from contrastive.config.reference import GROUPS, defaults, first_line, group_sentences, option_files, root_settings
 from contrastive.config.settings import Settings
+from contrastive.errors import ConfigError
 from tests.helpers import ROOT, program
 
 MINE = """
@@ -66,6 +67,19 @@ def test_a_group_lists_its_options_and_those_of_ones_own(tmp_path):
     page = explain(["--config-dir", str(tmp_path), "loss=mine"])
     assert "A loss of one's own." in page
     assert "loss.margin=0.5  of mine" in page
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("tau_pluss", "no setting tau_pluss: did you mean tau_plus or loss.tau_plus?"),
+        ("loss=nt_xnt", "no loss=nt_xnt: did you mean loss=nt_xent?"),
+        ("schedule=nothing", "no schedule=nothing: try python train.py --help schedule"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_its_neighbors(word, said):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        explain([word, "hydra.run.dir=run"])
 
 
 def test_every_setting_and_every_option_has_its_sentence():

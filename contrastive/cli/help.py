@@ -51,13 +51,14 @@ def explain(words: Sequence[str]) -> str:
     """What `--help KEY ...` prints about groups (loss), options (loss=nt_xent) and settings (tau_plus, loss.tau_plus).
 
     Args:
-        words: as typed, --config-dir and other flags among them; nothing is said of flags alone.
+        words: as typed, --config-dir among them; of other flags and Hydra's own settings nothing is said.
 
     Raises:
         ConfigError: there is no such group, option or setting.
     """
     folders, others = take_config_dirs(list(words))
-    return "\n\n".join(_page(word.lstrip("+~"), folders) for word in others if not word.startswith("-"))
+    keys = [word.lstrip("+~") for word in others if not word.startswith(("-", "hydra"))]
+    return "\n\n".join(_page(key, folders) for key in keys)
 
 
 def settings_reference() -> str:
