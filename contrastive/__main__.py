@@ -4,6 +4,8 @@ import signal
 import sys
 from importlib import import_module
 
+from contrastive.config.neighbors import did_you_mean
+
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
@@ -26,7 +28,8 @@ def main(words: list[str] | None = None) -> int:
         print(USAGE, end="")
         return 0
     if name not in COMMANDS:
-        print(f"error: there is no command {name}: try contrastive --help", file=sys.stderr)
+        near = did_you_mean(name, COMMANDS)
+        print(f"error: there is no command {name}: {near or 'try contrastive --help'}", file=sys.stderr)
         return 2
     module, first, _ = COMMANDS[name]
     if name != "train":

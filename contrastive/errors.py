@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 
 Numbers = float | Sequence[float]  # of a list each number is checked, and it must not be empty
 
@@ -14,10 +15,12 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """Raise ConfigError unless `value` is one of `choices`.
 
     Args:
-        key: the setting as it is typed, such as `loss.form`. choices: the accepted values, the usual one first.
+        key: the setting as it is typed, such as `loss.form`. choices: the accepted values, the usual one first; the
+            sentence ends in the one that is spelled most like `value`, else in the usual one.
     """
     if value not in choices:
-        raise ConfigError(f"{key} must be one of {', '.join(choices)}, got {value}: try {key}={next(iter(choices))}")
+        near = [*get_close_matches(str(value), choices, n=1), *choices][0]
+        raise ConfigError(f"{key} must be one of {', '.join(choices)}, got {value}: try {key}={near}")
 
 
 def check_at_least(key: str, value: Numbers, least: float, *, example: object) -> None:

@@ -96,6 +96,9 @@ def test_the_estimate_of_a_dry_run_grows_with_the_run(composed):
     words += ["epochs=2000", "batch_size=64", "evaluator=[knn,linear,rankme]", "evaluator.knn.every=3"]
     text = estimate(build(composed(*words)))
     assert "2000 epochs of 22 steps" in text
-    assert re.search(r"at most 668 knn of [\d.]+ s, 2 linear of [\d.]+ s, 2 rankme of", text)
+    assert re.search(r"curve points .* \d+ %   666 of knn, [\d.]+ s each, features [\d.]+ s", text)
+    assert re.search(r"evaluation .* before and after: features [\d.]+ s, knn [\d.]+ s, linear [\d.]+ s, rankme", text)
+    assert re.search(r"together .* 100 %", text)
+    assert re.search(r"written +nothing$", text)
     assert re.search(r"peak memory +\d+\.\d\d GiB", text)
     assert [clock(s) for s in (4.06, 187, 7510)] == ["4.1 s", "3 min 07 s", "2 h 05 min"]

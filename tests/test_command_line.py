@@ -1,6 +1,7 @@
 """The program as its user meets it: whole processes, wrong words, sweeps, components of one's own."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from contrastive.__main__ import COMMANDS, main
 from contrastive.cli.train import flags_first
 from tests import forked
 from tests.helpers import ONE_THREAD, ROOT, TINY, fresh_program, logged_lines, module, program, write_image_folder
+from tests.hostile import call
 
 QUICK = [*TINY, "epochs=1"]
 
@@ -24,7 +26,26 @@ def test_the_one_command_lists_the_others(capsys):
     said = capsys.readouterr().out
     assert all(f"  {name} " in said for name in COMMANDS)
     assert main(["tran"]) == 2
-    assert capsys.readouterr().err == "error: there is no command tran: try contrastive --help\n"
+    assert capsys.readouterr().err == "error: there is no command tran: did you mean train?\n"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "train"])
+def test_every_command_explains_itself_and_refuses_in_one_sentence(name, capsys):
+    assert main([name, "--help"]) == 0
+    assert "    python -m contrastive" in (said := capsys.readouterr().out) or said.startswith("usage: python -m")
+    assert main([name, "--nothing"]) == 2
+    assert re.fullmatch(r"error: [^\n]+: try python -m contrastive[^\n]+ --help\n", capsys.readouterr().err)
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_shown_without_torch(tmp_path):
+    words = [word for word in QUICK if "few_shot" not in word and "linear" not in word]
+    words += ["evaluator=[knn]", "hydra.run.dir=run"]
+    assert call(words, tmp_path) == (0, "")
+    code = f"import sys; from contrastive.cli.train import main; sys.exit(main({words}) or 'torch' in sys.modules)"
+    again = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=ONE_THREAD)
+    assert again.returncode == 0, again.stderr
+    assert "is done already" in again.stdout
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What a run shows while it trains: lines without carriage returns in a file, a bar on a terminal, or nothing."""
 
+import contextlib
 import io
 import multiprocessing
 import os
@@ -8,10 +9,12 @@ import re
 import subprocess
 import sys
 import termios
+import time
 
 import pytest
 
 from contrastive.distributed import pool
+from contrastive.evaluator.base import Evaluator, evaluate
 from contrastive.training import progress
 from contrastive.training.progress import LINES, Progress, line_every
 from tests.helpers import ONE_THREAD, ROOT, TINY
@@ -20,6 +23,13 @@ from tests.hostile import call
 LINE = re.compile(
     r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)"
 )
+
+
+class Constant(Evaluator):
+    protocol = "none"
+
+    def __call__(self, features):
+        return {"": 1.0}
 
 
 def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
@@ -39,7 +49,7 @@ def train(shown: Progress, epochs: int, per_epoch: int) -> None:
 
 
 def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
-    clock = iter(range(0, 100_000, 60))
+    clock = iter(range(1000))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     train(Progress(name="a run", start=0, epochs=50, per_epoch=2, quiet=False), 50, 2)
     lines = capsys.readouterr().out.splitlines()
@@ -52,11 +62,35 @@ def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     shown = Progress(name="a run", start=0, epochs=2, per_epoch=4, quiet=False)
+    shown.show({"train/loss": 1.0})
     for _ in range(3):
-        now[0] += 500
+        now[0] += 40
         shown.update()
-        shown.show({"train/loss": 1.0})
-    assert capsys.readouterr().out == "epoch 0.5/2  loss 1.00  50 min 00 s left\n"
+    assert capsys.readouterr().out == "epoch 0.5/2  loss 1.00  4 min 00 s left\n"
+
+
+def test_what_takes_long_is_named_and_named_again(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "LONGEST_SILENCE", 0.02)
+    with progress.announced("evaluating: knn"):
+        time.sleep(0.3)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "evaluating: knn"
+    assert re.fullmatch(r"evaluating: knn, 0\.\d s so far", lines[1])
+    with progress.announced("evaluating: rankme"):
+        pass
+    assert capsys.readouterr().out == ""
+
+
+def test_each_evaluator_is_announced():
+    names = []
+
+    def announce(name):
+        names.append(name)
+        return contextlib.nullcontext()
+
+    evaluate({"a": Constant(), "b": Constant()}, None, announce=announce)
+    assert names == ["a", "b"]
 
 
 def test_quiet_shows_nothing(capsys):

@@ -35,9 +35,12 @@ def relative(path: Path) -> str:
 
 
 def commands(path: Path) -> list[str]:
-    """The words after `train.py` of every command in a page; what follows two blanks or a # is a comment."""
+    """The words after `train.py` of every command in a page; what follows two blanks or a # is a comment.
+
+    Tab completion (-sc) composes nothing and is left out.
+    """
     text = re.sub(r"\s*\\\n\s*", " ", path.read_text())
-    typed = [re.split(r"  +| #", rest.strip())[0] for rest in COMMAND.findall(text)]
+    typed = [re.split(r"  +| #", rest.strip())[0] for rest in COMMAND.findall(text) if " -sc " not in rest]
     return list(dict.fromkeys(typed))
 
 

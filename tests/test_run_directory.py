@@ -13,8 +13,9 @@ from torch import nn
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
-from contrastive.run.directory import finished_run, open_run
+from contrastive.run.directory import open_run
 from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
+from contrastive.run.finished import finished_run
 from contrastive.run.identity import NON_IDENTITY_KEYS, differences, identity
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights

@@ -20,6 +20,7 @@ from tests.helpers import ROOT
         ("temperature=0", "temperature=0.5"),
         ("temperature=inf", "temperature=0.5"),
         ("views_forward=both", "views_forward=fused"),
+        ("sampler=bias_balance", "sampler=bias_balanced"),
         ("precision=fp8", "precision=auto"),
         ("resident=maybe", "resident=auto"),
         ("compile=maybe", "compile=auto"),
@@ -35,13 +36,13 @@ def test_value_out_of_range_is_refused_at_once(composed, word, advice):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("epochs=many", "epochs must be a whole number, got many: try epochs=50"),
-        ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=50"),
+        ("epochs=many", "epochs must be a whole number, got many: try epochs=40, the default of dataset=digits"),
+        ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=40, the default of dataset=digits"),
         ("temperature=hot", "temperature must be a number, got hot: try temperature=0.5"),
         ("rerun=maybe", "rerun must be true or false, got maybe: try rerun=false"),
         ("resident=3", "resident must be auto, true or false, got 3: try resident=auto"),
         ("device=null", "device must be set, got null: try device=auto"),
-        ("epocs=3", "there is no setting epocs: try python train.py --cfg job to see them all"),
+        ("epocs=3", "there is no setting epocs: did you mean epochs? try python train.py --help"),
     ],
 )
 def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
@@ -56,7 +57,7 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
         (["devices=3", "batch_size=256"], "batch_size=255"),
         (["devices=2", "device=cuda:0"], "device=cuda"),
         (["noise_frac=0.3", "n_views=1"], "n_views=2"),
-        (["+surprise=1"], "--cfg job"),
+        (["+surprise=1"], "--help"),
     ],
 )
 def test_every_combination_rule_names_a_way_out(composed, words, advice):

@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from contrastive.cli.verify import main
 from contrastive.experiment.run import run_experiment
+from contrastive.run.content import checksum
 from contrastive.run.files import read_result, write_result
-from contrastive.run.weights import checksum
 from tests.helpers import TINY, compose_settings
 
 WORDS = [
@@ -112,7 +112,7 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
     assert main([]) == 2
     assert main(["--table", str(tmp_path)]) == 2
-    assert "holds no table's JSON: usage: " in capsys.readouterr().err
+    assert "holds no table's JSON: try " in capsys.readouterr().err
     assert main(["--help"]) == 0
 
 

@@ -18,7 +18,8 @@ from torch import nn
 from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
-from contrastive.run.foreign import load_into, read_tensors, weights_path
+from contrastive.run.files import weights_path
+from contrastive.run.foreign import load_into, read_tensors
 
 X = torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
 

@@ -3,7 +3,6 @@
 torch is imported by the checks that need it: without it the others still say what is wrong.
 """
 
-import argparse
 import importlib.metadata
 import os
 import platform
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
 
+from contrastive.config.arguments import Parser, answering
 from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
@@ -150,8 +150,8 @@ CHECKS = {
 }  # fmt: skip
 
 
+@answering
 def main(words: list[str]) -> int:
-    """Print the page; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="contrastive doctor", description=__doc__)
-    parser.parse_args(words)
+    """Print the page; returns the exit code: 1 if there is a fault."""
+    Parser(".doctor", __doc__.split("\n\n")[0]).parse_args(words)
     return examine(CHECKS)

@@ -1,7 +1,6 @@
 """`contrastive evaluate`: compose what was typed over the configuration of each run, evaluate, print a table."""
 
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +9,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path, take_config_dirs
-from contrastive.config.messages import user_message
 from contrastive.config.naming import dataset_name
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
@@ -23,8 +22,6 @@ from contrastive.text import as_typed, format_grid
 
 HELP = """Evaluate finished runs again, without training.
 
-    python -m contrastive.evaluate RUN [RUN ...] [KEY=VALUE ...]
-
 RUN is a run directory, or a folder with finished runs below it. The encoder is read from encoder.safetensors; nothing
 of the run is changed. The figures are written to RUN/evaluation/<name>.json and printed as a table.
 
@@ -34,7 +31,6 @@ of the run is changed. The figures are written to RUN/evaluation/<name>.json and
                                   (dataset.size=N: another) and are standardized with its training statistics
     rerun=true                    evaluate again what is done already
     device=cuda  data_root=PATH   as of train.py
-    --config-dir mine             YAMLs and modules of your own, as of train.py
 """
 USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
 SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
@@ -58,26 +54,16 @@ class Request(NamedTuple):
     unread: list[str]
 
 
+@answering
 def main(words: list[str]) -> int:
-    """Evaluate and print; returns the exit code: 0 done, 1 an unexpected error, 2 a mistake of the user, 130 Ctrl-C."""
-    if {"-h", "--help"} & set(words):
-        print(HELP, end="")
-        return 0
-    try:
-        folders, words = take_config_dirs(words)
-        requests = parse_args(words, folders=folders)
-        with importable(folders):
-            print(evaluate_runs(requests, folders=folders))
-    except KeyboardInterrupt:
-        print("\ninterrupted: the same command again goes on with what is not done", file=sys.stderr)
-        return 130
-    except Exception as error:
-        message = user_message(error)
-        if message is None:
-            raise
-        message = message.replace("python train.py --help", "python -m contrastive.evaluate --help")
-        print(f"error: {message}", file=sys.stderr)
-        return 2
+    """Evaluate and print; returns the exit code."""
+    folders, words = take_config_dirs(words)
+    parser = Parser(".evaluate", HELP, usage="RUN [RUN ...] [KEY=VALUE ...] [--config-dir DIR]")
+    parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="as above")
+    parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
+    requests = parse_args(parser.parse_args(words).words, folders=folders)
+    with importable(folders):
+        print(evaluate_runs(requests, folders=folders))
     return 0
 
 

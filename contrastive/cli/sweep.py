@@ -48,7 +48,7 @@ class RecordJobs(Callback):
         try:
             _ = job_return.return_value
         except Exception as error:
-            failure = user_message(error) or f"{type(error).__name__}: {error}"
+            failure = user_message(error, words=list(hydra.overrides.task)) or f"{type(error).__name__}: {error}"
         job = {
             "number": hydra.job.num,
             "overrides": list(hydra.overrides.task),

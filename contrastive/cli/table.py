@@ -1,6 +1,6 @@
 """Run a table of configs/table and print it beside the published figures; without a table, list them all.
 
-    python scripts/reproduce_table.py [TABLE] [--preset NAME] [--seeds N] [--jobs N] [--strict] [key=value ...]
+    python -m contrastive table digits --preset smoke        the same: make reproduce-table TABLE=digits PRESET=smoke
 
 Every (row, seed) is a run directory of train.py; overrides of your own go to every row. Runs that are done are skipped
 and interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON
@@ -18,8 +18,10 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
+from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import search_path
 from contrastive.config.messages import user_message
+from contrastive.config.neighbors import did_you_mean
 from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.errors import ConfigError
@@ -43,35 +45,25 @@ from contrastive.tables.spec import PRESETS, Table, read_table
 BASE = Path("outputs") / "table"
 
 
+@answering
 def main(words: list[str]) -> int:
     """Run the command on its words; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", nargs="?")
-    parser.add_argument("overrides", nargs="*", metavar="key=value")
-    parser.add_argument("--preset", default="paper", choices=PRESETS)
-    parser.add_argument("--seeds", type=int, help="seeds 0 ... N - 1 in place of the table's")
+    parser = Parser(" table", __doc__)
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="its name; none: list them all")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as of train.py, for every row")
+    parser.add_argument("--preset", default="paper", choices=PRESETS, help="how much of it; default: paper")
+    parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 in place of the table's")
     parser.add_argument(
-        "--jobs", type=int, help="runs at a time: one on each GPU or core unless given; more share them"
+        "--jobs", type=int, metavar="N", help="runs at a time: one on each GPU or core unless given; more share them"
     )
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     parser.add_argument(
-        "--config-dir", type=Path, action="append", default=[], dest="folders",
+        "--config-dir", type=Path, action="append", default=[], dest="folders", metavar="DIR",
         help="a folder with options of your own, as train.py takes it, and tables in table/",
     )  # fmt: skip
     arguments = parser.parse_intermixed_args(words)
-    try:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            if arguments.table is None:
-                return list_tables(arguments)
-            return reproduce(arguments)
-    except KeyboardInterrupt:
-        print("\ninterrupted: the same command again skips what is done", file=sys.stderr)
-        return 130
-    except Exception as error:
-        if (message := user_message(error)) is None:
-            raise
-        print(f"error: {message}", file=sys.stderr)
-        return 2
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return list_tables(arguments) if arguments.table is None else reproduce(arguments)
 
 
 def table_paths(folders: Sequence[Path]) -> dict[str, Path]:
@@ -94,10 +86,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
     """Run what is not done of a table, and write its pages."""
     paths = table_paths(arguments.folders)
     if arguments.table not in paths:
-        known = ", ".join(paths)
-        raise ConfigError(
-            f"there is no table {arguments.table}, known are {known}: try make reproduce-table TABLE=digits"
-        )
+        near = did_you_mean(arguments.table, paths)
+        known = f": {near}" if near else f", known are {', '.join(paths)}:"
+        raise ConfigError(f"there is no table {arguments.table}{known} try make reproduce-table TABLE=digits")
     own = tuple(arguments.overrides)
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
     base, composed = BASE / table.folder, composer(arguments.folders)

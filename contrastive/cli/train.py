@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
 from contrastive.cli.sweep import choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.errors import ConfigError
+from contrastive.experiment.summary import show_finished
 from contrastive.report.sweep import sweep_table
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
@@ -39,11 +42,14 @@ def run(cfg: DictConfig) -> float | None:
     try:
         with importable(folders):
             settings = checked_settings(cfg, overrides)
-            from contrastive.experiment.run import run_experiment  # late: torch takes seconds, mistakes do not
+            result = None if "RANK" in os.environ else show_finished(settings, path)  # torchrun's processes say it once
+            if result is None:
+                from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
-            return _search_value(run_experiment(settings, path, overrides), settings.search_metric)
+                result = run_experiment(settings, path, overrides)
+            return _search_value(result, settings.search_metric)
     except Exception as error:
-        code = _report(error)
+        code = _report(error, overrides)
         if hydra_config.mode == RunMode.MULTIRUN:
             raise  # the next job runs
         raise SystemExit(code) from None  # Hydra prints a line of its own for any other exception
@@ -54,6 +60,12 @@ def run(cfg: DictConfig) -> float | None:
 def main(words: list[str]) -> int:
     """Run the program on the words of a command line; returns its exit code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises its errors instead of printing them
+    try:
+        if {"-h", "--help"}.intersection(words) and (text := explain(words)):
+            print(text, flush=True)
+            return 0
+    except Exception as error:
+        return _report(error, words, composing=True)
     if not {"-m", "--multirun"}.intersection(words):
         return _start(words)
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
@@ -91,8 +103,8 @@ def _start(words: list[str], records: Path | None = None) -> int:
         return 128 + int(signum)
     except Exception as error:
         if records is None:
-            return _report(error, composing=True)
-        return 1 if any(job.failure for job in read_jobs(records)) else _report(error)
+            return _report(error, words, composing=True)
+        return 1 if any(job.failure for job in read_jobs(records)) else _report(error, words)
     return 0
 
 
@@ -106,16 +118,17 @@ def _search_value(result: dict[str, Any], metric: str) -> float | None:
     return float(result["val"][metric])
 
 
-def _report(error: Exception, *, composing: bool = False) -> int:
+def _report(error: Exception, words: Sequence[str], *, composing: bool = False) -> int:
     """Print one sentence for an error that the user can fix, the traceback otherwise; returns the exit code.
 
     Args:
+        words: as typed.
         composing: Hydra raised it before there was a run, for odd words or YAMLs in whatever way.
     """
     if isinstance(error, BrokenPipeError):  # the reader has ended, as in `train.py --help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
         return 1
-    message = user_message(error)
+    message = user_message(error, words=words)
     if message is None and composing:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         message = f"these words make no configuration ({reason}): try python train.py --help"

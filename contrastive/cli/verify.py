@@ -1,4 +1,10 @@
-"""Verify a finished run: its files, their hashes, every figure of result.json computed again; or committed tables."""
+"""Verify a finished run: its files, their hashes, every figure of result.json computed again; or committed tables.
+
+    python -m contrastive.verify outputs/digits/nt_xent/default/seed=0
+    python -m contrastive.verify --table docs/results
+
+The exit code is 1 if a check fails.
+"""
 
 import math
 import sys
@@ -8,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, take_config_dirs
-from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
@@ -17,6 +23,7 @@ from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.run import environment_of, features, prepare_observers
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
+from contrastive.run.content import content_hash, weights_hashes
 from contrastive.run.directory import EXACT_KEYS, provenance_hashes
 from contrastive.run.files import (
     ENCODER,
@@ -29,13 +36,10 @@ from contrastive.run.files import (
     run_state,
 )
 from contrastive.run.log import has_same_log
-from contrastive.run.weights import content_hash, read_weights, weights_hashes
+from contrastive.run.weights import read_weights
 from contrastive.tables.page import check_folder
 
-USAGE = (
-    "usage: python -m contrastive.verify RUN, such as outputs/digits/nt_xent/default/seed=0, and as of train.py "
-    "--config-dir mine, device=cpu, data_root=PATH; or --table docs/results"
-)
+USAGE = "try python -m contrastive.verify RUN, or --table docs/results"
 SETTABLE = ("device", "data_root")
 TOLERANCE = 0.01  # relative, on another device or with another torch
 
@@ -48,24 +52,23 @@ class Check(NamedTuple):
     details: str
 
 
+@answering
 def main(words: list[str]) -> int:
     """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
-    try:
-        if len(words) == 2 and words[0] == "--table":
-            return verify_tables(Path(words[1]))
-        folders, words = take_config_dirs(words)
-        typed = dict(word.split("=", 1) for word in words if word.startswith(tuple(f"{key}=" for key in SETTABLE)))
-        words = [word for word in words if word.partition("=")[0] not in typed]
-        if len(words) != 1 or words[0].startswith("-"):
-            print(USAGE)
-            return 0 if words in (["-h"], ["--help"]) else 2
-        with importable(folders):
-            checks = list(verify(Path(words[0]), folders=folders, typed=typed))
-    except Exception as error:
-        if (message := user_message(error)) is None:
-            raise
-        print(f"error: {message}", file=sys.stderr)
-        return 2
+    parser = Parser(".verify", __doc__, usage="RUN [device=cpu] [data_root=PATH] [--config-dir DIR] | --table FOLDER")
+    parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="a run directory, and settings of train.py")
+    parser.add_argument("--config-dir", metavar="DIR", help="modules of your own, as of train.py")
+    parser.add_argument("--table", metavar="FOLDER", type=Path, help="check the committed tables of a folder instead")
+    folders, words = take_config_dirs(words)
+    options = parser.parse_args(words)
+    if options.table is not None:
+        return verify_tables(options.table)
+    typed = dict(word.split("=", 1) for word in options.words if word.startswith(tuple(f"{key}=" for key in SETTABLE)))
+    runs = [word for word in options.words if word.partition("=")[0] not in typed]
+    if len(runs) != 1:
+        raise ConfigError(f"one run is verified at a time, got {' '.join(runs) or 'none'}: {USAGE}")
+    with importable(folders):
+        checks = list(verify(Path(runs[0]), folders=folders, typed=typed))
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = {True: "ok", False: "FAILED", None: "-"}[check.passed]

@@ -2,16 +2,18 @@
 
 import errno
 import re
+from collections.abc import Sequence
 
 import yaml
 from hydra.errors import HydraException, InstantiationException
-from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from contrastive.config.paths import CONFIGS, options
+from contrastive.config.compose import take_config_dirs
+from contrastive.config.neighbors import did_you_mean, no_setting
+from contrastive.config.reference import GROUPS, defaults, option_files
 from contrastive.errors import ConfigError
 
-SEE_ALL = "try python train.py --cfg job"
+SEE_ALL = "try python train.py --help"
 PLUGINS = {"submitit": "slurm", "ray": "ray", "optuna": "search"}  # of Hydra, and the extra that installs each
 KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false",
          "Union[bool, str]": "auto, true or false"}  # fmt: skip
@@ -28,18 +30,19 @@ ADVICE = {
 KNOBS = "try a smaller batch_size, grad_cache_chunk=128 (exact, and holds fewer activations), or resident=false"
 
 
-def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH") -> str | None:
+def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH", words: Sequence[str] = ()) -> str | None:
     """One line for the user; None for errors the user cannot fix, whose traceback says more.
 
     Args:
         place: what to type for another folder where the file system refuses one.
+        words: what was typed: of its dataset, loss and so on are the defaults and the neighbors of a typo.
     """
-    message = _message(error, place)
+    message = _message(error, place, words)
     # control characters, which values may hold, as \x1b: a terminal would obey them
     return message and "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
 
 
-def _message(error: BaseException, place: str) -> str | None:
+def _message(error: BaseException, place: str, words: Sequence[str]) -> str | None:
     chain = _causes(error)
     for link in chain:
         if isinstance(link, ConfigError):
@@ -60,7 +63,7 @@ def _message(error: BaseException, place: str) -> str | None:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename} cannot be used ({error.strerror}): try {place} if a run shall not be written there"
     if isinstance(error, HydraException | OmegaConfBaseException):
-        return _composition(error, chain)
+        return _composition(error, chain, words)
     return None
 
 
@@ -87,10 +90,10 @@ def _instantiation(text: str, root: BaseException) -> str | None:
     return None
 
 
-def _composition(error: BaseException, chain: list[BaseException]) -> str:
+def _composition(error: BaseException, chain: list[BaseException], words: Sequence[str]) -> str:
     """An error of Hydra or OmegaConf: what people mistype in their words, else what the library says."""
     text = "\n".join(str(link) for link in chain)
-    if message := _wrong_type(text):
+    if message := _wrong_type(text, words):
         return message
     if unknown := re.search(r"Could not (?:override|append)[^']*'([^']+)'", text):
         if "An item is already at" in text:
@@ -100,12 +103,15 @@ def _composition(error: BaseException, chain: list[BaseException]) -> str:
                 "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
                 "try grad_cache_chunk=128, which has the gradient of the whole batch"
             )
-        return f"there is no setting {unknown[1]}: {SEE_ALL} to see them all"
+        return no_setting(unknown[1], [*GROUPS, *defaults(words)])
     if choice := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         if extra := PLUGINS.get(choice[2].partition("_")[0]):
             return f"{choice[2]} is not installed: try pip install -e '.[{extra}]'"
-        known = f", known are {', '.join(names)}" if (names := options(choice[1])) else ""
-        return f"there is no {choice[1]}={choice[2]}{known}: try python train.py --help"
+        names = option_files(choice[1], take_config_dirs(list(words))[0])
+        if near := did_you_mean(choice[2], names, typed=f"{choice[1]}={{}}"):
+            return f"there is no {choice[1]}={choice[2]}: {near} try python train.py --help {choice[1]}"
+        known = f", known are {', '.join(names)}" if names else ""
+        return f"there is no {choice[1]}={choice[2]}{known}: {SEE_ALL}"
     if several := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{several[1]} lists several values: try python train.py -m {several[1]}"
     if word := re.search(r"Error parsing override '([^']*)'\s+missing EQUAL", text):
@@ -115,7 +121,7 @@ def _composition(error: BaseException, chain: list[BaseException]) -> str:
     return f"{f'{first} {cause}'.strip()}: try python train.py --help"
 
 
-def _wrong_type(text: str) -> str | None:
+def _wrong_type(text: str, words: Sequence[str]) -> str | None:
     """A value of another type than the schema's."""
     key = re.search(r"full_key: (\S+)", text)
     kind = re.search(
@@ -125,9 +131,10 @@ def _wrong_type(text: str) -> str | None:
         return None
     value = re.search(r"Error merging override [^=]+=(.*)", text)
     expected = KINDS.get(next(filter(None, kind.groups())), "another type") if kind else "set"
-    default = OmegaConf.select(OmegaConf.load(CONFIGS / "train.yaml"), key[1], default="...")
+    default, origin = defaults(words).get(key[1], ("...", ""))
     given = (value[1] or "nothing") if value else "?"
-    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={str(default).lower()}"
+    of = origin and f", the default of {origin}"
+    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}{of}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

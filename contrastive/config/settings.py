@@ -12,6 +12,7 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
 from contrastive.errors import (
     ConfigError,
@@ -132,7 +133,7 @@ class Settings:
         plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
         plain.pop("hydra", None)
         for key in sorted(plain.keys() - cls.__dataclass_fields__.keys()):
-            raise ConfigError(f"there is no setting {key}: try python train.py --cfg job to see them all")
+            raise ConfigError(no_setting(key, cls.__dataclass_fields__))
         for key in sorted(cls.__dataclass_fields__.keys() - plain.keys()):
             raise ConfigError(f"the setting {key} is missing: try it without ~{key}")
         for group in COMPONENTS:

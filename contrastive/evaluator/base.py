@@ -5,6 +5,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -152,19 +153,27 @@ class StepObserver(ABC):
         """Restore what `state` returned, after `prepare`."""
 
 
-def evaluate(evaluators: Mapping[str, Evaluator], features: FeatureSets, *, strict: bool = True) -> Scores:
+def evaluate(
+    evaluators: Mapping[str, Evaluator],
+    features: FeatureSets,
+    *,
+    strict: bool = True,
+    announce: Callable[[str], AbstractContextManager[object]] = nullcontext,
+) -> Scores:
     """Run every evaluator on the same features and put its name in front of its figures.
 
     Args:
         evaluators: {name: evaluator}; later ones see the predictions of earlier ones.
         strict: whether a figure that is not finite is an error; else it is named in a warning and left out.
+        announce: name of an evaluator → what it runs in, such as one that says that it takes long.
 
     Raises:
         ConfigError: a figure is not finite.
     """
     total = Scores()
     for name, evaluator in evaluators.items():
-        answer: Scores | Mapping[str, float] = evaluator(features)
+        with announce(name):
+            answer: Scores | Mapping[str, float] = evaluator(features)
         scores = answer if isinstance(answer, Scores) else Scores(test=dict(answer))
         scores = _finite(name, scores, strict=strict)
         total.test.update({_join(name, key): value for key, value in scores.test.items()})

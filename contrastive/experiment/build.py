@@ -33,7 +33,7 @@ from contrastive.experiment.components import (
 )
 from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.loss.base import Loss
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import weights_path
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
 from contrastive.training.graph import GraphedStep, check_graphs

@@ -15,8 +15,8 @@ from contrastive.distributed.process import is_main
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.run.files import encoder_node
-from contrastive.run.foreign import load_into, weights_path
+from contrastive.run.files import encoder_node, weights_path
+from contrastive.run.foreign import load_into
 from contrastive.run.identity import targets
 
 

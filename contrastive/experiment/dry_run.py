@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,7 +25,7 @@ MANY = 10_000
 
 
 def estimate(experiment: Experiment) -> str:
-    """Seconds for training and evaluation and the peak of memory, as lines to print. Trains a few steps on the way.
+    """Seconds of each part of the run and the peak of memory, as lines to print. Trains a few steps on the way.
 
     Not included: reading the data, compiling, and what only happens in a long run (a slower, hotter machine).
     """
@@ -33,24 +34,43 @@ def estimate(experiment: Experiment) -> str:
         torch.cuda.reset_peak_memory_stats(device)
     step, _ = first_steps(experiment, STEPS[device.type])
     training = settings.epochs * len(loader) * step
-    extraction, evaluators = evaluation_seconds(experiment)
-    times = {name: _times(experiment.evaluators[name], settings.epochs) for name in evaluators}
-    evaluation = sum(times[name] * seconds for name, seconds in evaluators.items())
-    evaluation += extraction * max([2, *times.values()])
-    rate = loader.views_per_step(settings.n_views) / step
-    parts = [f"{times[name]} {name} of {clock(seconds)}" for name, seconds in evaluators.items()]
+    extraction, seconds = evaluation_seconds(experiment)
+    points = {name: _points(experiment.evaluators[name], settings.epochs) for name in seconds}
+    curve = sum(points[name] * seconds[name] for name in seconds) + extraction * max([0, *points.values()])
+    before = [name for name in seconds if settings.epochs and experiment.evaluators[name].before_training]
+    evaluation = sum(seconds.values()) + sum(seconds[name] for name in before) + extraction * (2 if before else 1)
+    total = training + curve + evaluation
     untimed = [name for name, evaluator in experiment.evaluators.items() if evaluator.reads_images]
-    return "\n".join(
-        [
-            f"dry run, nothing is written: {step:.3f} s a step, {rate:,.0f} views/s on {device} in "
-            f"{experiment.precision}",
-            f"  training     {clock(training):>12}   {settings.epochs} epochs of {len(loader)} steps",
-            f"  evaluation   {clock(evaluation):>12}   features in {clock(extraction)}; "
-            f"at most {', '.join(parts) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}",
-            f"  together     {clock(training + evaluation):>12}",
-            f"  peak memory  {peak_memory(device)}",
-        ]
-    )
+    rate = loader.views_per_step(settings.n_views) / step
+
+    def row(name: str, part: float, details: str) -> str:
+        return f"  {name:<13}{clock(part):>12} {100 * part / max(total, 1e-9):>4.0f} %   {details}"
+
+    drawn = [f"{points[name]} of {name}, {clock(seconds[name])} each" for name in seconds if points[name]]
+    judged = [f"{name} {clock(seconds[name])}" for name in seconds]
+    lines = [
+        f"dry run: {step:.3f} s a step, {rate:,.0f} views/s on {device} in {experiment.precision}",
+        row("training", training, f"{settings.epochs} epochs of {len(loader)} steps"),
+        row("curve points", curve, f"{'; '.join(drawn)}, features {clock(extraction)}" if drawn else "none"),
+        row("evaluation", evaluation, f"{'before and ' if before else ''}after: features {clock(extraction)}, "
+            f"{', '.join(judged) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}"),
+        row("together", total, ""),
+        f"  peak memory  {peak_memory(device)}",
+        f"  written      {_written(settings.dataset)}",
+    ]  # fmt: skip
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _written(dataset: dict[str, Any]) -> str:
+    """What a dry run leaves on the disk."""
+    if place := dataset.get("cache"):
+        return f"no run; the decoded images stay in {place}"
+    return f"no run; what was downloaded stays in {dataset['root']}" if "root" in dataset else "nothing"
+
+
+def _points(evaluator: Evaluator, epochs: int) -> int:
+    """The points of a curve between the first one, before training, and the last one, after it."""
+    return max(0, epochs - 1) // evaluator.every if evaluator.every else 0
 
 
 def first_steps(experiment: Experiment, n: int) -> tuple[float, list[float]]:
@@ -109,13 +129,6 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
         seconds[name] = share * timed(lambda: evaluate({name: evaluator}, sets), experiment.device)  # noqa: B023
         seconds[name] += epochs[0] * per_image / len(chosen) * n_bank
     return extraction, seconds
-
-
-def _times(evaluator: Evaluator, epochs: int) -> int:
-    """How often a run evaluates: before training, for the curve, after training."""
-    if epochs == 0:
-        return 1
-    return evaluator.before_training + ((epochs - 1) // evaluator.every if evaluator.every else 0) + 1
 
 
 def timed(task: Callable[[], object], device: torch.device) -> float:

@@ -15,8 +15,7 @@ from contrastive.config.targets import resolve_builtin
 from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import ENCODER, HEAD, encoder_node
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import ENCODER, HEAD, encoder_node, weights_path
 from contrastive.run.weights import read_weights
 from contrastive.training.precision import Normalize
 

@@ -18,12 +18,12 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.run.files import evaluation_name, read_evaluations, write_evaluation
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import evaluation_name, read_evaluations, weights_path, write_evaluation
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed
 from contrastive.training.features import feature_sets
 from contrastive.training.precision import Normalize, set_tf32
+from contrastive.training.progress import announced
 from contrastive.types import Data
 
 
@@ -107,15 +107,16 @@ def _evaluate(
     encoder = encoder.to(device, memory_format=layout)  # type: ignore[call-overload]
     if is_resident(data, device, settings.resident):
         data = data.to(device)
-    features = feature_sets(
-        encoder,
-        data,
-        Normalize(transform.mean, transform.std, device=device, channels_last=config["channels_last"]),
-        augmentation=instantiate_node(config["augmentation"]),
-        seed=config["seed"],
-        load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=settings.data_root),
-    )
-    scores = evaluate(evaluators, features)
+    with announced("evaluating: features"):
+        features = feature_sets(
+            encoder,
+            data,
+            Normalize(transform.mean, transform.std, device=device, channels_last=config["channels_last"]),
+            augmentation=instantiate_node(config["augmentation"]),
+            seed=config["seed"],
+            load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=settings.data_root),
+        )
+    scores = evaluate(evaluators, features, announce=lambda name: announced(f"evaluating: {name}"))
     return {
         "weights": weights, "mean": transform.mean, "std": transform.std,
         "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},

@@ -1,7 +1,7 @@
 """One run, from its settings to its result."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,9 +23,9 @@ from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.machine import busy_warning, explained_memory, keep_freed_memory, set_threads
 from contrastive.experiment.make import load_other_data
-from contrastive.run.directory import RunDirectory, finished_run, open_run
-from contrastive.run.files import read_result
-from contrastive.run.foreign import source_hashes
+from contrastive.run.directory import RunDirectory, open_run
+from contrastive.run.files import read_result, source_hashes
+from contrastive.run.finished import FinishedRun
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
@@ -34,7 +34,7 @@ from contrastive.training.diagnostics import grouped, log_features, log_first_vi
 from contrastive.training.features import feature_sets
 from contrastive.training.loop import train
 from contrastive.training.profiling import profiler
-from contrastive.training.progress import Progress
+from contrastive.training.progress import Progress, announced
 
 
 def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -48,17 +48,18 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     """
     keep_freed_memory()
     init(settings.device)
-    starts_over = settings.rerun or settings.dry_run
-    if not starts_over and (run := finished_run(path, config=settings.to_dict())) is not None:
-        print(summary.already_done(run))
-        return run.result or {}
+    if (result := summary.show_finished(settings, path)) is not None:
+        return result
     if settings.devices > 1 and not is_launched():
         launch(settings.devices, run_experiment, settings, path, overrides, explain=user_message)
         return read_result(path) or {}
     threads = set_threads(settings.threads, path, rerun=settings.rerun)
-    experiment = build(settings)
+    with nullcontext() if settings.quiet else announced("reading the data", name=as_typed(path)):
+        experiment = build(settings)
     if settings.dry_run:
-        print(estimate(experiment))
+        with announced("timing a few steps and every evaluator"):
+            text = estimate(experiment)
+        print(text)
         return {}
     config, environment = settings.to_dict(), environment_of(experiment, overrides)
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
@@ -66,14 +67,14 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
             if run.state is not None:  # the files of weights are damaged, or another run's
                 experiment.step.load(run.state)
                 run.rewrite(partial(write_weights, experiment, run.result))
-            print(summary.already_done(run))
+            print(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
         with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
             print(summary.heading(experiment, run, threads=threads))
             if warning := busy_warning():
                 print(f"warning: {warning}")
             result = train_and_evaluate(experiment, run)
-        print(summary.finished(run, result))
+        print(summary.finished(run.path, result))
         return result
 
 
@@ -139,13 +140,14 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
                 log_every=settings.log_every,
                 checkpointer=checkpointer,
                 observers=observers,
-                evaluate=partial(evaluate_due, experiment),
+                evaluate=partial(evaluate_due, experiment, run),
                 progress=progress,
                 profiler=recording,
                 signals=signals,
             )
-        sets = features(experiment, with_classifier=epochs > 0)
-        scores = evaluate(experiment.evaluators, sets, strict=False)
+        with announced("evaluating: features", name=as_typed(run.path)):
+            sets = features(experiment, with_classifier=epochs > 0)
+        scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(run))
         if epochs:
             run.log(epochs * len(loader), epochs, loss_of_unseen(experiment))
         log_scores(run, scores, step=epochs * len(loader), epoch=epochs)
@@ -165,13 +167,20 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
 def before_training(experiment: Experiment, run: RunDirectory) -> dict[str, float]:
     """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
     cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    untrained = evaluate(cheap, features(experiment)).test
+    with announced("evaluating the untrained encoder: features", name=as_typed(run.path)):
+        sets = features(experiment)
+    untrained = evaluate(cheap, sets, announce=announcer(run)).test
     run.log(0, 0, grouped("test", untrained) | loss_of_unseen(experiment))
     log_first_views(run, experiment.step, experiment.loader)
     return untrained
 
 
-def evaluate_due(experiment: Experiment, done: int) -> dict[str, float]:
+def announcer(run: RunDirectory) -> Callable[[str], AbstractContextManager[None]]:
+    """For `evaluate`: says which evaluator takes long."""
+    return lambda name: announced(f"evaluating: {name}", name=as_typed(run.path))
+
+
+def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[str, float]:
     """The metrics of the evaluators that are due after so many epochs, as curves.
 
     A run in bf16 encodes in bf16 here, in half the time. What result.json holds, before and after training, is always
@@ -182,7 +191,9 @@ def evaluate_due(experiment: Experiment, done: int) -> dict[str, float]:
     curves = loss_of_unseen(experiment)
     if due:
         dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
-        curves |= grouped("test", evaluate(due, features(experiment, dtype=dtype), strict=False).test)
+        with announced("evaluating: features", name=as_typed(run.path)):
+            sets = features(experiment, dtype=dtype)
+        curves |= grouped("test", evaluate(due, sets, strict=False, announce=announcer(run)).test)
     return curves
 
 

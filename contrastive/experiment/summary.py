@@ -1,20 +1,33 @@
-"""Text that train.py prints before and after a run."""
+"""Text that train.py prints before and after a run. Imports no torch: a finished run is shown without."""
 
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from contrastive.experiment.build import Experiment
-from contrastive.experiment.components import feature
-from contrastive.run.directory import RunDirectory
+from contrastive.config.settings import Settings
+from contrastive.run.finished import FinishedRun, finished_run
 from contrastive.text import as_typed
+
+if TYPE_CHECKING:
+    from contrastive.experiment.build import Experiment
+    from contrastive.run.directory import RunDirectory
 
 AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
 
 
-def heading(experiment: Experiment, run: RunDirectory, *, threads: str) -> str:
+def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
+    """Print the run in `path` if it is finished with these settings; returns its result, None where there is work."""
+    if settings.rerun or settings.dry_run or (run := finished_run(path, config=settings.to_dict())) is None:
+        return None
+    print(already_done(run))
+    return run.result
+
+
+def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> str:
     """Three lines: what will be trained on what, what its features are, and where it is kept."""
+    from contrastive.experiment.components import feature
+
     settings, data, loader = experiment.settings, experiment.data, experiment.loader
     encoder = experiment.step.encoder
     millions = sum(p.numel() for p in encoder.parameters()) / 1e6
@@ -32,9 +45,9 @@ def heading(experiment: Experiment, run: RunDirectory, *, threads: str) -> str:
     )
 
 
-def finished(run: RunDirectory, result: dict[str, Any]) -> str:
+def finished(folder: Path, result: dict[str, Any]) -> str:
     """The result, where it is kept and what to type next."""
-    path = as_typed(run.path)
+    path = as_typed(folder)
     parts = []
     if result["test"]:
         last = ", last epoch" if trained(result) else ""
@@ -62,15 +75,14 @@ def finished(run: RunDirectory, result: dict[str, Any]) -> str:
     return "\n" + "\n\n".join(parts)
 
 
-def already_done(run: RunDirectory) -> str:
+def already_done(run: FinishedRun) -> str:
     """The result of a run that was finished before."""
-    assert run.result is not None
     lines = [f"{as_typed(run.path)} is done already: this is its result. rerun=true starts it over."]
     if run.changed_since:
         lines.append(
             f"warning: it was made by other {' and '.join(run.changed_since)} than there is now: rerun=true replaces it"
         )
-    return "\n".join([*lines, finished(run, run.result)])
+    return "\n".join([*lines, finished(run.path, run.result)])
 
 
 def trained(result: dict[str, Any]) -> bool:

@@ -1,18 +1,20 @@
 """Write the encoder of a finished run in the format of others; nothing is uploaded.
 
-python -m contrastive.export outputs/digits/nt_xent/default/seed=0 --onnx
+    python -m contrastive.export outputs/digits/nt_xent/default/seed=0 --onnx
+
+Several formats may be asked for at once.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
-from contrastive.config.messages import user_message
+from contrastive.config.arguments import Parser, answering
 
 
+@answering
 def main(words: list[str]) -> int:
     """Write what the words ask for, print the paths; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m contrastive.export", description=__doc__.splitlines()[0])
+    parser = Parser(".export", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
@@ -26,18 +28,12 @@ def main(words: list[str]) -> int:
     from contrastive.export.onnx import export_onnx
     from contrastive.export.torchvision import export_torchvision
 
-    try:
-        if options.onnx:
-            print(export_onnx(options.run))
-        if options.torchvision:
-            print(export_torchvision(options.run))
-        if options.huggingface:
-            print(export_huggingface(options.run, options.huggingface, license=options.license))
-    except Exception as error:
-        if (message := user_message(error, place="another folder")) is None:
-            raise
-        print(f"error: {message}", file=sys.stderr)
-        return 2
+    if options.onnx:
+        print(export_onnx(options.run))
+    if options.torchvision:
+        print(export_torchvision(options.run))
+    if options.huggingface:
+        print(export_huggingface(options.run, options.huggingface, license=options.license))
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, write_text
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import weights_path
 from contrastive.run.weights import read_weights
 
 OURS = "contrastive.encoder.resnet.ResNet"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_encoder
 from contrastive.files import atomic
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import weights_path
 
 
 class _FromPixels(nn.Module):

@@ -10,7 +10,7 @@ from contrastive.encoder.torchvision import OF_ONE_SIZE
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_encoder
 from contrastive.files import atomic
-from contrastive.run.foreign import weights_path
+from contrastive.run.files import weights_path
 from contrastive.run.weights import read_weights
 
 OURS, TORCHVISIONS = "contrastive.encoder.resnet.ResNet", "contrastive.encoder.torchvision.torchvision_encoder"

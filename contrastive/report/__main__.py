@@ -8,11 +8,11 @@
 `table` may be left out. python -m contrastive.report COMMAND --help lists what a command takes.
 """
 
-import argparse
 import inspect
 import signal
 import sys
 
+from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
 from contrastive.report import compare, listing, page
 
@@ -24,26 +24,20 @@ COMMANDS = {
 }
 
 
+@answering
 def main(words: list[str]) -> int:
     """Run a command and return the exit code; words that begin with none are those of `table`."""
     if words in (["-h"], ["--help"]):
-        print(__doc__)
+        print(__doc__.strip())
         return 0
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
     add_arguments, run = COMMANDS[name]
-    parser = argparse.ArgumentParser(
-        prog=f"python -m contrastive.report {name}",
-        description=inspect.cleandoc(run.__doc__ or page.__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser(f".report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))
     add_arguments(parser)
     try:
         return run(parser.parse_args(rest))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"error: {error.filename} cannot be used ({error.strerror}): try another path", file=sys.stderr)
-    return 2
+        raise ConfigError(f"{error.filename} cannot be used ({error.strerror}): try another path") from error
 
 
 if __name__ == "__main__":

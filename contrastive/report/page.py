@@ -22,8 +22,8 @@ Record = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", type=Path, metavar="OUT.html")
-    parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE")
+    parser.add_argument("out", type=Path, metavar="OUT.html", help="the file to write")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE", help="runs, folders of runs, or tables")
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
 
 

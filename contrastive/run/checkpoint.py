@@ -14,9 +14,9 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
+from contrastive.run.content import content_hash
 from contrastive.run.files import LAST, PREVIOUS
 from contrastive.run.log import missing_lines
-from contrastive.run.weights import content_hash
 
 MADE_BY = ("config", "data")  # hashes that must agree before a checkpoint is continued; that of the code need not
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.checkpoint import CheckpointError, CheckpointWriter, load_checkpoint, read_checkpoint
+from contrastive.run.content import has_own_weights, weights_hashes
 from contrastive.run.files import (
     ENCODER,
     HEAD,
@@ -38,11 +39,10 @@ from contrastive.run.files import (
     write_config,
     write_result,
 )
-from contrastive.run.foreign import source_hashes
+from contrastive.run.finished import is_own
 from contrastive.run.identity import config_hash, differences
-from contrastive.run.log import Logs, has_same_log
-from contrastive.run.provenance import CODE_KEYS, code_record
-from contrastive.run.weights import has_own_weights, weights_hashes
+from contrastive.run.log import Logs
+from contrastive.run.provenance import CODE_KEYS
 
 
 @dataclass(kw_only=True)
@@ -53,8 +53,6 @@ class RunDirectory:
         result: the content of result.json when the run is done, else None.
         state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing,
             damaged or another run's, its tensors on the CPU; else None.
-        changed_since: `code`, `weights` when a finished run was made by other code or from other weights than there
-            are now.
         origin: what the result and every checkpoint say about what made them.
         logs, writer: of curves and of checkpoints, open while the run is made, in the process that writes.
         writable: whether this process may write.
@@ -63,7 +61,6 @@ class RunDirectory:
     path: Path
     result: dict[str, Any] | None = None
     state: dict[str, Any] | None = None
-    changed_since: Sequence[str] = ()
     origin: dict[str, Any] = field(default_factory=dict)
     logs: Logs | None = None
     writer: CheckpointWriter | None = None
@@ -129,24 +126,6 @@ class RunDirectory:
             print("warning: files of weights were missing, damaged or another run's: written again from the checkpoint")
 
 
-def finished_run(path: Path, *, config: dict[str, Any]) -> RunDirectory | None:
-    """The run in `path`, if it is finished with this configuration and its weights are whole; it is only read.
-
-    Neither data nor networks are needed to show it. Whatever else the directory holds is for `open_run`.
-    """
-    state = run_state(path)
-    if state.kind != "finished" or differences(state.config, config) or not _is_own(state.result, config):
-        return None
-    if not has_own_weights(path):
-        return None
-    if not has_same_log(path, state.result):
-        print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
-    changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
-    with suppress(ConfigError):  # the file that it started from may be gone
-        changed += [key for key, value in source_hashes(config).items() if state.environment.get(key) != value]
-    return RunDirectory(path=path, result=state.result, changed_since=changed)
-
-
 @contextmanager
 def open_run(
     path: Path, *, config: dict[str, Any], environment: dict[str, Any], rerun: bool, writable: bool = True
@@ -202,7 +181,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
             f"{path} holds a run with another configuration ({'; '.join(settings)}): "
             "try hydra.run.dir=PATH for this one, or rerun=true to replace that one"
         )
-    if not _is_own(state.result, config):
+    if not is_own(state.result, config):
         raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
     changed = [key for key in ("data", "weights", "bias_from") if state.environment.get(key) != environment.get(key)]
     if state.kind == "resumable" and changed:
@@ -219,11 +198,6 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
 def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:
     """Hashes of what determines a run: configuration, code, data."""
     return {"config": config_hash(config), "code": environment["code"], "data": environment["data"]}
-
-
-def _is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:
-    """Whether a result is of this configuration; True where an older one does not say."""
-    return "made_by" not in result or result["made_by"]["config"] == config_hash(config)
 
 
 def _state_for_weights(path: Path, made_by: dict[str, str], *, epochs: int) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ have written them. Imports no torch."""
 import copy
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -150,6 +151,29 @@ def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
     if "image_size" in arguments and arguments["image_size"] is None:
         arguments["image_size"] = size
     return arguments
+
+
+def weights_path(path: str | Path) -> Path:
+    """The file that `path` names: itself, or the encoder of a run directory.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    file = Path(path).expanduser()
+    if file.is_dir():
+        file = file / ENCODER
+    if not file.is_file():
+        raise ConfigError(f"there is no weights file {file}: try encoder.weights=PATH with a file or a finished run")
+    if not os.access(file, os.R_OK):
+        raise ConfigError(f"{file} may not be read by you: try chmod u+r on it, or encoder.weights=PATH of a copy")
+    return file
+
+
+def source_hashes(config: dict[str, Any]) -> dict[str, str]:
+    """sha256 of the files of weights that a run reads, as its environment records them: {weights: of the one that it
+    starts from, bias_from: of the one that gives it bias labels}."""
+    paths = {"weights": config["encoder"].get("weights"), "bias_from": config.get("bias_from")}
+    return {key: file_hash(weights_path(path)) for key, path in paths.items() if path is not None}
 
 
 def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Load the weights of an encoder from a file of any project: read as data, its layout recognized, its fit checked."""
 
-import os
 import re
 import warnings
 from collections.abc import Collection, Sequence
@@ -12,8 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash
-from contrastive.run.files import ENCODER
 from contrastive.run.weights import read_safetensors
 
 LAYOUTS = {  # prefix of the encoder's tensors, wrappers and outer keys removed → whose layout it is
@@ -33,29 +30,6 @@ DEPTHS: dict[tuple[tuple[int, ...], bool], int] = {
     ((3, 8, 36, 3), True): 152,
 }  # fmt: skip
 OURS = (18, 34, 50)  # depths that have a YAML of their own
-
-
-def weights_path(path: str | Path) -> Path:
-    """The file that `path` names: itself, or the encoder of a run directory.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
-    file = Path(path).expanduser()
-    if file.is_dir():
-        file = file / ENCODER
-    if not file.is_file():
-        raise ConfigError(f"there is no weights file {file}: try encoder.weights=PATH with a file or a finished run")
-    if not os.access(file, os.R_OK):
-        raise ConfigError(f"{file} may not be read by you: try chmod u+r on it, or encoder.weights=PATH of a copy")
-    return file
-
-
-def source_hashes(config: dict[str, Any]) -> dict[str, str]:
-    """sha256 of the files of weights that a run reads, as its environment records them: {weights: of the one that it
-    starts from, bias_from: of the one that gives it bias labels}."""
-    paths = {"weights": config["encoder"].get("weights"), "bias_from": config.get("bias_from")}
-    return {key: file_hash(weights_path(path)) for key, path in paths.items() if path is not None}
 
 
 def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:

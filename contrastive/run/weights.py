@@ -1,23 +1,20 @@
 """The weights of a run: encoder.safetensors and head.safetensors, with what is needed to use them in their metadata."""
 
-import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
+from contrastive.run.content import FORMAT, checksum, content_hash
 from contrastive.run.files import ENCODER, HEAD, NOT_ARGUMENTS, read_config, read_environment, read_result
 from contrastive.types import Data
 
-FORMAT = "2"  # of the metadata: raise it when a key changes its meaning
 FROM_ENVIRONMENT = ("command", "commit", "code", "data", "torch", "device")
 AGAIN = "try the command of its run again, which writes it from the checkpoint, or copy it again"
 
@@ -97,46 +94,3 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if recorded is not None and content_hash(tensors) != recorded:
         raise ConfigError(f"{path} is damaged or another run's: {AGAIN}")
     return tensors, metadata
-
-
-def weights_hashes(run: Path) -> dict[str, str]:
-    """{file: sha256 of its tensors} of the files of weights in a run directory that are whole and the run's own."""
-    hashes = {}
-    for name in (ENCODER, HEAD):
-        with suppress(ConfigError):
-            hashes[name] = content_hash(read_weights(run / name).tensors)
-    return hashes
-
-
-def has_own_weights(run: Path) -> bool:
-    """Whether both files of weights are there, whole, and those that the result names."""
-    return weights_hashes(run).keys() == {ENCODER, HEAD}
-
-
-def checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """sha256 of the tensors and of the metadata, that of an earlier checksum left out."""
-    return content_hash([dict(tensors), {key: value for key, value in metadata.items() if key != "sha256"}])
-
-
-def content_hash(node: Any) -> str:
-    """sha256 of nested dicts, lists, tensors and plain values; equal for a checkpoint before and after the disk."""
-    digest = hashlib.sha256()
-    _feed(digest, node)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, node: Any) -> None:
-    if isinstance(node, Tensor):
-        digest.update(f"{node.dtype}{tuple(node.shape)}".encode())
-        digest.update(node.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    elif isinstance(node, dict):
-        digest.update(f"dict{len(node)}".encode())
-        for key, value in sorted(node.items(), key=lambda item: repr(item[0])):  # a file may order them otherwise
-            digest.update(repr(key).encode())
-            _feed(digest, value)
-    elif isinstance(node, list | tuple):
-        digest.update(f"list{len(node)}".encode())
-        for value in node:
-            _feed(digest, value)
-    else:
-        digest.update(repr(node).encode())

@@ -1,9 +1,12 @@
-"""What a run shows while it trains: a bar that counts batches on a terminal, lines in a file or a pipe."""
+"""What a run shows while it works: a bar that counts batches on a terminal, lines in a file or a pipe."""
 
 import math
 import sys
+import threading
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from tqdm import TqdmWarning
@@ -17,7 +20,7 @@ with warnings.catch_warnings(action="ignore", category=TqdmWarning):  # a notebo
     from tqdm.auto import tqdm
 
 LINES = 20  # of a run, at most, unless its epochs are long
-LONGEST_SILENCE = 600  # seconds
+PATIENCE, LONGEST_SILENCE = 5, 60  # seconds until a task is named, and between the lines of a long one
 SHOWN = {"train/loss": "loss {:#.3g}", "test/knn_top1": "kNN {:.1f}", "time/views_per_s": "{:,.0f} views/s"}
 
 
@@ -55,6 +58,8 @@ class Progress:
         """A batch is done."""
         self._done += 1
         self._bar.update()
+        if time.monotonic() - self._last_line >= LONGEST_SILENCE:
+            self._line()
 
     def show(self, metrics: dict[str, float]) -> None:
         """There are new metrics: show those that have a place."""
@@ -62,8 +67,6 @@ class Progress:
             if key in metrics:
                 self._shown[key], self._at[key] = form.format(metrics[key]), self._epoch
         self._bar.set_postfix_str("  ".join([f"epoch {self._epoch}", *self._words()]))
-        if time.monotonic() - self._last_line > LONGEST_SILENCE:
-            self._line()
 
     def end_epoch(self, epoch: int) -> None:
         """An epoch, counted from 1, is trained and evaluated."""
@@ -87,7 +90,9 @@ class Progress:
         return [self._shown[key] + self._age(key) for key in SHOWN if key in self._shown]
 
     def _age(self, key: str) -> str:
-        """Of which encoder a metric is, if not of the one as it stands."""
+        """Of which encoder a test figure is, if not of the one as it stands."""
+        if not key.startswith("test/"):
+            return ""
         epoch = self._at[key]
         return " (untrained)" if epoch == 0 else f" (epoch {epoch})" if epoch < self._epoch else ""
 
@@ -101,6 +106,35 @@ class Progress:
         end = left if n_left else f"trained in {clock(seconds)}"
         epoch = f"{self._done / self._per_epoch:.4g}".rjust(width)
         print("  ".join([f"{self._prefix}epoch {epoch}/{self._epochs}", *self._words(), end]), flush=True)
+
+
+@contextmanager
+def announced(task: str, *, name: str = "") -> Iterator[None]:
+    """Say what the main process does, on a terminal too: once it has taken some seconds, and then every minute.
+
+    Args:
+        task: such as `evaluating: linear`. name: of the run, in front of its lines where runs share a terminal.
+    """
+    if not is_main():
+        yield
+        return
+    prefix, since, done = f"{name}: " if name and is_in_pool() else "", time.monotonic(), threading.Event()
+
+    def speak() -> None:
+        so_far, wait = "", PATIENCE
+        while not done.wait(wait):
+            tqdm.write(f"{prefix}{task}{so_far}", file=sys.stdout)
+            sys.stdout.flush()
+            wait = LONGEST_SILENCE
+            so_far = f", {clock(time.monotonic() - since + wait)} so far"
+
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        speaker.join()
 
 
 def line_every(epochs: int) -> int:

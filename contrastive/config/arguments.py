@@ -1,0 +1,65 @@
+"""One style of --help, one form of error and the same exit codes for every command that Hydra does not parse."""
+
+import re
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import NoReturn
+
+from contrastive.config.neighbors import did_you_mean
+from contrastive.errors import ConfigError
+
+
+class Parser(ArgumentParser):
+    """A parser that keeps the lines of its description, and whose errors are one sentence.
+
+    Args:
+        command: as it is typed after `python -m contrastive`, with what leads there, such as `.report table`.
+        description: one sentence, and what else there is to say.
+        usage: the words after the command; that of argparse if None.
+
+    Raises:
+        ConfigError: by `parse_args`, for words that it does not know.
+    """
+
+    def __init__(self, command: str, description: str, *, usage: str | None = None) -> None:
+        prog = f"python -m contrastive{command}"
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} {usage}" if usage else None,
+            description=description.strip(),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        flags = re.findall(r"--[\w-]+", self.format_help())
+        near = did_you_mean(message.removeprefix("unrecognized arguments: ").partition(" ")[0], flags)
+        raise ConfigError(f"{message}: {near and f'{near} '}try {self.prog} --help")
+
+
+def answering(main: Callable[[list[str]], int]) -> Callable[[list[str]], int]:
+    """A command that ends with an exit code: 0 done, 2 a mistake that is told in one sentence, 130 Ctrl-C.
+
+    What else it returns stands in its docstring. Errors that the user cannot fix pass, and exit with 1.
+    """
+
+    @wraps(main)
+    def answer(words: Sequence[str]) -> int:
+        try:
+            return main(list(words))
+        except SystemExit as end:  # of --help
+            return end.code if isinstance(end.code, int) else 0
+        except KeyboardInterrupt:
+            print("\ninterrupted: the same command again goes on with what is not done", file=sys.stderr)
+            return 130
+        except Exception as error:
+            from contrastive.config.messages import user_message  # late: it needs Hydra, --help does not
+
+            if (message := user_message(error, words=words)) is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            return 2
+
+    return answer
