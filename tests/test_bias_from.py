@@ -13,6 +13,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
+from contrastive.report.runs import read_runs
 from contrastive.run.files import read_result
 from contrastive.testing.loss import in_tiles
 from contrastive.types import Split
@@ -106,6 +107,32 @@ def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
     assert read_result(tmp_path / "run")["audit"] == {}
     with pytest.raises(ConfigError, match="or bias_from=RUN to read them off"):
         run_experiment(composed(*words, "loss=softcon", "bias_from=null"), tmp_path / "other")
+
+
+def test_what_makes_no_sense_is_refused(composed, biased_run):
+    for words, sentence in (
+        (["loss=softcon"], "try bias_from=RUN, or loss=bias_contrastive"),
+        (["bias_as=errors"], "there is none: try bias_from=RUN"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            build(composed(*COLORED, *words))
+
+
+def test_reports_tell_sources_apart_but_for_one_for_each_seed(composed, biased_run, tmp_path):
+    other = tmp_path / "other"
+    run_experiment(composed(*COLORED, "loss=cross_entropy", "epochs=1", "seed=1"), other)
+    words = [*COLORED, "loss=softcon", "epochs=1", "evaluator=[linear]"]
+    for seed, source in enumerate((biased_run, other)):
+        link = tmp_path / "source"
+        link.unlink(missing_ok=True)
+        link.symlink_to(source)
+        run_experiment(composed(*words, f"seed={seed}", f"bias_from={link}"), tmp_path / f"one/seed={seed}")
+        (tmp_path / f"own/seed={seed}").parent.mkdir(exist_ok=True)
+        (tmp_path / f"own/seed={seed}").symlink_to(source)
+        own = tmp_path / f"own/seed={seed}"
+        run_experiment(composed(*words, f"seed={seed}", f'bias_from="{own}"'), tmp_path / f"each/seed={seed}")
+    assert [list(row.runs) for row in read_runs([tmp_path / "one"]).rows] == [[0], [1]]
+    assert [list(row.runs) for row in read_runs([tmp_path / "each"]).rows] == [[0, 1]]
 
 
 def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, tmp_path, capsys):

@@ -1,14 +1,17 @@
 """Diagnostics of a batch, by hand."""
 
 import copy
+import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make
-from contrastive.experiment.run import run_experiment
-from contrastive.training.diagnostics import conflicting_pairs, geometry, unseen_loss
+from contrastive.experiment.run import loss_of_unseen, run_experiment
+from contrastive.seeding import generator
+from contrastive.training.diagnostics import conflicting_pairs, diagnose, geometry, unseen_loss
 from contrastive.types import Split
 from tests.helpers import TINY, logged_lines
 
@@ -90,7 +93,7 @@ def test_diagnostics_of_debiasing_are_logged_with_labels(composed, tmp_path):
 
 
 def test_the_loss_of_unseen_images_is_that_of_the_same_views_each_time(composed):
-    words = [*TINY, "precision=fp32", "loss=sogclr", "encoder=resnet18_narrow", "encoder.width=2"]
+    words = [*TINY, "precision=fp32", "loss=decoupled", "encoder=resnet18_narrow", "encoder.width=2"]
     experiment = build(composed(*words))
     step, test = experiment.step, experiment.data.test
     step.encoder.train()
@@ -104,7 +107,8 @@ def test_the_loss_of_unseen_images_is_that_of_the_same_views_each_time(composed)
     for part in ("encoder", "head", "objective"):
         assert all(torch.equal(kept, before[part][key]) for key, kept in step.state()[part].items())
     chance = unseen_loss(step, Split(test.image[:1].expand(64, -1, -1, -1) * 0, test.label[:64]), batch_size=64, seed=3)
-    assert chance["loss"] == pytest.approx(0, abs=0.05)  # log u - s+ of images that are all alike
+    assert chance["loss"] == pytest.approx(math.log(2 * 64 - 2), abs=0.05)  # of images that are all alike
+    assert unseen_loss(build(composed(*words, "loss=glofnd")).step, test, batch_size=64, seed=3) == {}
 
 
 @pytest.mark.parametrize(("words", "group"), [([], "test"), (["dataset.hold_out=true"], "val")])
@@ -113,6 +117,25 @@ def test_it_is_on_held_out_images_where_there_are_some(composed, tmp_path, words
     run_experiment(composed(*bare, "evaluator=[]", *words), tmp_path)
     epochs = [line["epoch"] for line in logged_lines(tmp_path) if f"{group}/loss" in line]
     assert epochs == [0, 1, 2, 3]
+
+
+def test_a_bias_that_training_lacks_is_left_out(composed, tmp_path):
+    experiment = build(composed(*TINY, "dataset=biased_digits", "loss=bias_balanced"))
+    assert loss_of_unseen(experiment)
+    other = replace(experiment.data.test, bias=experiment.data.test.bias + 5)
+    unseen = replace(experiment, data=replace(experiment.data, test=other))
+    assert loss_of_unseen(unseen) == {}
+
+
+def test_curves_of_a_loss_with_state_are_its_own(composed):
+    """The negative term that GloFND shows leaves out what its thresholds leave out."""
+    experiment = build(composed(*TINY, "loss=glofnd", "loss.start=0", "loss.alpha=0.5", "loss.lr=1", "log_every=1"))
+    step, loss = experiment.step, experiment.step.objective.loss
+    batch = next(experiment.loader.epoch(0))
+    output = step(batch, generator("cpu", 0))
+    shown = diagnose(step.objective, output)["debiasing/negative_estimate"]
+    stateless = loss.diagnostics(output.main.outputs["projections"], batch.label, None)["debiasing/negative_estimate"]
+    assert shown < stateless.item() - 0.01
 
 
 def test_it_wants_the_labels_that_the_loss_wants(composed):

@@ -145,7 +145,7 @@ def check_origin(
     result: dict[str, Any], recorded: dict[str, Any], now: dict[str, Any], hashes: dict[str, str]
 ) -> Iterator[Check]:
     """Compare code, data and configuration with those that made the run; other code is only said."""
-    for key in ("code", "data"):
+    for key in ("code", "data", *(key for key in ("weights", "bias_from", "bias_labels") if key in recorded)):
         same = recorded[key] == now[key]
         details = "as recorded" if same else f"{now[key][:12]} now, {recorded[key][:12]} then"
         yield Check(key, None if key == "code" and not same else same, details)

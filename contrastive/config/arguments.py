@@ -57,7 +57,7 @@ def answering(main: Callable[[list[str]], int]) -> Callable[[list[str]], int]:
         except Exception as error:
             from contrastive.config.messages import user_message  # late: it needs Hydra, --help does not
 
-            if (message := user_message(error, words=words)) is None:
+            if (message := user_message(error, words=words, place="another folder")) is None:
                 raise
             print(f"error: {message}", file=sys.stderr)
             return 2

@@ -91,6 +91,8 @@ class Settings:
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
         check_choice("bias_as", self.bias_as, ("predictions", "errors", "clusters"))
+        if self.bias_as != "predictions" and self.bias_from is None:
+            raise ConfigError("bias_as says what is read off a run, and there is none: try bias_from=RUN")
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)

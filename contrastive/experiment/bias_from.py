@@ -35,6 +35,10 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
     Raises:
         ConfigError: no such run, or images without a label, which predictions need.
     """
+    if kind != "clusters" and (train.label < 0).any():
+        raise ConfigError("bias_from reads classes off labeled images and some have no label: try bias_as=clusters")
+    if kind == "clusters" and not 1 < n_classes <= len(train):
+        raise ConfigError(f"bias_as=clusters finds as many as there are classes, {n_classes}: try data with classes")
     encoder, transform = load_encoder(run)
     h = extract_transformed(
         encoder.to(device), train, lambda image, _: transform(image), torch.arange(len(train))
@@ -42,8 +46,6 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
     if kind == "clusters":
         bias = clusters(h, n_classes)
     else:
-        if (train.label < 0).any():
-            raise ConfigError("bias_from reads classes off labeled images and some have no label: try bias_as=clusters")
         label = train.label.cpu()
         bias = predictions(h, label, n_classes)
         bias = (bias != label).long() if kind == "errors" else bias

@@ -3,6 +3,7 @@
 Settings that can be refused without data are refused before any is loaded.
 """
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -106,6 +107,9 @@ def build(settings: Settings) -> Experiment:
         train = with_bias_from(
             settings.bias_from, train, kind=settings.bias_as, n_classes=len(data.classes), device=device
         )
+        assert train.bias is not None
+        read = hashlib.sha256(train.bias.numpy().tobytes()).hexdigest()
+        data = replace(data, facts=data.facts | {"bias_labels": read})
     has_label, has_bias = is_complete(train.label), is_complete(train.bias)
     for term in terms:
         term.check_batch(

@@ -88,7 +88,7 @@ def build_loss(node: dict[str, Any]) -> Loss:
     if push == 1:
         return loss
     if not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
-        raise ConfigError(f"loss.push is about negatives, and {loss.name} compares no pairs: try loss=nt_xent")
+        raise ConfigError(f"loss.push has no hold on {loss.name}: try loss=nt_xent")
     loss.push = push
     return loss
 

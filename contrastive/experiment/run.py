@@ -202,7 +202,9 @@ def loss_of_unseen(experiment: Experiment) -> dict[str, float]:
     settings, data = experiment.settings, experiment.data
     group = "val" if settings.dataset.get("hold_out") else "test"
     split = data.probe_val if group == "val" else data.test
-    if settings.bias_from is not None:  # which gives labels of another kind
+    known = data.pretrain.bias
+    is_known = split.bias is not None and known is not None and bool(split.bias.max() <= known.max())
+    if settings.bias_from is not None or not is_known:  # labels of another kind, or of biases that training lacks
         split = replace(split, bias=None)
     value = unseen_loss(experiment.step, split, batch_size=settings.batch_size, seed=settings.seed)
     return grouped(group, value)

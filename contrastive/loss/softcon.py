@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
+from contrastive.errors import ConfigError
 from contrastive.loss.base import add_inside_log
 from contrastive.loss.bias_contrastive import TINY, BiasContrastive
 from contrastive.pairs.pairs import Pairs
-from contrastive.pairs.relations import any_other, positive
+from contrastive.pairs.relations import any_other, same_class
 from contrastive.types import Split
 
 
@@ -16,8 +17,8 @@ class SoftCon(BiasContrastive):
         L_i = log( Σ_{a≠i} e^{s_a} + 1e-9 e^{1/t} ) - Σ_p w_p s_p / Σ_p w_p,    w_p = 1 - cos(f_i, f_p)
 
     over p of the anchor's class; f are the features of a model that leans on the bias, from `bias_from=RUN`. Another
-    view of the anchor's image has the weight 0. An anchor whose weights are all 0 contributes 0. Where only bias labels
-    are known, by the data or outside a training, w_p is whether they differ: BC.
+    view of the anchor's image is no positive. An anchor whose weights are all 0 contributes 0. Outside a training,
+    where only bias labels are known, w_p is whether they differ: BC.
 
     Args:
         temperature: t > 0 (0.07 in the paper).
@@ -25,7 +26,7 @@ class SoftCon(BiasContrastive):
     Shapes: z (B, V, D), label (B,), bias (B,) → scalar.
 
     Raises:
-        ConfigError: an argument out of range.
+        ConfigError: an argument out of range, or training data without such features.
     """
 
     reads_index = True
@@ -36,11 +37,15 @@ class SoftCon(BiasContrastive):
         self.register_buffer("features", None, persistent=False)  # (N, F), made again from the run that it came from
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
+        if train.bias_features is None:
+            raise ConfigError(
+                "SoftCon reads a model that leans on the bias: try bias_from=RUN, or loss=bias_contrastive"
+            )
         self.features = train.bias_features
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         if self.features is None or self.index is None:
             return super().per_anchor(pairs)
-        mean = pairs.mean_logit_of_unlike(positive, self.features[self.index])
+        mean = pairs.mean_logit_of_unlike(same_class, self.features[self.index])
         log_denominator = add_inside_log(pairs.log_sum_exp(any_other), TINY, self.temperature)
         return torch.where(mean.isinf(), 0, log_denominator - mean)

@@ -180,7 +180,10 @@ def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
             notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
             continue
         settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
-        runs.append(Run(path, settings.pop("seed"), settings, files))
+        seed = settings.pop("seed")
+        if source := settings.get("bias_from"):  # one for each seed belongs to the spread over seeds
+            settings["bias_from"] = str(source).replace(f"seed={seed}", "seed=SEED")
+        runs.append(Run(path, seed, settings, files))
     return runs, notes
 
 
@@ -191,17 +194,25 @@ def _groups(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]]:
     """(settings, runs that have exactly these).
 
     `dataset.data_seed` is left out where it is the seed of every run: their bias maps belong to the spread over seeds.
-    Else the data are a setting wherever the others do not tell them, as with a folder whose images changed.
+    Else the data are a setting wherever the others do not tell them, as with a folder whose images changed, and so are
+    the files of weights that a run read.
     """
     for own in _grouped(runs, lambda run: _key({k: v for k, v in run.settings.items() if k != DATA_SEED})):
         if all(run.settings.get(DATA_SEED) == run.seed for run in own):
             yield {key: value for key, value in own[0].settings.items() if key != DATA_SEED}, own
             continue
         for same in _grouped(own, lambda run: _key(run.settings)):
-            by_data = _grouped(same, lambda run: str(run.files.environment["data"]))
-            for members in by_data:
-                data = {"data": members[0].files.environment["data"][:8]} if len(by_data) > 1 else {}
-                yield members[0].settings | data, members
+            by_source = _grouped(same, lambda run: str(_sources(run)))
+            for members in by_source:
+                told = {key: value[:8] for key, value in _sources(members[0]).items()} if len(by_source) > 1 else {}
+                yield members[0].settings | told, members
+
+
+def _sources(run: Run) -> dict[str, str]:
+    """Hashes of the data, and of the files of weights that all seeds share."""
+    per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
+    keys = ("data", "weights") if per_seed else ("data", "weights", "bias_from")
+    return {key: run.files.environment[key] for key in keys if key in run.files.environment}
 
 
 def _grouped(runs: list[Run], key: Callable[[Run], str]) -> list[list[Run]]:
@@ -244,8 +255,9 @@ def _by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
 def _difference(a: Run, b: Run) -> str:
     """What tells two runs of one configuration and seed apart, other than their evaluators; empty if nothing does."""
     ours, theirs = a.files.environment, b.files.environment
-    if ours["data"] != theirs["data"]:
-        return f"data, {ours['data'][:8]} and {theirs['data'][:8]}"
+    for key in ("data", "weights", "bias_from"):
+        if ours.get(key) != theirs.get(key):
+            return f"{key}, {str(ours.get(key))[:8]} and {str(theirs.get(key))[:8]}"
     if a.processor != b.processor:
         return f"processor, {a.processor} and {b.processor}"
     figures = {figure[:3]: figure.value for figure in own_figures(b)}

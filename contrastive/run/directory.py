@@ -183,7 +183,11 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
         )
     if not is_own(state.result, config):
         raise ConfigError(f"{path / RESULT} is another run's: try rerun=true to start this one over")
-    changed = [key for key in ("data", "weights", "bias_from") if state.environment.get(key) != environment.get(key)]
+    changed = [
+        key
+        for key in ("data", "weights", "bias_from", "bias_labels")
+        if state.environment.get(key) != environment.get(key)
+    ]
     if state.kind == "resumable" and changed:
         raise ConfigError(
             f"{path} was interrupted under other {' and '.join(changed)} and cannot be continued exactly: "

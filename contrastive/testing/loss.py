@@ -76,7 +76,9 @@ def prepared(loss: Loss, label: Tensor, bias: Tensor) -> Loss:
     """A copy of the loss in float64, prepared with these labels; z can be logits of DIM classes."""
     torch.manual_seed(0)
     loss = copy.deepcopy(loss)
-    loss.prepare(Split(torch.zeros(len(label), 3, 1, 1, dtype=torch.uint8), label, bias), n_classes=DIM, dim=DIM)
+    image = torch.zeros(len(label), 3, 1, 1, dtype=torch.uint8)
+    features = torch.nn.functional.one_hot(bias).double()  # as of a model that reads nothing but the bias
+    loss.prepare(Split(image, label, bias, features), n_classes=DIM, dim=DIM)
     return loss.double()
 
 

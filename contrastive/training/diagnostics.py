@@ -39,8 +39,8 @@ def diagnose(objective: Objective, output: StepOutput) -> dict[str, float]:
 def first_images(batch: Embedded) -> Embedded:
     """The first images of a batch that several processes share."""
     outputs = {name: gather(value)[:MAX_IMAGES] for name, value in batch.outputs.items()}
-    bias = None if batch.bias is None else gather(batch.bias)[:MAX_IMAGES]
-    return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias)
+    bias, rows = (None if x is None else gather(x)[:MAX_IMAGES] for x in (batch.bias, batch.rows))
+    return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias, rows)
 
 
 @torch.no_grad()
@@ -48,15 +48,17 @@ def unseen_loss(step: TrainStep, split: Split, *, batch_size: int, seed: int) ->
     """{loss: the objective on one batch of images that are not trained on}, each time the same images and views.
 
     The batch has `batch_size` images if there are so many and at most 1,024: a contrastive loss grows with their
-    number. The network is in eval mode. Nothing for a regularizer with a second batch, or where the split lacks labels
-    or bias labels that a term needs.
+    number. The network is in eval mode. Nothing for a regularizer with a second batch, for a term that keeps numbers of
+    the training images, or where the split lacks labels or bias labels that a term needs.
     """
     terms, device = step.objective.terms, next(step.encoder.parameters()).device
     index = torch.randperm(len(split), generator=generator("cpu", seed, "unseen"))[: min(batch_size, MAX_IMAGES)]
     part = split[index.to(split.image.device)].to(device)
     lacks_label, lacks_bias = ((x is None or bool((x < 0).any())) for x in (part.label, part.bias))
-    is_short = any((term.needs_label and lacks_label) or (term.needs_bias and lacks_bias) for term in terms)
-    if is_short or step.objective.has_second_batch or len(part) < 2:
+    is_refused = any(
+        term.reads_index or (term.needs_label and lacks_label) or (term.needs_bias and lacks_bias) for term in terms
+    )
+    if is_refused or step.objective.has_second_batch or len(part) < 2:
         return {}
     height, width = part.image.shape[-2:]
     rng = generator(device, seed, "unseen views")

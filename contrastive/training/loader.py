@@ -169,9 +169,9 @@ def bias_balanced_weights(split: Split) -> Tensor:
 
 def class_and_group_sizes(split: Split, sampler: str) -> tuple[Tensor, Tensor]:
     """(N,) images of the same class, and of the same class and bias."""
-    if split.bias is None or not (split.bias >= 0).all():
+    if split.bias is None or not ((split.bias >= 0) & (split.label >= 0)).all():
         raise ConfigError(
-            f"sampler={sampler} needs bias labels of every training image, the data lacks them: "
+            f"sampler={sampler} needs labels and bias labels of every training image, the data lacks them: "
             "try dataset=biased_digits, or bias_from=RUN to read them off an earlier run"
         )
     label, bias = split.label.cpu(), split.bias.cpu()

@@ -168,11 +168,13 @@ class Objective(nn.Module):
         """{name of the curve: scalar} of one step: each term's own and, for two terms, its value as terms/NAME."""
         metrics: dict[str, Tensor] = {}
         for batch, terms in self._readers(main, second):
-            outputs, label, bias, _ = self._with_logits(batch, terms)
+            outputs, label, bias, rows = self._with_logits(batch, terms)
             for term in terms:
+                term.index = rows
                 metrics |= term.diagnostics(outputs[term.input], label, bias)
                 if self.regularizer is not None:
-                    metrics[f"terms/{term.name}"] = term(outputs[term.input], label, bias)
+                    metrics[f"terms/{term.name}"] = term(outputs[term.input], label, bias, index=rows)
+                term.index = None
         return metrics
 
     def _readers(self, main: Embedded, second: Embedded | None) -> list[tuple[Embedded, list[Loss]]]:

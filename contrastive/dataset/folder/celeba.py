@@ -40,16 +40,11 @@ def celeba(*, root: str = "data/celeba", target: str = "blonde", size: int = 224
     for name in FILES:
         if not (base / name).exists():
             raise ConfigError(f"{base / name} is missing: put CelebA there, or try another dataset.root=PATH")
-    partition = dict(line.split() for line in (base / FILES[1]).read_text().splitlines())
-    _, header, *lines = (base / FILES[0]).read_text().splitlines()
-    column = [header.split().index(name) + 1 for name in (ATTRIBUTES[target], "Male")]
-    pool: list[ImageFile] = []
-    test: list[ImageFile] = []
-    for line in lines:
-        words = line.split()
-        label, bias = (int(words[i] == "1") for i in column)
-        if (part := partition[words[0]]) in "01":
-            (pool if part == "0" else test).append(ImageFile(words[0], label, bias))
+    try:
+        pool, test = _listed(base, ATTRIBUTES[target])
+    except (ValueError, KeyError, IndexError) as error:
+        lists = f"{base / FILES[0]} and {FILES[1]}"
+        raise ConfigError(f"{lists} are not CelebA's ({error}): try another dataset.root=PATH") from error
     order = torch.randperm(len(pool), generator=generator("cpu", "celeba", target)).tolist()
     pool = [pool[i] for i in order]
     if target == "blonde":
@@ -59,3 +54,18 @@ def celeba(*, root: str = "data/celeba", target: str = "blonde", size: int = 224
     parts = (Part(base / FILES[2], files) for files in (pool[:n_train], pool[n_train:], test))
     listed = TableOfImages((f"not {target}", target), ("female", "male"), *parts)
     return decoded_data(listed, size=size, cache=Path(cache), name=f"celeba {target}")
+
+
+def _listed(base: Path, attribute: str) -> tuple[list[ImageFile], list[ImageFile]]:
+    """CelebA's training and validation images, with the attribute as label and being male as bias."""
+    partition = dict(line.split() for line in (base / FILES[1]).read_text().splitlines())
+    _, header, *lines = (base / FILES[0]).read_text().splitlines()
+    column = [header.split().index(name) + 1 for name in (attribute, "Male")]
+    pool: list[ImageFile] = []
+    test: list[ImageFile] = []
+    for line in lines:
+        words = line.split()
+        label, bias = (int(words[i] == "1") for i in column)
+        if (part := partition[words[0]]) in "01":
+            (pool if part == "0" else test).append(ImageFile(words[0], label, bias))
+    return pool, test
