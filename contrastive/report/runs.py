@@ -9,6 +9,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -198,28 +199,28 @@ def _groups(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]]:
     the files of weights that a run read.
     """
     for own in _grouped(runs, lambda run: _key({k: v for k, v in run.settings.items() if k != DATA_SEED})):
-        if all(run.settings.get(DATA_SEED) == run.seed for run in own):
-            yield {key: value for key, value in own[0].settings.items() if key != DATA_SEED}, own
-            continue
-        for same in _grouped(own, lambda run: _key(run.settings)):
-            by_source = _grouped(same, lambda run: str(_sources(run)))
+        follows = all(run.settings.get(DATA_SEED) == run.seed for run in own)
+        for same in [own] if follows else _grouped(own, lambda run: _key(run.settings)):
+            sources = partial(_sources, data_too=not follows)
+            by_source = _grouped(same, sources)
             for members in by_source:
-                told = {key: value[:8] for key, value in _sources(members[0]).items()} if len(by_source) > 1 else {}
-                yield members[0].settings | told, members
+                settings = {k: v for k, v in members[0].settings.items() if not (follows and k == DATA_SEED)}
+                told = {key: value[:8] for key, value in sources(members[0]).items()}
+                yield settings | (told if len(by_source) > 1 else {}), members
 
 
-def _sources(run: Run) -> dict[str, str]:
-    """Hashes of the data, and of the files of weights that all seeds share."""
+def _sources(run: Run, *, data_too: bool) -> dict[str, str]:
+    """Hashes of what all seeds share: the data, unless each seed draws its own, and files of weights that they read."""
     per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
-    keys = ("data", "weights") if per_seed else ("data", "weights", "bias_from")
-    return {key: run.files.environment[key] for key in keys if key in run.files.environment}
+    keys = {"data": data_too, "weights": True, "bias_from": not per_seed}
+    return {key: run.files.environment[key] for key, asked in keys.items() if asked and key in run.files.environment}
 
 
-def _grouped(runs: list[Run], key: Callable[[Run], str]) -> list[list[Run]]:
+def _grouped(runs: list[Run], key: Callable[[Run], object]) -> list[list[Run]]:
     """The runs of each key, in the order of their first."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(key(run), []).append(run)
+        groups.setdefault(str(key(run)), []).append(run)
     return list(groups.values())
 
 
