@@ -134,7 +134,10 @@ def test_commands_are_found() -> None:
     assert "experiment=imagenet100 dataset.root=PATH devices=8" in commands(ROOT / "docs/scaling.md")
 
 
-@pytest.mark.parametrize(("name", "n_blocks"), [("README.md", 1), ("docs/encoders.md", 1)])
+@pytest.mark.parametrize(
+    ("name", "n_blocks"),
+    [("README.md", 1), ("docs/encoders.md", 1), pytest.param("docs/evaluation.md", 2, marks=pytest.mark.slow)],
+)
 def test_python_of_the_documentation_runs(written: Callable[[Path], Path], name: str, n_blocks: int) -> None:
     page = ROOT / name
     folder = written(page)
@@ -143,8 +146,9 @@ def test_python_of_the_documentation_runs(written: Callable[[Path], Path], name:
     named = set(files(page).values())
     blocks = [text for kind, text in FENCE.findall(page.read_text()) if kind == "python" and text not in named]
     assert len(blocks) == n_blocks
+    names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, name, "exec"), {})
+        exec(compile(block, name, "exec"), names)
 
 
 def test_loss_of_the_readme_trains(written: Callable[[Path], Path]) -> None:
