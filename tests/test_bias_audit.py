@@ -1,7 +1,6 @@
 """The audit of biased data, by hand and in whole runs."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -120,4 +119,4 @@ def test_biased_runs_are_audited_and_resume_exactly(composed, tmp_path, words):
 def test_a_run_says_that_its_reported_figure_was_selected_on_test(read_out, said):
     reported = {"read_out": read_out, "metric": "top1", "accuracy": 50.0}
     result = {"test": {}, "untrained": {}, "audit": {"reported": reported, "bias_top1": 90.0}}
-    assert f"{said} by {read_out}" in finished(SimpleNamespace(path=Path("run")), result)
+    assert f"{said} by {read_out}" in finished(Path("run"), result)
