@@ -200,6 +200,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 def _markdown(rows: Sequence[tuple[Setting, str]]) -> str:
     lines = ["| setting | type | default | |", "|---|---|---|---|"]
     for item, sentence in rows:
-        cells = (f"`{item.key}`", f"`{item.kind}`" if item.kind else "", f"`{item.value}`", sentence)
+        kind = item.kind.replace(" | ", " or ")  # a | within code would end the cell
+        cells = (f"`{item.key}`", f"`{kind}`" if kind else "", f"`{item.value}`", sentence)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
