@@ -53,7 +53,8 @@ def images() -> Split:
     """Real data of the host: terms count its labels and biases before the first step."""
     with unset_fake_temporarily():
         image = torch.zeros(2 * B, 3, SIDE, SIDE, dtype=torch.uint8)
-        return Split(image, torch.arange(2 * B) % CLASSES, torch.arange(2 * B) // 2 % 3)
+        bias = torch.arange(2 * B) // 2 % 3
+        return Split(image, torch.arange(2 * B) % CLASSES, bias, torch.eye(3)[bias])
 
 
 def on_device() -> Split:

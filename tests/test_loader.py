@@ -46,7 +46,7 @@ def test_the_group_balanced_sampler_draws_every_class_and_bias_as_often():
     loader = Loader(data, batch_size=100, seed=0, sampler="group_balanced")
     drawn = torch.cat([2 * batch.label + batch.bias for epoch in range(20) for batch in loader.epoch(epoch)])
     assert torch.bincount(drawn) / len(drawn) == pytest.approx([0.25] * 4, abs=0.02)
-    with pytest.raises(ConfigError, match="sampler=group_balanced needs bias labels"):
+    with pytest.raises(ConfigError, match="sampler=group_balanced needs labels and bias labels"):
         Loader(Split(data.image, data.label), batch_size=100, seed=0, sampler="group_balanced")
 
 

@@ -16,7 +16,8 @@ N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
 
 
 def data() -> Split:
-    return Split(torch.zeros(N, 3, 1, 1, dtype=torch.uint8), torch.arange(N) % CLASSES, torch.arange(N) // 2 % 4)
+    image, bias = torch.zeros(N, 3, 1, 1, dtype=torch.uint8), torch.arange(N) // 2 % 4
+    return Split(image, torch.arange(N) % CLASSES, bias, torch.eye(4)[bias])
 
 
 def batch(dtype: torch.dtype = torch.float32, seed: int = 0, views: int = VIEWS) -> Embedded:
@@ -33,7 +34,7 @@ def objective(loss: Loss, regularizer: Loss | None = None) -> Objective:
 
 def test_objective_is_the_sum_of_its_terms():
     loss, fairkl, ce = make("loss/nt_xent"), make("regularizer/fairkl"), make("regularizer/cross_entropy")
-    outputs, label, bias = batch()
+    outputs, label, bias, _ = batch()
     h, z = outputs["features"], outputs["projections"]
     torch.testing.assert_close(objective(loss, fairkl)(batch()), loss(z, label) + fairkl(h, label, bias))
     both = objective(loss, ce)

@@ -126,10 +126,10 @@ def test_knn_of_an_earlier_epoch_is_shown_with_its_epoch(capsys):
 
 def test_an_encoder_that_got_worse_is_said_in_the_last_lines(tmp_path):
     result = {"test": {"knn_top1": 40.0, "linear_top1": 70.0}, "untrained": {"knn_top1": 50.0}, "audit": {}}
-    said = finished(SimpleNamespace(path=tmp_path), result)
+    said = finished(tmp_path, result)
     assert "training made the encoder worse in knn_top1 (40.00, untrained 50.00): try" in said
     result["untrained"] = {"knn_top1": 30.0}
-    assert "made the encoder worse" not in finished(SimpleNamespace(path=tmp_path), result)
+    assert "made the encoder worse" not in finished(tmp_path, result)
 
 
 def test_top5_of_five_classes_is_left_out():

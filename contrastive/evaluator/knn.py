@@ -65,7 +65,7 @@ class KNN(Evaluator):
 
     k: int = 200
     temperature: float = 0.5
-    every: int = 1
+    every: int = 5
 
     def __post_init__(self) -> None:
         check_at_least("evaluator.knn.k", self.k, 1, example=20)

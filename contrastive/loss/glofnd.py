@@ -90,3 +90,4 @@ class GloFND(SelfSupervisedLoss):
     def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
         if self.index is not None and self.state is not None and self.seen:
             write(self.state, self.index, gather(torch.stack(self.seen).mean(0)))
+        self.seen = []

@@ -73,6 +73,7 @@ class GroupDRO(SampleLoss):
     def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
         if self.log_weight is not None and self.seen is not None:
             self.log_weight.copy_(self.seen)  # in its place: a captured step knows its tensors by their address
+        self.seen = None
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
         """{groups/largest_weight: max q}."""

@@ -74,3 +74,4 @@ class SogCLR(SelfSupervisedLoss):
         if self.index is not None and self.log_mean is not None and self.seen:
             of_images = torch.cat([mean.unflatten(0, (-1, 2)) for mean in self.seen], 1)
             write(self.log_mean, self.index, gather(log_mean_exp(of_images)))
+        self.seen = []
