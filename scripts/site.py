@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from contrastive.cli.help import settings_reference
 from mkdocs.structure.files import File, Files
+
+from contrastive.cli.help import settings_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
