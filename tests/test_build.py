@@ -25,8 +25,10 @@ def test_every_option_builds(composed, group, option):
     if option == "timm":
         pytest.importorskip("timm")
         words.append("dataset.size=16")  # a patch
-    if option in ("bias_contrastive", "bias_balanced"):
+    if option in ("bias_contrastive", "bias_balanced", "group_dro"):
         words.append("dataset=biased_digits")  # the digits have no bias
+    if option == "softcon":
+        words.append(f"bias_from={ROOT}/contrastive/weights/digits/model.safetensors")
     build(composed(*words))
 
 
