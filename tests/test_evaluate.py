@@ -230,7 +230,7 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
 
 
 def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
-    def beside_a_rerun(*_: object) -> Scores:
+    def beside_a_rerun(*_: object, **__: object) -> Scores:
         save_file({"x": torch.zeros(1)}, run / ENCODER)
         return Scores(test={"rankme": 1.0}, val={}, audit={}, protocol={})
 
