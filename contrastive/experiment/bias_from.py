@@ -12,7 +12,6 @@ from contrastive.seeding import generator
 from contrastive.training.features import extract_transformed
 from contrastive.types import Split
 
-KINDS = ("predictions", "errors", "clusters")
 FOLDS, L2, MAX_ITER = 5, 1e-2, 100
 
 
