@@ -25,7 +25,7 @@ RECIPES = {
     "debiased_pos": ["loss=debiased_pos", *DIGITS],
     "supcon": ["loss=supcon", *DIGITS],
     "eps_supinfonce_fairkl": ["experiment=eps_supinfonce_fairkl", *BIASED],
-    "bc_bb": ["experiment=bc_bb", *BIASED],
+    "bc_bb": ["experiment=bc_bb", "sampler=bias_balanced", *BIASED],
     "lnl": ["experiment=hong_yang_lnl", *MAP],
 }
 
