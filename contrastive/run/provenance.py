@@ -64,7 +64,7 @@ def environment_record(
         "precision": precision,
         "compile": compiled,
         **({**gpu_record(), "graphs": config.get("graphs", False)} if device.type == "cuda" else {}),
-        "packages": sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()),
+        "packages": sorted({f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}),
     }
 
 

@@ -46,8 +46,8 @@ def find_images(base: Path, unlabeled: Path | None) -> tuple[tuple[str, ...], Pa
     """
     if not base.is_dir():
         raise ConfigError(
-            f"{base} is not a folder: put the images into {base}/train/<class>/ and {base}/test/<class>/, "
-            f"or into {base} if they have no labels, or run without them: python train.py"
+            f"{base} is not a folder: put the images into {base}/<class>/, or into {base} if they have no labels, "
+            "or run without them: python train.py"
         )
     classes = _subfolders(base / "train")
     test_folder = next((base / name for name in TEST_FOLDERS if (base / name).is_dir()), None)
