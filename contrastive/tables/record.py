@@ -21,7 +21,7 @@ from contrastive.tables.spec import Curves, Row, Table, folder_name, row_folder
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
-MAX_POINTS = 20  # of a curve
+MAX_POINTS, MAX_OF_DIAGNOSTIC = 20, 10  # of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
 N_BINS = 40  # of equal width, on [-1, 1]
@@ -156,17 +156,19 @@ def _rounded(value: Any) -> Any:
 
 
 def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[float]]]:
-    """{logged name: {epoch: [...], value: [...]}} of the metrics and the diagnostics, at most 20 points each.
+    """{logged name: {epoch: [...], value: [...]}}: at most 20 points of a metric and 10 of a diagnostic.
 
     Args:
         metrics: columns of a table; `knn_top1` is logged as test/knn_top1, `audit.linear.top1` as audit/linear/top1.
     """
     points = read_points(run)
-    logged = dict.fromkeys(key for point in points for key in point)
     wanted = {logged_name(metric) for metric in [*metrics, *USUAL]}
-    names = [key for key in logged if key in wanted or key.startswith(DIAGNOSTICS)]
-    series = {name: thin([(point["epoch"], point[name]) for point in points if name in point]) for name in names}
-    return {name: pairs for name, pairs in series.items() if len(pairs["epoch"]) > 1}
+    curves = {}
+    for name in dict.fromkeys(key for point in points for key in point):
+        pairs = [(point["epoch"], point[name]) for point in points if name in point]
+        if len(pairs) > 1 and (name in wanted or name.startswith(DIAGNOSTICS)):
+            curves[name] = thin(pairs, MAX_POINTS if name in wanted else MAX_OF_DIAGNOSTIC)
+    return curves
 
 
 def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
@@ -202,10 +204,10 @@ def logged_name(metric: str) -> str:
     return metric.replace(".", "/") if "." in metric else f"test/{metric}"
 
 
-def thin(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
-    """At most 20 of the points, evenly spaced, the first and the last among them, to four significant digits."""
+def thin(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> dict[str, list[float]]:
+    """At most `limit` of the points, evenly spaced, the first and the last among them, to four significant digits."""
     last = len(points) - 1
-    count = min(MAX_POINTS, len(points))
+    count = min(limit, len(points))
     chosen = [points[round(i * last / max(1, count - 1))] for i in range(count)]
     return {"epoch": [short(epoch) for epoch, _ in chosen], "value": [short(value) for _, value in chosen]}
 
