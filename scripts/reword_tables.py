@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.files import write_text
-from contrastive.tables.page import as_json, computed, heading, page, protocols, read_table_json
+from contrastive.tables.page import as_json, heading, page, protocols, read_table_json
 from contrastive.tables.spec import Table, read_table
+from contrastive.tables.verdicts import judge_claims
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,7 +35,7 @@ def main(folder: Path) -> int:
         words, new = markdown.read_text(), reworded(record, table)
         start, end = words.index(heading(record)), words.index(protocols(record)) + len(protocols(record))
         write_text(markdown, words[:start] + page(new) + words[end:])
-        write_text(path, as_json({**new, **computed(new)}))
+        write_text(path, as_json({**new, "verdicts": judge_claims(new)}))
         print(f"{path}: {len(new['claims'])} claims")
     return failed
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.dataset.folder import celeba as celeba_module
-from contrastive.dataset.folder.align_conflict import align_conflict
+from contrastive.dataset.folder.align_conflict import bffhq, corrupted_cifar10
 from contrastive.dataset.folder.celeba import celeba
 from contrastive.dataset.folder.utkface import utkface
 from contrastive.dataset.splits import fingerprint
@@ -100,7 +101,7 @@ def cells(split: Split) -> list[tuple[int, int]]:
 
 def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) -> None:
     base = write_corrupted_cifar10(tmp_path / "cifar10c")
-    data = align_conflict(root=str(base), size=16, cache=str(tmp_path / "cache"))
+    data = corrupted_cifar10(root=str(base), size=16, cache=str(tmp_path / "cache"))
     check_dataset(data)
     assert (data.classes, data.biases) == (tuple("0123"), tuple("0123"))
     expected = [(c, c) for c in range(4) for _ in range(12)] + [(c, (c + i) % 4) for c in range(4) for i in (1, 2)]
@@ -114,7 +115,7 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
         "bias_conflicting": "train 8, val 12, test 12",
     }
     (base / "0.5pct/conflict/0/1_0_1.png").rename(base / "0.5pct/conflict/0/1_0_3.png")
-    other = align_conflict(root=str(base), size=16, cache=str(tmp_path / "cache"))
+    other = corrupted_cifar10(root=str(base), size=16, cache=str(tmp_path / "cache"))
     assert fingerprint(other) != fingerprint(data)
 
 
@@ -122,14 +123,13 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
 def test_rho_names_the_share_of_bias_conflicting_images(tmp_path: Path, rho: float, share: str) -> None:
     base = write_corrupted_cifar10(tmp_path)
     (base / "0.5pct").rename(base / share)
-    assert len(align_conflict(root=str(base), rho=rho, size=16, cache=str(tmp_path / "c")).pretrain) == 56
+    assert len(corrupted_cifar10(root=str(base), rho=rho, size=16, cache=str(tmp_path / "c")).pretrain) == 56
 
 
 def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path) -> None:
     base = write_bffhq(tmp_path / "bffhq")
     every, conflicting = (
-        align_conflict(root=str(base), size=16, conflicting_test=only, cache=str(tmp_path / "cache"))
-        for only in (False, True)
+        bffhq(root=str(base), size=16, conflicting_test=only, cache=str(tmp_path / "cache")) for only in (False, True)
     )
     check_dataset(conflicting)
     assert (len(every.test), cells(conflicting.test)) == (16, [(0, 1)] * 4 + [(1, 0)] * 4)
@@ -144,10 +144,10 @@ def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path) -> None:
         ({"root": str(tmp_path / "no")}, "another dataset.root"),
     ):
         with pytest.raises(ConfigError, match=message):
-            align_conflict(**{"root": str(base), "size": 16, **options})
+            corrupted_cifar10(**{"root": str(base), "size": 16, **options})
     save(base / "test/0/cat.png", seed=0)
     with pytest.raises(ConfigError, match=r"cat\.png is not named <index>_<label>_<bias>\.png"):
-        align_conflict(root=str(base), size=16)
+        corrupted_cifar10(root=str(base), size=16)
 
 
 def test_celeba_is_split_as_hong_and_yang_split_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,10 +192,16 @@ def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(tmp_path: Path, bi
         utkface(root=str(tmp_path / "no"))
 
 
+def test_no_two_datasets_have_one_target() -> None:
+    """A run's dataset is found again by its target."""
+    targets = [line for path in (CONFIGS / "dataset").glob("*.yaml") for line in path.open() if "_target_:" in line]
+    assert len(targets) == len(set(targets)) > 10
+
+
 def test_tables_say_which_data_is_missing(tmp_path: Path) -> None:
     for name, root, write in (
-        ("align_conflict.align_conflict", "cifar10c", write_corrupted_cifar10),
-        ("align_conflict.align_conflict", "bffhq", write_bffhq),
+        ("align_conflict.corrupted_cifar10", "cifar10c", write_corrupted_cifar10),
+        ("align_conflict.bffhq", "bffhq", write_bffhq),
         ("celeba.celeba", "celeba", write_celeba),
         ("utkface.utkface", "utk_face", write_utkface),
     ):

@@ -131,8 +131,11 @@ def test_reports_tell_sources_apart_but_for_one_for_each_seed(composed, biased_r
         (tmp_path / f"own/seed={seed}").symlink_to(source)
         own = tmp_path / f"own/seed={seed}"
         run_experiment(composed(*words, f"seed={seed}", f'bias_from="{own}"'), tmp_path / f"each/seed={seed}")
+        first = tmp_path / "own/seed=0"
+        run_experiment(composed(*words, f"seed={seed}", f'bias_from="{first}"'), tmp_path / f"shared/seed={seed}")
     assert [list(row.runs) for row in read_runs([tmp_path / "one"]).rows] == [[0], [1]]
     assert [list(row.runs) for row in read_runs([tmp_path / "each"]).rows] == [[0, 1]]
+    assert [list(row.runs) for row in read_runs([tmp_path / "shared"]).rows] == [[0, 1]]
 
 
 def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, tmp_path, capsys):

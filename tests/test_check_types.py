@@ -48,6 +48,20 @@ def test_types_by_hand(value, hint, expected):
     assert fits(value, hint) is expected
 
 
+def test_a_list_of_names_is_called_one():
+    target = "contrastive.evaluator.transfer.Transfer"
+    with pytest.raises(ConfigError, match="must be a list of names, got cifar10"):
+        check_types({"_target_": target, "datasets": "cifar10"}, "evaluator.transfer")
+
+
+@pytest.mark.parametrize("line", ["undefined", "def f(:"])
+def test_a_module_of_ones_own_that_breaks_is_named_with_its_line(tmp_path, monkeypatch, line):
+    (tmp_path / "breaks.py").write_text(f"x = 1\n{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"Error: .*: try to mend .*/breaks\.py, line 2$"):
+        check_types({"_target_": "breaks.Mine"}, "loss")
+
+
 def test_a_class_that_cannot_be_imported_is_named():
     with pytest.raises(ConfigError, match=r"_target_=no\.such\.Class cannot be imported \(ModuleNotFoundError"):
         check_types({"_target_": "no.such.Class", "size": "abc"}, "encoder")

@@ -5,10 +5,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from contrastive.cli.sweep import record_jobs
 from contrastive.run import provenance
 from contrastive.run.provenance import code_record, environment_record, find_module, module_hashes, typed_command
 from contrastive.training.precision import set_tf32
@@ -43,7 +45,8 @@ def code_now():
 
 def test_the_recorded_command_can_be_typed_again(monkeypatch):
     words = ["-m", "seed=0,1", "dataset.root=my images", "evaluator=[knn,linear]"]
-    monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", *words])
+    added = [*record_jobs(Path("/tmp/jobs")), "hydra/launcher=cores"]
+    monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", *words, *added])
     assert shlex.split(typed_command([])) == ["train.py", *words]
 
 

@@ -100,7 +100,7 @@ def test_a_table_and_losses_of_ones_own_lie_in_the_config_dir(tmp_path):
 
 
 def test_a_failed_row_is_named_with_its_log_and_the_others_run(tmp_path):
-    words = ["--preset", "smoke", "--jobs", "2", *WORDS, "loss.drop_false_negatives=no"]
+    words = ["--preset", "smoke", "--jobs", "-1", *WORDS, "loss.drop_false_negatives=no"]
     done = reproduce("digits", *words, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("failed: ") == 3

@@ -42,8 +42,6 @@ def opened(path, **changed):
 def test_a_read_only_directory_writes_nothing(tmp_path):
     with opened(tmp_path, writable=False) as run:
         run.log(1, 1.0, {"x": 1.0})
-        run.log_image(1, "x", torch.zeros(3, 4, 4))
-        run.log_histogram(1, "x", torch.zeros(3))
         run.save({"step": 1})
         run.finish(RESULT, write_weights)
         assert run.result == RESULT

@@ -164,4 +164,4 @@ def test_a_committed_table_is_recomputed_from_its_json(record, tmp_path):
     stored = json.loads((folder / "t.json").read_text())
     stored["rows"][0]["runs"][0]["test"]["knn_top1"] = 99
     (folder / "t.json").write_text(json.dumps(stored))
-    assert len(check_folder(folder)[1]) == 2
+    assert len(check_folder(folder)[1]) == 1

@@ -14,6 +14,7 @@ from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.report.sweep import Job
 from contrastive.run.files import read_result
+from contrastive.run.provenance import ADDED
 
 
 def choose_launcher(overrides: Sequence[str]) -> list[str]:
@@ -62,8 +63,7 @@ class RecordJobs(Callback):
 
 def record_jobs(path: Path) -> list[str]:
     """The overrides with which the jobs of a sweep are recorded in a file."""
-    node = "+hydra.callbacks.record_jobs"
-    return [f"{node}._target_={RecordJobs.__module__}.{RecordJobs.__name__}", f"{node}.path='{path}'"]
+    return [f"{ADDED}._target_={RecordJobs.__module__}.{RecordJobs.__name__}", f"{ADDED}.path='{path}'"]
 
 
 def read_jobs(path: Path) -> list[Job]:

@@ -54,8 +54,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--preset", default="paper", choices=PRESETS, help="how much of it; default: paper")
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 in place of the table's")
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="runs at a time: one on each GPU or core unless given; more share them"
-    )
+        "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
+    )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     parser.add_argument(
         "--config-dir", type=Path, action="append", default=[], dest="folders", metavar="DIR",
@@ -76,7 +76,7 @@ def list_tables(arguments: argparse.Namespace) -> int:
     """Print what there is, what is done, and what is missing."""
     on_cpu, device = this_device([])
     tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.folders).values()]
-    n_parallel, composed = arguments.jobs or default_jobs(gpus_for([]), on_cpu), composer(arguments.folders)
+    n_parallel, composed = max(arguments.jobs, 0) or default_jobs(gpus_for([]), on_cpu), composer(arguments.folders)
     print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, compose=composed))
     print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
     return 0
@@ -100,7 +100,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     unavailable = unavailable_data(jobs, composed)
     blocked = {job.path for these in unavailable.values() for job in these}
     gpus = gpus_for(arguments.overrides)
-    n_parallel = arguments.jobs or default_jobs(gpus, on_cpu)
+    n_parallel = max(arguments.jobs, 0) or default_jobs(gpus, on_cpu)
     print(f"{len(table.jobs) - len(jobs)} of {len(table.jobs)} runs are done, {n_parallel} at a time", flush=True)
     failed = run_jobs(
         [job for job in jobs if job.path not in blocked],

@@ -70,7 +70,7 @@ def main(words: list[str]) -> int:
         return _start(words)
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
         records = Path(file.name)
-        code = _start([*words, *choose_launcher(words), *record_jobs(records)], records)
+        code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
         jobs = [job for job in read_jobs(records) if job.result or job.failure]
     if jobs:
         print(sweep_table(jobs), flush=True)

@@ -31,8 +31,6 @@ from contrastive.run.files import (
     LAST,
     dataset_below,
     read_config,
-    read_environment,
-    read_result,
     run_state,
 )
 from contrastive.run.log import has_same_log
@@ -99,12 +97,12 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     Raises:
         ConfigError: the directory holds no finished run, or its configuration cannot be built.
     """
-    state, result = run_state(path), read_result(path)
+    state = run_state(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
-    if result is None:
+    if state.kind != "finished":
         raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
-    settings, recorded = read_settings(path, typed or {}), read_environment(path)
+    settings, recorded, result = read_settings(path, typed or {}), state.environment, state.result
     config = settings.to_dict()
     check_targets(config, folders)
     torch.set_num_threads(recorded["threads"])
@@ -168,11 +166,10 @@ def check_files(
         yield Check("checkpoint", True, "content and origin as recorded")
     except CheckpointError as error:
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
-    files, recorded = weights_hashes(path), result.get("weights", {})
-    is_whole = {name: name in files and files[name] == recorded.get(name, files[name]) for name in (ENCODER, HEAD)}
-    for name, whole in is_whole.items():
-        yield Check(name, whole, "checksum" if whole else "missing, damaged or another run's")
-    if is_whole[ENCODER]:
+    files = weights_hashes(path)
+    for name in (ENCODER, HEAD):
+        yield Check(name, name in files, "checksum" if name in files else "missing, damaged or another run's")
+    if ENCODER in files:
         if state is not None:
             same = content_hash(state["encoder"]) == files[ENCODER]
             yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")

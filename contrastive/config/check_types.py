@@ -16,6 +16,7 @@ from contrastive.run.identity import COMPONENTS
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 ACCEPTED = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), type(None): (type(None),)}
+ITEMS = {int: "whole numbers", float: "numbers", str: "names"}
 UNIONS, LISTS, MAPPINGS = (Union, types.UnionType), (tuple, list, Sequence), (dict, Mapping)
 
 
@@ -89,7 +90,7 @@ def _describe(hint: Any) -> list[str]:
     if get_origin(hint) in LISTS:
         hints = get_args(hint)
         count = "" if len(hints) == 1 or hints[1:] == (...,) else f"{len(hints)} "
-        return [f"a list of {count}{'whole numbers' if hints[0] is int else 'numbers'}"]
+        return [f"a list of {count}{ITEMS.get(hints[0], 'values')}"]
     return [KINDS[hint]] if hint in KINDS else []
 
 

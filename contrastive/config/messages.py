@@ -61,7 +61,7 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
     if isinstance(error, InstantiationException):
         return _instantiation(str(error), chain[-1])
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename} cannot be used ({error.strerror}): try {place} if a run shall not be written there"
+        return f"{error.filename} cannot be used ({error.strerror}): try {place} if it is to be written there"
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _composition(error, chain, words)
     return None

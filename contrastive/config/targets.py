@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,14 @@ def load_target(target: str) -> Any:
     try:
         return get_object(target)
     except Exception as error:  # whatever code raises at import
-        reason = " ".join(f"{type(error.__cause__ or error).__name__}: {error.__cause__ or error}".split())
-        raise ConfigError(
-            f"_target_={target} cannot be imported ({reason}): try python train.py --help for the components there are"
-        ) from error
+        cause = error.__cause__ or error
+        reason = " ".join(f"{type(cause).__name__}: {cause}".split())
+        if isinstance(cause, ImportError | AttributeError):
+            remedy = "python train.py --help for the components there are"
+        else:  # the module is there and breaks
+            place = cause if isinstance(cause, SyntaxError) else traceback.extract_tb(cause.__traceback__)[-1]
+            remedy = f"to mend {place.filename}, line {place.lineno}"
+        raise ConfigError(f"_target_={target} cannot be imported ({reason}): try {remedy}") from error
 
 
 def resolve_builtin(target: Any, group: str) -> Any:

@@ -30,7 +30,7 @@ from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume
-from contrastive.training.diagnostics import grouped, log_features, log_first_views, log_scores, unseen_loss
+from contrastive.training.diagnostics import grouped, log_scores, show_features, show_first_views, unseen_loss
 from contrastive.training.features import feature_sets
 from contrastive.training.loop import train
 from contrastive.training.profiling import profiler
@@ -151,7 +151,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         if epochs:
             run.log(epochs * len(loader), epochs, loss_of_unseen(experiment))
         log_scores(run, scores, step=epochs * len(loader), epoch=epochs)
-        log_features(run, sets.test, experiment.data, step=epochs * len(loader))
+        show_features(run, sets.test, experiment.data, step=epochs * len(loader))
         weights, finished = settings.encoder.get("weights"), datetime.now(UTC).isoformat(timespec="seconds")
         result = {
             "test": scores.test, "val": scores.val, "untrained": start.untrained,
@@ -171,7 +171,7 @@ def before_training(experiment: Experiment, run: RunDirectory) -> dict[str, floa
         sets = features(experiment)
     untrained = evaluate(cheap, sets, announce=announcer(run)).test
     run.log(0, 0, grouped("test", untrained) | loss_of_unseen(experiment))
-    log_first_views(run, experiment.step, experiment.loader)
+    show_first_views(run, experiment.step, experiment.loader)
     return untrained
 
 

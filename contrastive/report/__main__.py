@@ -13,7 +13,6 @@ import signal
 import sys
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.errors import ConfigError
 from contrastive.report import compare, listing, page
 
 COMMANDS = {
@@ -34,10 +33,7 @@ def main(words: list[str]) -> int:
     add_arguments, run = COMMANDS[name]
     parser = Parser(f".report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))
     add_arguments(parser)
-    try:
-        return run(parser.parse_args(rest))
-    except OSError as error:
-        raise ConfigError(f"{error.filename} cannot be used ({error.strerror}): try another path") from error
+    return run(parser.parse_args(rest))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,12 @@
 """The page's charts in Altair (https://altair-viz.github.io), whose menus and legends need no script of ours."""
 
-import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 import vl_convert
 
-from contrastive.files import write_text
 from contrastive.report.series import COLORS, Series, label
 from contrastive.tables.verdicts import claim_text
 
@@ -213,15 +208,6 @@ def svg(spec: Spec) -> str:
 
 
 def javascript() -> str:
-    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed.
-
-    To bundle it takes two seconds, so it is kept below ~/.cache (XDG_CACHE_HOME) where that can be written.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    file = cache / "contrastive" / f"vega-embed-{version('vl-convert-python')}.js"
-    with suppress(OSError):
-        return file.read_text(encoding="utf-8")
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
-    with suppress(OSError):
-        write_text(file, bundle)
-    return bundle
+    """The JavaScript that draws charts: Vega, Vega-Lite and Vega-Embed. To bundle it takes two seconds."""
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle.replace("</script", "<\\/script")

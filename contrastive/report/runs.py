@@ -6,6 +6,7 @@ Settings of evaluators belong to the figures: a figure under other settings is a
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -181,11 +182,20 @@ def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
             notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
             continue
         settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
-        seed = settings.pop("seed")
-        if source := settings.get("bias_from"):  # one for each seed belongs to the spread over seeds
-            settings["bias_from"] = str(source).replace(f"seed={seed}", "seed=SEED")
-        runs.append(Run(path, seed, settings, files))
+        runs.append(Run(path, settings.pop("seed"), settings, files))
+    _join_sources(runs)
     return runs, notes
+
+
+def _join_sources(runs: list[Run]) -> None:
+    """Give one name to the `bias_from` that each seed has of its own, which belong to the spread over seeds."""
+    alike: dict[str, set[int]] = {}
+    keys = [json.dumps(run.settings, sort_keys=True, default=str) for run in runs]
+    for run, key in zip(runs, keys, strict=True):
+        alike.setdefault(key, set()).add(run.seed)
+    for run, key in zip(runs, keys, strict=True):
+        if (source := run.settings.get("bias_from")) and len(alike[key]) == 1:  # else several seeds share it
+            run.settings["bias_from"] = re.sub(rf"seed={run.seed}(?!\d)", "seed=SEED", str(source))
 
 
 Group = tuple[dict[str, Any], dict[int, list[Run]]]  # settings, and the runs that have exactly these by seed

@@ -27,7 +27,7 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     for path in paths:
         if not path.exists():
             raise ConfigError(f"{path} does not exist: try python -m contrastive.report page OUT.html outputs")
-        file = path if path.is_file() else path.with_name(f"{path.name}.json")
+        file = path if path.is_file() else path.parent / f"{path.name}.json"
         if not file.exists():
             folders.append(path)
         elif (record := read_table_json(file)) is not None:

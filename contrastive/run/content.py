@@ -1,11 +1,12 @@
 """Hashes of what runs write: of checkpoints, and of the files of weights as they lie on the disk. Imports no torch."""
 
 import hashlib
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from safetensors import SafetensorError, deserialize, safe_open
 
 from contrastive.run.files import ENCODER, HEAD, read_result
 
@@ -42,7 +43,7 @@ def weights_hashes(run: Path) -> dict[str, str]:
     for name in (ENCODER, HEAD):
         try:
             tensors, metadata = _read_raw(run / name)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing, or no whole file of that format
+        except (OSError, SafetensorError, KeyError):  # missing, no whole file, or with types that torch lacks
             continue
         if metadata.get("contrastive_format") == FORMAT and metadata.get("sha256") == checksum(tensors, metadata):
             content = content_hash(tensors)
@@ -57,18 +58,13 @@ def has_own_weights(run: Path) -> bool:
 
 
 def _read_raw(path: Path) -> tuple[dict[str, RawTensor], dict[str, str]]:
-    """The tensors and the metadata of a .safetensors file: 8 bytes for the length of a JSON, the JSON, the tensors."""
-    content = memoryview(path.read_bytes())
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(bytes(content[8:start]))
-    metadata = header.pop("__metadata__", {})
-    tensors = {}
-    for key, entry in header.items():
-        first, last = entry["data_offsets"]
-        data = content[start + first : start + last]
-        if len(data) != last - first:
-            raise ValueError(f"{path} is cut")
-        tensors[key] = RawTensor(f"torch.{TYPES[entry['dtype']]}", tuple(entry["shape"]), data)
+    """The tensors and the metadata of a .safetensors file; bfloat16, too, which numpy does not know."""
+    with safe_open(path, framework="np") as file:
+        metadata = file.metadata() or {}
+    tensors = {
+        key: RawTensor(f"torch.{TYPES[entry['dtype']]}", tuple(entry["shape"]), memoryview(entry["data"]))
+        for key, entry in deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    }
     return tensors, metadata
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -70,21 +68,6 @@ class RunDirectory:
         """One line of metrics.jsonl and one point on every curve."""
         if self.logs is not None:
             self.logs.add(step, epoch, metrics)
-
-    def log_image(self, step: int, name: str, image: Tensor) -> None:
-        """Show an image (3, H, W) in [0, 1] in TensorBoard."""
-        if self.logs is not None:
-            self.logs.tensorboard.add_image(name, image, step)
-
-    def log_histogram(self, step: int, name: str, values: Tensor) -> None:
-        """Show the distribution of values in TensorBoard; an empty set is left out."""
-        if self.logs is not None:
-            self.logs.tensorboard.add_histogram(name, values, step)
-
-    def log_embedding(self, vectors: Tensor, columns: dict[str, list[str]], images: Tensor) -> None:
-        """Show vectors (n, F) in TensorBoard's projector, with n words in each column and images (n, 3, H, W) uint8."""
-        if self.logs is not None:
-            self.logs.tensorboard.add_embedding(vectors, columns, images)
 
     def save(self, state: dict[str, Any]) -> None:
         """Begin to replace the checkpoint, which takes its name when it is whole; see `wait`.

@@ -20,7 +20,8 @@ class FinishedRun:
     """A run that is done.
 
     Attributes:
-        changed_since: `code`, `weights` when it was made by other code or from other weights than there are now.
+        changed_since: `code`, `weights`, `bias_from` where it was made by other code or from other sources than
+            there are now.
     """
 
     path: Path

@@ -14,12 +14,15 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import contrastive
 from contrastive.files import file_hash
 from contrastive.run.identity import targets
+
+ADDED = "+hydra.callbacks.record_jobs"  # what a sweep adds to the words that were typed begins with this
 
 if TYPE_CHECKING:
     import torch
@@ -146,7 +149,7 @@ def find_module(target: str) -> tuple[str, Path] | None:
 def typed_command(overrides: Sequence[str]) -> str:
     """The command line of train.py; for a run that another program started, the one that would start the same run."""
     typed = sys.argv[1:] if Path(sys.argv[0]).name == "train.py" else overrides
-    return shlex.join(["train.py", *typed])
+    return shlex.join(["train.py", *takewhile(lambda word: not word.startswith(ADDED), typed)])
 
 
 def device_name(device: "torch.device") -> str:

@@ -205,6 +205,7 @@ def dataset_node(cfg: DictConfig) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(cfg.dataset, resolve=True))
 
 
+LEE = "the folder that github.com/kakaoenterprise/Learning-Debiased-Disentangled links to"
 # What is looked for below dataset.root, by torchvision the unpacked folder or the archive that it unpacks.
 FILES = {
     "cifar10": ("cifar-10-batches-py", "cifar-10-python.tar.gz"),
@@ -212,7 +213,8 @@ FILES = {
     "stl10": ("stl10_binary", "stl10_binary.tar.gz"),
     "mnist": ("MNIST/raw", "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"),
     "biased_mnist": ("MNIST/raw", "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"),
-    "align_conflict": ("test", "the folder that github.com/kakaoenterprise/Learning-Debiased-Disentangled links to"),
+    "corrupted_cifar10": ("test", LEE),
+    "bffhq": ("test", LEE),
     "celeba": ("list_attr_celeba.txt", "CelebA (img_align_celeba/, list_attr_celeba.txt, list_eval_partition.txt)"),
     "utkface": (".", "UTKFace"),
 }

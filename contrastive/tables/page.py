@@ -275,16 +275,11 @@ def write_pages(record: dict[str, Any], base: Path) -> str:
         ".md": f"{text}\n",
         ".csv": as_csv(record),
         ".tex": f"{as_latex(record)}\n",
-        ".json": as_json({**record, **computed(record)}),
+        ".json": as_json({**record, "verdicts": judge_claims(record)}),
     }
     for suffix, body in content.items():
         write_text(base.with_name(base.name + suffix), body)
     return text
-
-
-def computed(record: dict[str, Any]) -> dict[str, Any]:
-    """What the JSON holds for other programs beside the record that it follows from."""
-    return {"verdicts": judge_claims(record), "figures": figures(record)}
 
 
 def as_json(record: dict[str, Any]) -> str:
@@ -317,8 +312,8 @@ def read_table_json(path: Path) -> dict[str, Any] | None:
 def check_folder(folder: Path) -> tuple[int, list[str]]:
     """Recompute every table of a folder from its JSON.
 
-    The page must stand, whole, in the Markdown of the same name, which may say more around it; the figures and verdicts
-    in the JSON must be those of its runs. JSON files that are no table are left out.
+    The page must stand, whole, in the Markdown of the same name, which may say more around it; the verdicts in the
+    JSON must be those of its runs. JSON files that are no table are left out.
 
     Returns:
         the number of tables, and a sentence for each that differs.
@@ -330,9 +325,8 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
             continue
         checked += 1
         remedy = f"try make reproduce-table TABLE={record['table']}"
-        for name, value in json.loads(json.dumps(computed(record))).items():
-            if record.get(name) != value:
-                wrong.append(f"{path}: the {name} are not those of its runs: {remedy}")
+        if record.get("verdicts") != json.loads(json.dumps(judge_claims(record))):
+            wrong.append(f"{path}: the verdicts are not those of its runs: {remedy}")
         markdown = path.with_suffix(".md")
         if not markdown.exists() or page(record) not in markdown.read_text():
             wrong.append(f"{markdown} is not what {path.name} gives: {remedy}")

@@ -126,31 +126,36 @@ def view_grid(images: Tensor, views: Tensor) -> Tensor:
     return grid
 
 
-def log_first_views(run: RunDirectory, step: TrainStep, loader: Loader) -> None:
+def show_first_views(run: RunDirectory, step: TrainStep, loader: Loader) -> None:
     """A picture of eight images of the first batch, and of their views."""
+    if run.logs is None:
+        return
     rng = generator(loader.device, loader.seed, "augmentation", 0)
     batch = next(loader.epoch(0))
-    run.log_image(0, "views", view_grid(batch.image[:8], step.views(batch, rng)[:, :8]))
+    run.logs.tensorboard.add_image("views", view_grid(batch.image[:8], step.views(batch, rng)[:, :8]), 0)
 
 
 def log_scores(run: RunDirectory, scores: Scores, *, step: int, epoch: int) -> None:
     """Log the scores after training as points of curves and histograms."""
     run.log(step, epoch, grouped("test", scores.test) | nested("audit", scores.audit))
-    for name, values in scores.histograms.items():
-        run.log_histogram(step, name, values)
+    if run.logs is not None:
+        for name, values in scores.histograms.items():
+            run.logs.tensorboard.add_histogram(name, values, step)
 
 
-def log_features(run: RunDirectory, features: Features, data: Data, *, step: int) -> None:
+def show_features(run: RunDirectory, features: Features, data: Data, *, step: int) -> None:
     """Show the test features: as points with their labels, and how similar they are within and between classes."""
+    if run.logs is None:
+        return
     n = min(MAX_POINTS, max(1, MAX_NUMBERS // features.h.shape[1]))
     index = torch.randperm(len(features.h), generator=generator("cpu", "shown"))[:n]
     shown = features[index.to(features.h.device)]
     for name, values in class_similarities(shown.h, shown.label).items():
-        run.log_histogram(step, f"similarity/{name}", values)
+        run.logs.tensorboard.add_histogram(f"similarity/{name}", values, step)
     columns = {"class": names(shown.label, data.classes)}
     if shown.bias is not None:
         columns["bias"] = names(shown.bias, data.biases)
-    run.log_embedding(shown.h, columns, data.test.image[index.to(data.test.image.device)])
+    run.logs.tensorboard.add_embedding(shown.h, columns, data.test.image[index.to(data.test.image.device)])
 
 
 def names(number: torch.Tensor, known: tuple[str, ...]) -> list[str]:

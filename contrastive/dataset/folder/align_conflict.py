@@ -13,7 +13,7 @@ from contrastive.types import Data
 LABEL_AND_BIAS = re.compile(r"_(\d+)_(\d+)\.\w+$")  # <index>_<label>_<bias>.png
 
 
-def align_conflict(
+def corrupted_cifar10(
     *,
     root: str = "data/cifar10c",
     rho: float = 0.995,
@@ -21,28 +21,47 @@ def align_conflict(
     conflicting_test: bool = False,
     cache: str = "data/cache",
 ) -> Data:
-    """Images named <index>_<label>_<bias>.png, as https://github.com/kakaoenterprise/Learning-Debiased-Disentangled
-    distributes them; classes and biases are numbers, and of a bias-aligned image they are equal.
+    """CIFAR-10 with one of ten corruptions, the same for rho of the images of a class (Nam et al. 2020).
 
-    Training images lie in root/<share>/align and root/<share>/conflict, validation images in root/<share>/valid or
-    root/valid, test images in root/test, all in subfolders or not; <share> is 0.5pct where rho is 0.995. Corrupted
-    CIFAR-10 (Nam et al. 2020): CIFAR-10 with one of ten corruptions, the same for rho of the images of a class. bFFHQ:
-    faces, young or old, with gender as bias.
-
-    Corrupted CIFAR-10 is not made here out of CIFAR-10: the libraries of corruptions have the strengths of ImageNet-C,
-    and Nam et al. made the set with weaker ones for 32 pixels.
+    It is not made here out of CIFAR-10: the libraries of corruptions have the strengths of ImageNet-C, and Nam et al.
+    made the set with weaker ones for 32 pixels.
 
     Args:
-        root: the folder, such as cifar10c or bffhq.
-        rho: fraction of bias-aligned training images: 0.995, 0.99, 0.98 and 0.95 are distributed, of bFFHQ 0.995.
+        root: the folder cifar10c, laid out as `align_conflict` says.
+        rho: fraction of bias-aligned training images: 0.995, 0.99, 0.98 and 0.95 are distributed.
         size: side of the images in pixels.
-        conflicting_test: test on the bias-conflicting images only, as bFFHQ is reported.
+        conflicting_test: test on the bias-conflicting images only.
         cache: folder for the decoded images, see `image_folder`.
 
     Shapes: images (N, 3, size, size).
 
     Raises:
         ConfigError: an argument out of range, a folder without images, or a file named otherwise.
+    """
+    return align_conflict(root, rho=rho, size=size, conflicting_test=conflicting_test, cache=cache)
+
+
+def bffhq(
+    *,
+    root: str = "data/bffhq",
+    rho: float = 0.995,
+    size: int = 224,
+    conflicting_test: bool = True,
+    cache: str = "data/cache",
+) -> Data:
+    """Faces, young or old, with gender as bias (bFFHQ, Kim et al. 2021); see `corrupted_cifar10`.
+
+    Of rho only 0.995 is distributed. It is reported on the bias-conflicting test images.
+    """
+    return align_conflict(root, rho=rho, size=size, conflicting_test=conflicting_test, cache=cache)
+
+
+def align_conflict(root: str, *, rho: float, size: int, conflicting_test: bool, cache: str) -> Data:
+    """Images named <index>_<label>_<bias>.png, as https://github.com/kakaoenterprise/Learning-Debiased-Disentangled
+    distributes them; classes and biases are numbers, and of a bias-aligned image they are equal.
+
+    Training images lie in root/<share>/align and root/<share>/conflict, validation images in root/<share>/valid or
+    root/valid, test images in root/test, all in subfolders or not; <share> is 0.5pct where rho is 0.995.
     """
     check_between("dataset.rho", rho, 0, 1, example=0.995)
     check_at_least("dataset.size", size, 1, example=32)
