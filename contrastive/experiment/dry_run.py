@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -55,8 +56,16 @@ def estimate(experiment: Experiment) -> str:
             f"{', '.join(judged) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}"),
         row("together", total, ""),
         f"  peak memory  {peak_memory(device)}",
+        f"  written      {_written(settings.dataset)}",
     ]  # fmt: skip
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _written(dataset: dict[str, Any]) -> str:
+    """What a dry run leaves on the disk."""
+    if place := dataset.get("cache"):
+        return f"no run; the decoded images stay in {place}"
+    return f"no run; what was downloaded stays in {dataset['root']}" if "root" in dataset else "nothing"
 
 
 def _points(evaluator: Evaluator, epochs: int) -> int:
