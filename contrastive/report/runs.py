@@ -190,7 +190,7 @@ def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
 def _join_sources(runs: list[Run]) -> None:
     """Give one name to the `bias_from` that each seed has of its own, which belong to the spread over seeds."""
     alike: dict[str, set[int]] = {}
-    keys = [json.dumps(run.settings, sort_keys=True, default=str) for run in runs]
+    keys = [_key({k: v for k, v in run.settings.items() if k != DATA_SEED}) for run in runs]
     for run, key in zip(runs, keys, strict=True):
         alike.setdefault(key, set()).add(run.seed)
     for run, key in zip(runs, keys, strict=True):
