@@ -103,7 +103,7 @@ def test_help_can_be_piped_into_a_program_that_ends_early(tmp_path):
 
 @pytest.mark.smoke
 def test_a_sweep_ends_with_a_table(tmp_path):
-    words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", *QUICK]
+    words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", 'data_root="data/${seed}"', *QUICK]
     done = program(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")]

@@ -1,6 +1,7 @@
 """The experiments against the authors' own defaults and commands: what differs is named in the experiment's header."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def test_the_header_says_in_which_precision_a_run_is_repeated(composed, experime
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_commands_of_the_header_compose(composed, experiment):
-    commands = [command.replace("\\\n#", " ").split() for command in COMMAND.findall(text_of(experiment))]
+    commands = [shlex.split(command.replace("\\\n#", " ")) for command in COMMAND.findall(text_of(experiment))]
     assert commands
     for words in commands:
         composed(*words)

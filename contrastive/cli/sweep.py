@@ -8,7 +8,7 @@ from typing import Any
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for, n_cores
@@ -52,7 +52,8 @@ class RecordJobs(Callback):
             failure = user_message(error, words=list(hydra.overrides.task)) or f"{type(error).__name__}: {error}"
         job = {
             "number": hydra.job.num,
-            "overrides": list(hydra.overrides.task),
+            # as typed: what follows the seed, as in "data/${seed}", is one setting
+            "overrides": OmegaConf.to_container(hydra.overrides.task),
             "path": hydra.runtime.output_dir,
             "failure": failure,
         }
