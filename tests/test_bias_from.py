@@ -118,6 +118,7 @@ def test_what_makes_no_sense_is_refused(composed, biased_run):
             build(composed(*COLORED, *words))
 
 
+@pytest.mark.slow
 def test_reports_tell_sources_apart_but_for_one_for_each_seed(composed, biased_run, tmp_path):
     other = tmp_path / "other"
     run_experiment(composed(*COLORED, "loss=cross_entropy", "epochs=1", "seed=1"), other)
