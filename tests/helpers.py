@@ -52,6 +52,14 @@ TERMS = [
     for path in sorted((ROOT / "configs" / group).glob("*.yaml"))
     if path.stem != "none"
 ]
+QUICK = ("nt_xent", "debiased_pos", "sogclr", "supcon", "fairkl")  # stand for all in what takes seconds for each
+
+
+def unless_quick(name: str) -> Any:
+    """The marks of a test of one term: slow, but for a few."""
+    return () if name in QUICK else pytest.mark.slow
+
+
 REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the checkout
 MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
 

@@ -34,7 +34,7 @@ from contrastive.training.step import TrainStep
 from contrastive.training.window import check_weights
 from contrastive.types import Batch, Split
 from tests import batch_norm_kernels
-from tests.helpers import TERMS
+from tests.helpers import TERMS, unless_quick
 from tests.test_augmentation import EVERY
 
 NOTHING = make("augmentation/none")
@@ -239,7 +239,10 @@ def test_the_objective_of_every_term(group, name, tiled):
 @pytest.mark.parametrize(
     ("group", "name", "options"),
     [
-        *((group, name, {"encoder": "simple_convnet", "augmentation": NOTHING}) for group, name in TERMS),
+        *(
+            pytest.param(group, name, {"encoder": "simple_convnet", "augmentation": NOTHING}, marks=unless_quick(name))
+            for group, name in TERMS
+        ),
         ("loss", "nt_xent", {"forward": "per_view", "optimizer": "lars"}),  # and every operation
     ],
 )

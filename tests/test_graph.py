@@ -25,7 +25,7 @@ from contrastive.testing.fake_cuda import CUDA, Counter, FakeGenerator, fake_cud
 from contrastive.training import graph
 from contrastive.training.graph import WARM_UP, Captured, GraphedStep, check_graphs
 from contrastive.training.step import StepOutput, TrainStep
-from tests.helpers import TERMS, TINY, TWO_STREAMS, logged_lines, run_until_step, saved_weights
+from tests.helpers import TERMS, TINY, TWO_STREAMS, logged_lines, run_until_step, saved_weights, unless_quick
 from tests.test_fake_cuda import NOTHING, B, make_loader, make_step, on_device
 
 aten = torch.ops.aten
@@ -108,7 +108,7 @@ def held(step: TrainStep) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("group", "name", "options"),
     [
-        *((group, name, SMALL) for group, name in TERMS),
+        *(pytest.param(group, name, SMALL, marks=unless_quick(name)) for group, name in TERMS),
         *(("loss", "nt_xent", SMALL | {"optimizer": name}) for name in ("adamw", "sgd", "lars")),
         ("loss", "debiased_pos", SMALL | {"tiled": True}),
         ("loss", "nt_xent", {"forward": "per_view"}),  # and every operation

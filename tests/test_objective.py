@@ -10,7 +10,7 @@ from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
-from tests.helpers import TERMS
+from tests.helpers import TERMS, unless_quick
 
 N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
 
@@ -41,12 +41,9 @@ def test_objective_is_the_sum_of_its_terms():
     torch.testing.assert_close(both(batch()), loss(z, label) + ce(both.classifier(h), label))
 
 
-QUICK = ("nt_xent", "debiased_pos", "supcon")
-
-
 @pytest.mark.parametrize(
     ("group", "name"),
-    [pytest.param(*term, marks=() if term[1] in QUICK else pytest.mark.slow) for term in TERMS],
+    [pytest.param(*term, marks=unless_quick(term[1])) for term in TERMS],
 )
 def test_objective_compiles_into_one_graph(group, name):
     terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
