@@ -2,6 +2,7 @@
 
 import copy
 import math
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -69,6 +70,19 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(experiment, tmp_pat
 
 def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment, tmp_path):
     assert "the gradient became" in stops(experiment, tmp_path, [2e15], before=3.0)
+
+
+def test_the_speed_after_a_resume_leaves_out_the_steps_of_the_process_before(experiment):
+    before, after = (Window(experiment.step, experiment.loader, SimpleNamespace(), epoch=0) for _ in range(2))
+    output = StepOutput(torch.tensor(1.0), torch.tensor(1.0), SimpleNamespace(outputs={}), None)
+    for _ in range(9):
+        before.add(output)
+    after.load(before.state())
+    time.sleep(0.05)
+    after.add(output)
+    metrics = after.close()
+    assert metrics["time/views_per_s"] <= experiment.loader.views_per_step(2) / 0.05
+    assert metrics["train/loss"] == 1.0
 
 
 def test_large_gradients_that_are_usual_do_not_stop_the_run(experiment, tmp_path):

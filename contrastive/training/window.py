@@ -29,6 +29,7 @@ class Window:
     def _reset(self) -> None:
         self.total, self.since = torch.zeros(2, device=self.loader.device), time.perf_counter()
         self.steps: list[Tensor] = []
+        self.n_restored = 0  # of the steps, those that an earlier process took
 
     def add(self, output: StepOutput) -> None:
         self.steps.append(torch.stack([output.loss, output.grad_norm]))
@@ -90,7 +91,7 @@ class Window:
         """The means over steps and processes; starts the next window."""
         n, views = len(self.steps), self.loader.views_per_step(self.step.n_views)
         loss, grad_norm = (all_reduce_sum(self.total) / (n * world_size())).tolist()  # waits for the device
-        views_per_s = n * views / (time.perf_counter() - self.since)
+        views_per_s = (n - self.n_restored) * views / (time.perf_counter() - self.since)
         self._reset()
         return {"train/loss": loss, "train/grad_norm": grad_norm, "time/views_per_s": views_per_s}
 
@@ -102,6 +103,7 @@ class Window:
         """Restore what `state` returned."""
         self.total = state["total"].to(self.loader.device)
         self.steps = [step.to(self.loader.device) for step in state["steps"]]
+        self.n_restored = len(self.steps)
 
 
 def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int) -> None:
