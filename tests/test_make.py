@@ -125,9 +125,9 @@ def test_nested_overrides_are_merged(monkeypatch, tmp_path):
     monkeypatch.setattr("contrastive.experiment.make.CONFIGS", tmp_path)
     monkeypatch.setattr("contrastive.config.paths.CONFIGS", tmp_path)
     (tmp_path / "train.yaml").write_text("temperature: 0.3\n")
-    (tmp_path / "loss").mkdir()
-    (tmp_path / "loss/mine.yaml").write_text(MINE)
-    parts = make("loss/mine", parts={"first": {"weight": 5.0}}).parts
+    (tmp_path / "augmentation").mkdir()
+    (tmp_path / "augmentation/mine.yaml").write_text(MINE)
+    parts = make("augmentation/mine", parts={"first": {"weight": 5.0}}).parts
     assert parts == {"first": {"weight": 5.0, "temperature": 0.3}, "second": {"weight": 2.0}}
 
 

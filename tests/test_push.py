@@ -8,6 +8,7 @@ from torch import Tensor
 from contrastive import DebiasedPos, NTXent, SupCon
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_loss
+from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.pairs.tiles import Tiling
 
@@ -80,3 +81,11 @@ def test_push_of_a_loss_without_pairs_is_refused() -> None:
         build_loss({"_target_": "contrastive.loss.triplet.Triplet", "push": 2.0})
     with pytest.raises(ConfigError, match=r"loss\.push must be"):
         build_loss({"_target_": "contrastive.loss.nt_xent.NTXent", "push": -1})
+
+
+def test_make_takes_push_beside_the_options_of_a_loss() -> None:
+    assert make("loss/nt_xent", push=4).push == 4
+    with pytest.raises(ConfigError, match=r"loss\.push .* try loss=nt_xent"):
+        make("loss/triplet", push=4)
+    with pytest.raises(ConfigError, match="no option push"):
+        make("regularizer/fairkl", push=4)

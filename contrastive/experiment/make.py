@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.check_types import check_types
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
-from contrastive.experiment.components import build_one, instantiate_node
+from contrastive.experiment.components import build_loss, build_one, instantiate_node
 from contrastive.run.identity import COMPONENTS
 from contrastive.types import Data
 
@@ -22,7 +22,7 @@ def make(component: str, **overrides: Any) -> Any:
     Args:
         component: `group/option`, the path of a YAML below configs/ without its suffix.
         overrides: values in place of the YAML's, dicts for nested settings, and arguments of the constructor that the
-            YAML does not have because the program supplies them, such as `in_dim` of a head.
+            YAML does not have because the program supplies them, such as `in_dim` of a head, or `push` of a loss.
 
     Returns:
         the component; for an optimizer a function that takes the parameters; None for `regularizer/none`.
@@ -33,12 +33,14 @@ def make(component: str, **overrides: Any) -> Any:
     node = component_node(component, overrides)
     if "_target_" not in node:
         return None
+    is_loss = component.startswith("loss/")
     parameters = inspect.signature(get_object(node["_target_"])).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    if not takes_any and (unknown := [key for key in overrides if key not in parameters]):
-        known = ", ".join(parameters) or "none"
+    allowed = [*parameters, "push"] if is_loss else [*parameters]
+    if not takes_any and (unknown := [key for key in overrides if key not in allowed]):
+        known = ", ".join(allowed) or "none"
         raise ConfigError(f'{component} has no option {unknown[0]}, its options are {known}: try make("{component}")')
-    return instantiate_node(node)
+    return build_loss(node) if is_loss else instantiate_node(node)
 
 
 def component_node(component: str, overrides: dict[str, Any], settings: dict[str, Any] | None = None) -> dict[str, Any]:
