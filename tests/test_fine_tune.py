@@ -78,6 +78,7 @@ def test_fine_tune_learns_and_leaves_the_encoder_alone(data, encoder):
     assert scores.test["2pct_top1"] < scores.test["100pct_top1"]
     assert scores.test["100pct_top1"] > 90
     assert set(scores.predictions) == {"2pct", "100pct"}
+    assert set(scores.test) == {"2pct_top1", "100pct_top1"}  # of two classes no top5
     assert all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(123)

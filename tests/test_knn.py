@@ -56,6 +56,11 @@ def test_the_sweep_equals_the_best_of_single_evaluators():
     assert sweep.val == single[best].val
 
 
+def test_the_sweep_reads_the_test_split_with_the_k_that_it_chose():
+    features = feature_sets(blobs(300, 0, 3.0), blobs(80, 1, 3.0), blobs(200, 2, 3.0))
+    assert KNNSweep(k=(200,))(features).test["k"] == len(features.train.h) // 10 < len(features.bank.h) // 10
+
+
 def test_the_test_split_decides_nothing():
     train, val, test = blobs(300, 0, 3.0), blobs(80, 1, 3.0), blobs(200, 2, 3.0)
     shuffled = Features(test.h, test.label.roll(1))

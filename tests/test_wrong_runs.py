@@ -38,20 +38,24 @@ def experiment(composed):
     return build(composed(*TINY, "precision=bf16"))
 
 
-def stops(experiment, tmp_path, grad_norms: list[float], *, before: float | None = None) -> str:
+def stops(
+    experiment, tmp_path, grad_norms: list[float], *, before: float | None = None, new_epoch: bool = False
+) -> str:
     """What the run says after steps with these gradient norms; nothing if it goes on.
 
     Args:
-        before: that of a step before the last log line.
+        before: that of a step before the last log line. new_epoch: whether that line ended an epoch.
     """
     record: dict[str, object] = {}
-    window = Window(experiment.step, experiment.loader, SimpleNamespace(path=tmp_path, fail=record.update), epoch=0)
+    window = Window(experiment.step, experiment.loader, SimpleNamespace(path=tmp_path, fail=record.update))
     for norm in ([] if before is None else [before]) + grad_norms:
         output = StepOutput(torch.tensor(1.0), torch.tensor(norm), SimpleNamespace(outputs={}), None)
         window.add(output)
         if norm == before:
             window.check(1, output)
             window.close()
+            if new_epoch:
+                window.start_epoch(1)
     try:
         window.check(len(grad_norms), output)
     except ConfigError as error:
@@ -68,12 +72,13 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(experiment, tmp_pat
     assert "try a lower optimizer.lr" in said
 
 
-def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment, tmp_path):
-    assert "the gradient became" in stops(experiment, tmp_path, [2e15], before=3.0)
+@pytest.mark.parametrize("new_epoch", [False, True])
+def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment, tmp_path, new_epoch):
+    assert "the gradient became" in stops(experiment, tmp_path, [2e15], before=3.0, new_epoch=new_epoch)
 
 
 def test_the_speed_after_a_resume_leaves_out_the_steps_of_the_process_before(experiment):
-    before, after = (Window(experiment.step, experiment.loader, SimpleNamespace(), epoch=0) for _ in range(2))
+    before, after = (Window(experiment.step, experiment.loader, SimpleNamespace()) for _ in range(2))
     output = StepOutput(torch.tensor(1.0), torch.tensor(1.0), SimpleNamespace(outputs={}), None)
     for _ in range(9):
         before.add(output)

@@ -13,7 +13,7 @@ from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.errors import ConfigError, check_above, check_at_least, check_between
 from contrastive.evaluator.base import EncoderWithImages, Evaluator, FeatureSets, Scores
-from contrastive.evaluator.probes import draw_labels, in_percent, linear_layer, progress, topk_accuracy
+from contrastive.evaluator.probes import accuracies, draw_labels, in_percent, linear_layer, progress, topk_accuracy
 from contrastive.seeding import derive, generator
 
 CHUNK = 500  # images of a forward pass without gradient
@@ -93,8 +93,8 @@ class FineTune(Evaluator):
                 network.load_state_dict(best.state)
                 test = _scores(network, source, "test", len(features.test.label))
                 scores.val[f"{name}_top1"] = best.val_top1
-                for k in (1, 5):
-                    scores.test[f"{name}_top{k}"] = topk_accuracy(test, features.test.label, k)
+                for key, value in accuracies(test, features.test.label).items():
+                    scores.test[f"{name}_{key}"] = value
                 scores.predictions[name] = test.argmax(1)
         return scores
 

@@ -99,7 +99,7 @@ class KNNSweep(Evaluator):
     `k` and `temperature` among the metrics are the chosen ones.
 
     Args:
-        k: neighbors to try, each at least 1 and lowered to a tenth of the bank.
+        k: neighbors to try, each at least 1 and lowered to a tenth of the images that validation images search.
         temperature: of the weights e^{cos / t} to try, each above 0.
     """
 
@@ -119,13 +119,13 @@ class KNNSweep(Evaluator):
     def __call__(self, features: FeatureSets) -> Scores:
         train, val, test, bank = features.train, features.val, features.test, features.bank
         similarity, label = _neighbors(train, val, max(self.k))
-        best, best_top1 = (self.k[0], self.temperature[0]), -1.0
+        best, best_top1 = (1, self.temperature[0]), -1.0
         for k, t in itertools.product(self.k, self.temperature):
             n = at_most_a_tenth(k, train)
             scores = vote(similarity[:, :n], label[:, :n], n_classes=features.n_classes, temperature=t)
             top1 = topk_accuracy(scores, val.label, 1)
             if top1 > best_top1:
-                best, best_top1 = (k, t), top1
+                best, best_top1 = (n, t), top1
         similarity, label = _neighbors(bank, test, best[0])
         scores = vote(similarity, label, n_classes=features.n_classes, temperature=best[1])
         return Scores(

@@ -51,12 +51,13 @@ def train(
     """
     n_batches, agreement = len(loader), Agreement()
     chance = step.objective.chance(loader.batch_size, step.n_views, loader.device)
+    window = Window(step, loader, run)
     for epoch in range(start.epoch, epochs):
         first = start.batch if epoch == start.epoch else 0
         with signals.held():
             torch.manual_seed(derive(loader.seed, "layers", epoch, *([rank()] if rank() > 0 else [])))
             rng = generator(loader.device, loader.seed, "augmentation", epoch)
-            window = Window(step, loader, run, epoch=epoch)
+            window.start_epoch(epoch)
             if epoch == start.epoch and start.process is not None:
                 restore(start.process, rng, window, key=(loader.seed, "augmentation", epoch, first))
             step.encoder.train()

@@ -19,11 +19,16 @@ ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision
 
 
 class Window:
-    """Loss and gradient norm of each step of an epoch since the last log line."""
+    """Loss and gradient norm of each step since the last log line."""
 
-    def __init__(self, step: TrainStep, loader: Loader, run: RunDirectory, *, epoch: int) -> None:
-        self.step, self.loader, self.run, self.epoch = step, loader, run, epoch
+    def __init__(self, step: TrainStep, loader: Loader, run: RunDirectory) -> None:
+        self.step, self.loader, self.run = step, loader, run
         self.usual = math.inf  # gradient norm at the last check: with log_every=1 there are no steps around
+        self.start_epoch(0)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Count from the first step of this epoch on."""
+        self.epoch = epoch
         self._reset()
 
     def _reset(self) -> None:
