@@ -70,6 +70,10 @@ def test_hong_and_yang_is_named_as_the_source():
         elif re.match("vanilla|ReBias|RUBi", row.name):
             assert row.source == "Bahng et al. 2020"
             assert not row.overrides
+        elif "Hong & Yang" in row.name:
+            assert row.source == "Hong & Yang 2021, quoted by Nahon et al. 2023"
+        elif "without jitter" in row.name:
+            assert not (row.source or row.published)
         else:
             assert row.source == "Barbano et al. 2023"
 

@@ -76,6 +76,28 @@ def test_curve_of_debiased_positives_is_their_formula() -> None:
     assert ratio.item() == pytest.approx(2)
 
 
+@pytest.mark.parametrize("name", [
+    "nt_xent", "debiased_neg", "debiased_pos", "combination", "hard_negative", "decoupled", "dhel", "kcl", "rince",
+    "sigmoid", "fnc", "glofnd", "sogclr", "supcon", "soft_supcon", "eps_supcon", "eps_supinfonce", "bias_contrastive",
+    "softcon",
+])  # fmt: skip
+def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> None:
+    """All losses of which the README says so: the value stays, each unit of push adds the same gradient."""
+    z, values = embeddings(), set()
+    own = {"weights": [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]} if name == "soft_supcon" else {}
+
+    def at(push: float) -> Tensor:
+        loss = make(f"loss/{name}", push=push, **own).double()
+        value = loss(z, LABEL, torch.tensor([0, 0, 1, 1, 2, 2]))
+        values.add(value.item())
+        return torch.autograd.grad(value, z)[0]
+
+    step = at(2) - at(1)
+    assert step.abs().max() > 1e-6
+    torch.testing.assert_close(at(4) - at(1), 3 * step)
+    assert len(values) == 1
+
+
 def test_push_of_a_loss_without_pairs_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"loss\.push .* try loss=nt_xent"):
         build_loss({"_target_": "contrastive.loss.triplet.Triplet", "push": 2.0})
