@@ -8,6 +8,7 @@ import torch
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
+from contrastive.regularizer.weighted import Weighted
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Split
 from tests.helpers import TERMS, unless_quick
@@ -39,6 +40,23 @@ def test_objective_is_the_sum_of_its_terms():
     torch.testing.assert_close(objective(loss, fairkl)(batch()), loss(z, label) + fairkl(h, label, bias))
     both = objective(loss, ce)
     torch.testing.assert_close(both(batch()), loss(z, label) + ce(both.classifier(h), label))
+
+
+@pytest.mark.parametrize("name", ["group_dro", "sogclr", "glofnd", "softcon"])
+def test_a_weighted_term_keeps_its_state_and_knows_its_images_as_alone(name):
+    options = {"glofnd": {"start": 0}, "group_dro": {"step_size": 5.0}}.get(name, {})
+    term, same, first = (make(f"loss/{name}", **options) for _ in range(3))
+    nt_xent, alone = make("loss/nt_xent"), objective(term)
+    beside, fresh = objective(nt_xent, Weighted(weight=1.0, term=same)), objective(first)
+    for seed in range(3):
+        images = batch(seed=seed)._replace(rows=torch.tensor([0, 2, 4, 1, 3, 5, 6, 7]))
+        with torch.no_grad():
+            of_the_other = nt_xent(images.outputs["projections"])
+        torch.testing.assert_close(beside(images) - of_the_other, alone(images))
+        unseen = fresh(images._replace(rows=None))
+        alone.after_step()
+        beside.after_step()
+    assert not torch.isclose(alone(images), unseen)  # the state, or the image, matters
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,20 @@ def test_a_commit_and_what_is_not_committed_are_told_apart(checkout):
     assert len({record["code"] for record in (clean, edited, code_now())}) == 3
 
 
+def test_a_module_of_the_package_that_is_not_in_git_yet_is_code_too(checkout):
+    clean = code_now()
+    (checkout / "contrastive/loss").mkdir(parents=True)
+    (checkout / "contrastive/loss/mine.py").write_text("first")
+    added = code_now()
+    (checkout / "contrastive/loss/mine.py").write_text("second")
+    assert len({record["code"] for record in (clean, added, code_now())}) == 3
+
+
+def test_an_edit_that_is_no_utf_8_is_an_edit(checkout):
+    (checkout / "loss.py").write_bytes(b"# caf\xe9\n")
+    assert code_now()["diff"] is not None
+
+
 def test_an_edit_during_a_process_is_not_what_it_runs(checkout):
     before = code_now()
     (checkout / "loss.py").write_text("")

@@ -88,3 +88,4 @@ def test_the_list_shows_every_table(tmp_path):
     assert "6.7 on a GPU" in simclr  # 180, 180 and 40 minutes, one after the other
     assert all(f"| {table.name} " in text for table in tables)
     assert "put MNIST/raw" in text
+    assert "e+" not in text  # 185 hours are no 1.8e+02

@@ -6,11 +6,19 @@ import pytest
 import torch
 
 from contrastive import check_dataset, make
+from contrastive.dataset.splits import channel_stats, name_splits
+from contrastive.types import Split
 
 
 @pytest.mark.parametrize("name", ["digits", "biased_digits"])
 def test_the_embedded_datasets_pass(name):
     check_dataset(make(f"dataset/{name}", size=8))
+
+
+def test_images_without_labels_pass():
+    data = make("dataset/digits", size=8)
+    train, test = (Split(part.image, torch.full_like(part.label, -1)) for part in (data.pretrain, data.test))
+    check_dataset(name_splits(train, test, classes=(), hold_out=False, stats=channel_stats(train.image)))
 
 
 def wrong_split(change):

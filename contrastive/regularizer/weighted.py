@@ -1,5 +1,7 @@
 """A weighted loss, used as a regularizer: papers add a little cross-entropy to a contrastive loss."""
 
+from collections.abc import Callable
+
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least, check_choice
@@ -43,7 +45,7 @@ class Weighted(Regularizer):
         self.second_batch, self.second_batch_size = (None if stream == "main" else stream), batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views
         self.needs_label, self.needs_bias = term.needs_label, term.needs_bias
-        self.exempt_from = term.exempt_from
+        self.reads_index, self.exempt_from = term.reads_index, term.exempt_from
 
     @property
     def name(self) -> str:
@@ -53,6 +55,7 @@ class Weighted(Regularizer):
         self.term.prepare(train, n_classes=n_classes, dim=dim)
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        self.term.index = self.index
         return self.term.diagnostics(z, label, bias)
 
     def check_config(self, *, batch_size: int) -> None:
@@ -69,4 +72,8 @@ class Weighted(Regularizer):
         self.term.check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
+        self.term.index = self.index
         return self.weight * self.term.compute(z, label, bias, anchors)
+
+    def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
+        self.term.after_step(gather)

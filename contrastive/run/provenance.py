@@ -103,11 +103,13 @@ def code_record(config: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _checkout(root: Path) -> dict[str, Any]:
     """What git says of the package's own checkout, once in a process: later edits are not what it runs."""
-    commit, diff = _git(root, "rev-parse", "HEAD"), _git(root, "diff", "HEAD")
+    diff = _git(root, "diff", "HEAD")
+    untracked = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "contrastive/*.py") or ""
+    added = "".join(file_hash(root / name) for name in untracked.split("\0") if name)  # a new loss, not yet in git
     return {
-        "commit": commit,
+        "commit": _git(root, "rev-parse", "HEAD"),
         "dirty": None if diff is None else bool(_git(root, "status", "--porcelain")),
-        "diff": hashlib.sha256(diff.encode()).hexdigest() if diff else None,
+        "diff": hashlib.sha256(f"{diff}{added}".encode()).hexdigest() if diff or added else None,
     }
 
 
@@ -116,7 +118,9 @@ def _git(root: Path, *arguments: str) -> str | None:
     if not (root / ".git").exists():
         return None
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, errors="backslashreplace", timeout=10
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -138,10 +138,15 @@ def tables_text(
         n_done = sum(read_result(job.path) is not None for job in jobs)
         on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(job.path, device) for job in jobs)
         hours = hours_left(jobs, device)
-        needed = "-" if hours is None else f"{hours:.2g} on a GPU" if on_a_gpu else f"{hours / n_parallel:.2g}"
+        needed = "-" if hours is None else f"{in_words(hours)} on a GPU" if on_a_gpu else in_words(hours / n_parallel)
         missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, compose))
         rows.append([table.name, str(len(table.rows)), str(len(jobs)), str(n_done), needed, missing])
     return format_grid(rows)
+
+
+def in_words(hours: float) -> str:
+    """Two digits, all of them from 10 hours on."""
+    return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
 def hours_left(jobs: list[TableJob], device: str) -> float | None:

@@ -21,7 +21,9 @@ def check_dataset(data: Data) -> None:
         AssertionError: naming the property that does not hold.
     """
     assert isinstance(data, Data), f"the function returns a {type(data).__name__} instead of contrastive.types.Data"
-    splits = {"pretrain": data.pretrain, "probe_val": data.probe_val, "test": data.test}
+    splits = {"pretrain": data.pretrain, "test": data.test}
+    if data.classes:  # without labels no probe is fitted
+        splits["probe_val"] = data.probe_val
     for name, split in splits.items():
         _check_split(split, name, data)
     _check_probe(data)
