@@ -40,6 +40,10 @@ from tests.hostile import DRY, SMALL, call
         (["loss.temperature={a:1}"], "loss.temperature must be a number, got {a:1}"),
         (["loss._target_=my_loss.Loss"], "names no module that Python finds: try --config-dir"),
         (["loss._target_=contrastive.loss.nt_xent.Nothing"], "cannot be imported"),
+        (
+            ["loss._target_=__main__.Loss"],
+            "is a class of a script or notebook: try it in a module",
+        ),
         (["encoder=nothing"], "there is no encoder=nothing, known are"),
         (["dataset.size=99999999999999999999999"], "dataset.size must be at most 4096, got 9999"),
     ],

@@ -69,7 +69,11 @@ def test_a_module_of_the_package_that_is_not_in_git_yet_is_code_too(checkout):
     (checkout / "contrastive/loss/mine.py").write_text("first")
     added = code_now()
     (checkout / "contrastive/loss/mine.py").write_text("second")
-    assert len({record["code"] for record in (clean, added, code_now())}) == 3
+    edited = code_now()
+    (checkout / "contrastive/loss/.#mine.py").symlink_to("nowhere")  # as editors leave one
+    assert code_now()["code"] == edited["code"]
+    (checkout / "contrastive/loss/mine.py").rename(checkout / "contrastive/loss/yours.py")
+    assert len({record["code"] for record in (clean, added, edited, code_now())}) == 4
 
 
 def test_an_edit_that_is_no_utf_8_is_an_edit(checkout):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive import DebiasedNeg, NTXent, SupCon
+from contrastive import DebiasedNeg, NTXent, SupCon, pretrain
 from contrastive.bits import pack, unpack
 from contrastive.errors import ConfigError
 from contrastive.evaluator.probes import accuracies
@@ -48,6 +48,7 @@ def stops(
     """
     record: dict[str, object] = {}
     window = Window(experiment.step, experiment.loader, SimpleNamespace(path=tmp_path, fail=record.update))
+    window.start_epoch(0)
     for norm in ([] if before is None else [before]) + grad_norms:
         output = StepOutput(torch.tensor(1.0), torch.tensor(norm), SimpleNamespace(outputs={}), None)
         window.add(output)
@@ -72,6 +73,25 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(experiment, tmp_pat
     assert "try a lower optimizer.lr" in said
 
 
+def test_a_resume_inside_an_epoch_knows_the_usual_gradient(experiment):
+    before, after = (Window(experiment.step, experiment.loader, SimpleNamespace()) for _ in range(2))
+    for window in (before, after):
+        window.start_epoch(0)
+    output = StepOutput(torch.tensor(1.0), torch.tensor(3.0), SimpleNamespace(outputs={}), None)
+    before.add(output)
+    before.check(1, output)
+    after.load(before.state())
+    assert after.usual == 3.0
+
+
+def test_all_epochs_of_a_training_share_one_window(monkeypatch, tmp_path):
+    seen, start_epoch = [], Window.start_epoch
+    monkeypatch.setattr(Window, "start_epoch", lambda self, epoch: (seen.append(self), start_epoch(self, epoch)))
+    pretrain(*TINY, "epochs=2", f"hydra.run.dir={tmp_path / 'run'}")
+    assert len(seen) == 2
+    assert seen[0] is seen[1]
+
+
 @pytest.mark.parametrize("new_epoch", [False, True])
 def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment, tmp_path, new_epoch):
     assert "the gradient became" in stops(experiment, tmp_path, [2e15], before=3.0, new_epoch=new_epoch)
@@ -80,6 +100,8 @@ def test_an_absurd_gradient_alone_between_two_log_lines_stops_the_run(experiment
 def test_the_speed_after_a_resume_leaves_out_the_steps_of_the_process_before(experiment):
     before, after = (Window(experiment.step, experiment.loader, SimpleNamespace()) for _ in range(2))
     output = StepOutput(torch.tensor(1.0), torch.tensor(1.0), SimpleNamespace(outputs={}), None)
+    for window in (before, after):
+        window.start_epoch(0)
     for _ in range(9):
         before.add(output)
     after.load(before.state())

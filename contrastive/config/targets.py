@@ -50,8 +50,11 @@ def check_modules(config: dict[str, Any]) -> None:
     """Raise ConfigError for a `_target_` whose module Python does not find; nothing is imported, so it is quick."""
     for key, target in targets(config):
         first, dot, _ = str(target).partition(".")
-        # a class of a script or notebook lies in __main__, of which find_spec knows nothing
-        if not (first and dot and (first in sys.modules or importlib.util.find_spec(first))):
+        if first == "__main__":  # no later command would find it, nor notice that it was edited
+            raise ConfigError(
+                f"{key}={target} is a class of a script or notebook: try it in a module, {key}=my_loss.MyLoss"
+            )
+        if not (first and dot and importlib.util.find_spec(first)):
             raise ConfigError(
                 f"{key}={target} names no module that Python finds: try --config-dir with the folder of {first}.py"
             )

@@ -111,9 +111,9 @@ class KNNSweep(Evaluator):
         check_at_least("evaluator.knn_sweep.k", self.k, 1, example="[5,20,200]")
         check_above("evaluator.knn_sweep.temperature", self.temperature, 0, example="[0.07,0.5]")
         self.protocol = (
-            f"cosine, k of {', '.join(map(str, self.k))} (at most a tenth of the bank) and weights exp(cos/t) with t "
-            f"of {', '.join(f'{t:g}' for t in self.temperature)} chosen on probe_val, bank = labeled training images; "
-            "last epoch"
+            f"cosine, k of {', '.join(map(str, self.k))} (at most a tenth of the other training images) and weights "
+            f"exp(cos/t) with t of {', '.join(f'{t:g}' for t in self.temperature)} chosen on probe_val, bank = labeled "
+            "training images; last epoch"
         )
 
     def __call__(self, features: FeatureSets) -> Scores:

@@ -105,11 +105,12 @@ def _checkout(root: Path) -> dict[str, Any]:
     """What git says of the package's own checkout, once in a process: later edits are not what it runs."""
     diff = _git(root, "diff", "HEAD")
     untracked = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "contrastive/*.py") or ""
-    added = "".join(file_hash(root / name) for name in untracked.split("\0") if name)  # a new loss, not yet in git
+    files = [name for name in untracked.split("\0") if (root / name).is_file()]  # a new loss, not yet in git
+    changes = [change for change in (diff, *(f"{name} {file_hash(root / name)}" for name in files)) if change]
     return {
         "commit": _git(root, "rev-parse", "HEAD"),
         "dirty": None if diff is None else bool(_git(root, "status", "--porcelain")),
-        "diff": hashlib.sha256(f"{diff}{added}".encode()).hexdigest() if diff or added else None,
+        "diff": hashlib.sha256("\n".join(changes).encode()).hexdigest() if changes else None,
     }
 
 
@@ -119,7 +120,11 @@ def _git(root: Path, *arguments: str) -> str | None:
         return None
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, errors="backslashreplace", timeout=10
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+            timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

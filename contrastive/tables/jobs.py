@@ -138,14 +138,16 @@ def tables_text(
         n_done = sum(read_result(job.path) is not None for job in jobs)
         on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(job.path, device) for job in jobs)
         hours = hours_left(jobs, device)
-        needed = "-" if hours is None else f"{in_words(hours)} on a GPU" if on_a_gpu else in_words(hours / n_parallel)
+        needed = (
+            "-" if hours is None else f"{short_hours(hours)} on a GPU" if on_a_gpu else short_hours(hours / n_parallel)
+        )
         missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, compose))
         rows.append([table.name, str(len(table.rows)), str(len(jobs)), str(n_done), needed, missing])
     return format_grid(rows)
 
 
-def in_words(hours: float) -> str:
-    """Two digits, all of them from 10 hours on."""
+def short_hours(hours: float) -> str:
+    """185, 10, 6.7: two digits below ten hours."""
     return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
 
 

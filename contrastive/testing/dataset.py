@@ -10,8 +10,9 @@ def check_dataset(data: Data) -> None:
     """Check that a dataset can be trained on and evaluated by the program.
 
     Images are uint8 (N, 3, H, W); labels are int64 from 0 to the number of classes - 1, of training images also -1
-    where there is none. Every image has a bias, int64 from 0 to the number of biases - 1, or none has. The validation
-    images are labeled and not among those that probes are fitted on, and all test images are labeled. Mean and standard
+    where there is none. Every image has a bias, int64 from 0 to the number of biases - 1, or none has. Where
+    there are class names, the validation images are labeled and not among those that probes are fitted on, and all
+    test images are labeled. Mean and standard
     deviation are those of images scaled to [0, 1].
 
     Args:

@@ -24,7 +24,6 @@ class Window:
     def __init__(self, step: TrainStep, loader: Loader, run: RunDirectory) -> None:
         self.step, self.loader, self.run = step, loader, run
         self.usual = math.inf  # gradient norm at the last check: with log_every=1 there are no steps around
-        self.start_epoch(0)
 
     def start_epoch(self, epoch: int) -> None:
         """Count from the first step of this epoch on."""
@@ -102,13 +101,14 @@ class Window:
 
     def state(self) -> dict[str, Any]:
         """What `load` restores; the sum is stored because adding up in another order would round differently."""
-        return {"total": self.total.cpu(), "steps": [step.cpu() for step in self.steps]}
+        return {"total": self.total.cpu(), "steps": [step.cpu() for step in self.steps], "usual": self.usual}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self.total = state["total"].to(self.loader.device)
         self.steps = [step.to(self.loader.device) for step in state["steps"]]
         self.n_restored = len(self.steps)
+        self.usual = state.get("usual", math.inf)  # older checkpoints lack it
 
 
 def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int) -> None:
