@@ -51,7 +51,7 @@ def point(row) -> tuple[tuple[str, float], ...]:
 
 @pytest.mark.parametrize(("searches", "tuned", "metrics", "n_rows"), [
     (["digits_search"], "digits_tuned", KNN, 9), (["digits_search"], "digits_long", KNN, 2),
-    (["debiased_search"], "debiased_tuned", KNN, 3), (["push_search"], "push", BOTH, 4),
+    (["debiased_search"], "debiased_tuned", KNN, 3), (["push_search", "push_best"], "push", BOTH, 4),
     (["push_digits_search", "push_digits_best"], "push_digits", BOTH, 4),
     (["objectives_search", "objectives_best"], "objectives", BOTH, 38),
     (["objectives_cifar10_search"], "objectives_cifar10", BOTH, 38),
