@@ -95,6 +95,29 @@ def test_equals_the_slow_transcription(name, extra, drop, t):
     )
 
 
+@pytest.mark.parametrize("tau", [0.1, 0.05])
+def test_debiased_positives_without_self_are_the_mean_over_one_sample_less(tau):
+    z, t, n = embeddings(12, 2), 0.5, 22
+    unit = torch.nn.functional.normalize(z, dim=-1).flatten(0, 1)
+    e = torch.exp(unit @ unit.T / t)
+    image = torch.arange(24) // 2
+    mass = (e * (image[:, None] != image)).sum(1)
+    positive = e[torch.arange(24), torch.arange(24) ^ 1]
+    numerator = (mass + positive) / (n + 1) - (1 - tau) * mass / n
+    expected = -torch.log(numerator / (numerator + tau * mass)).mean()
+    loss = make("loss/debiased_pos", temperature=t, tau_plus=tau, with_self=False)
+    torch.testing.assert_close(loss(z), expected, rtol=1e-12, atol=0)
+    assert loss.diagnostics(z, None, None)["pairs/push_ratio"].item() == pytest.approx(1)
+    assert make("loss/debiased_pos", temperature=t).diagnostics(z, None, None)["pairs/push_ratio"] > 2
+
+
+@pytest.mark.parametrize(("with_self", "least"), [(True, 0.05), (False, 0.0527)])
+def test_debiased_positives_refuse_a_tau_plus_whose_numerator_can_be_negative(with_self, least):
+    make("loss/debiased_pos", tau_plus=least, with_self=with_self).check_config(batch_size=10)
+    with pytest.raises(ConfigError, match=f"try tau_plus={least}"):
+        make("loss/debiased_pos", tau_plus=least - 0.001, with_self=with_self).check_config(batch_size=10)
+
+
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_pos_grouping_averages_the_positives(name):
     z = embeddings(10, 4)

@@ -64,29 +64,38 @@ def debiased_negatives(
 
 
 def debiased_positive(
-    log_mass: Tensor, log_positive: Tensor, *, with_self: bool, n: int, tau_plus: float, temperature: float
+    log_mass: Tensor,
+    log_positive: Tensor,
+    *,
+    with_self: bool,
+    n: int,
+    tau_plus: float,
+    temperature: float,
+    n_own: int = 2,
 ) -> PositiveEstimate:
     """num = (S + e^p + e^{1/t}) / (N + 2) - (1 - τ⁺) S / N and rest = τ⁺ S, both times N (N + 2)
     (Troeshestova & Isachenko 2023, eq. 12); without `with_self` the anchor with itself, e^{1/t}, is left out.
 
-    N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}.
+    N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}. `n_own` stands in place of
+    the 2: how many of the N + 2 samples of the mean show the anchor's image.
     """
     if with_self:
         log_positive = torch.logaddexp(log_positive, torch.full_like(log_positive, 1 / temperature))
-    log_numerator, a = log_positive + math.log(n), tau_plus * (n + 2) - 2
+    log_numerator, a = log_positive + math.log(n), tau_plus * (n + n_own) - n_own
     if a > 0:
         log_numerator = torch.logaddexp(log_numerator, math.log(a) + log_mass)
     elif a < 0:
         log_numerator = log_sub_exp(log_numerator, math.log(-a) + log_mass)
-    log_scale = math.log(tau_plus * n * (n + 2))
+    log_scale = math.log(tau_plus * n * (n + n_own))
     return PositiveEstimate(log_numerator, log_scale + log_mass, log_scale - 1 / temperature, log_scale)
 
 
-def check_debiased_positive(*, tau_plus: float, batch_size: int, with_self: bool) -> None:
-    """Raise ConfigError if num of `debiased_positive` could turn negative: τ⁺ B < 1/2, or < 1 without `with_self`."""
-    least = 0.5 if with_self else 1.0
-    if not tau_plus * batch_size >= least:
+def check_debiased_positive(*, tau_plus: float, batch_size: int, with_self: bool, n_own: int = 2) -> None:
+    """Raise ConfigError if num of `debiased_positive` could turn negative, a < -1 (a < 0 without `with_self`)."""
+    least = (n_own - with_self) / (2 * batch_size - 2 + n_own)
+    if tau_plus < least:
+        enough = math.ceil(least * 10_000) / 10_000
         raise ConfigError(
-            f"debiased positives with tau_plus={tau_plus} and batch_size={batch_size} let their numerator go negative "
-            f"(tau_plus * batch_size must be at least {least}): try batch_size={math.ceil(least / tau_plus)}"
+            f"with tau_plus={tau_plus} and batch_size={batch_size} the numerator of debiased positives can become "
+            f"negative: try tau_plus={enough:g}"
         )

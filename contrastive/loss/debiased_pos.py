@@ -34,8 +34,10 @@ class DebiasedPos(SelfSupervisedLoss):
         semantics: `paper`, as above; `released` is the code behind the paper's Figures 1-4 (its V2), which adds
             where the paper averages: num = τ⁺ S + e^{s+} + e^c, den = num + N τ⁺ S. V > 2 with pos_grouping is
             refused there.
+        with_self: whether P holds the anchor with itself, the constant e^c. With it the loss repels 1 + e^{1/t - s+}
+            times as strongly as it attracts. Without it the two are equal, as in NT-Xent, and P has N + 1 samples.
         drop_false_negatives: the oracle, needs labels. Means stay over 2B and N. `paper` leaves false negatives and
-            the anchor itself out of P; `released` keeps both there and only thins S in P⁻.
+            the anchor itself out of P, so that it repels as much as it attracts; `released` keeps both there and only thins S in P⁻.
 
     Shapes: z (B, V, D) → scalar.
 
@@ -52,6 +54,7 @@ class DebiasedPos(SelfSupervisedLoss):
         tau_plus: float = 0.1,
         aggregation: str = "loss_combination",
         semantics: str = "paper",
+        with_self: bool = True,
         drop_false_negatives: bool = False,
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
@@ -59,6 +62,9 @@ class DebiasedPos(SelfSupervisedLoss):
         check_choice("loss.semantics", semantics, SEMANTICS)
         self.tau_plus = tau_plus
         self.semantics = semantics
+        # The oracle of the paper's form drops the anchor from the sum, but still divides by N + 2.
+        self.with_self = with_self and not (drop_false_negatives and semantics == "paper")
+        self.n_own = 1 + with_self
 
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
@@ -70,8 +76,9 @@ class DebiasedPos(SelfSupervisedLoss):
 
     def check_config(self, *, batch_size: int) -> None:
         if self.semantics == "paper":
-            with_self = not self.drop_false_negatives
-            check_debiased_positive(tau_plus=self.tau_plus, batch_size=batch_size, with_self=with_self)
+            check_debiased_positive(
+                tau_plus=self.tau_plus, batch_size=batch_size, with_self=self.with_self, n_own=self.n_own
+            )
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         return self.estimate(pairs).loss()
@@ -84,15 +91,17 @@ class DebiasedPos(SelfSupervisedLoss):
         return debiased_positive(
             log_mass,
             log_mean_exp(pairs.positive_logits),
-            with_self=not self.drop_false_negatives,
+            with_self=self.with_self,
+            n_own=self.n_own,
             n=pairs.n_negatives,
             tau_plus=self.tau_plus,
             temperature=self.temperature,
         )
 
     def _released(self, pairs: Pairs, log_mass: Tensor) -> PositiveEstimate:
-        positive_logit = pairs.positive_logits[:, 0]
-        log_numerator = torch.logaddexp(positive_logit, torch.full_like(positive_logit, 1 / self.temperature))
+        log_numerator = pairs.positive_logits[:, 0]
+        if self.with_self:
+            log_numerator = torch.logaddexp(log_numerator, torch.full_like(log_numerator, 1 / self.temperature))
         log_numerator = torch.logaddexp(log_numerator, math.log(self.tau_plus) + log_mass)
         if self.drop_false_negatives:
             log_numerator = torch.logaddexp(log_numerator, pairs.log_sum_exp(same_class))
