@@ -120,7 +120,7 @@ def test_a_sweep_names_failures_and_does_nothing_twice(tmp_path):
         done = program(*words, cwd=tmp_path)
         assert done.returncode != 0
         assert done.stdout.count("done already") == n_done
-        assert "try tau_plus=0.0" in done.stdout
+        assert "try batch_size=" in done.stdout
         assert "Traceback" not in done.stderr.split("Error executing job")[0]
         assert len(list(tmp_path.glob("outputs/digits/*/*/seed=*/result.json"))) == 3
     assert len(list(tmp_path.glob("outputs/digits/*/*tau_plus=0.001*/seed=*/result.json"))) == 1

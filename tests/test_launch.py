@@ -65,7 +65,7 @@ def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["loss=debiased_pos", "tau_plus=0.001"], "try tau_plus="),
+        (["loss=debiased_pos", "tau_plus=0.001"], "try batch_size="),
         (["evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     ],
 )

@@ -114,7 +114,7 @@ def test_debiased_positives_without_self_are_the_mean_over_one_sample_less(tau):
 @pytest.mark.parametrize(("with_self", "least"), [(True, 0.05), (False, 0.0527)])
 def test_debiased_positives_refuse_a_tau_plus_whose_numerator_can_be_negative(with_self, least):
     make("loss/debiased_pos", tau_plus=least, with_self=with_self).check_config(batch_size=10)
-    with pytest.raises(ConfigError, match=f"try tau_plus={least}"):
+    with pytest.raises(ConfigError, match=f"tau_plus={least}$"):
         make("loss/debiased_pos", tau_plus=least - 0.001, with_self=with_self).check_config(batch_size=10)
 
 

@@ -76,8 +76,8 @@ def debiased_positive(
     """num = (S + e^p + e^{1/t}) / (N + 2) - (1 - τ⁺) S / N and rest = τ⁺ S, both times N (N + 2)
     (Troeshestova & Isachenko 2023, eq. 12); without `with_self` the anchor with itself, e^{1/t}, is left out.
 
-    N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}. `n_own` stands in place of
-    the 2: how many of the N + 2 samples of the mean show the anchor's image.
+    N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}. `n_own` stands
+    for the 2: how many of the N + 2 samples of the mean show the anchor's image.
     """
     if with_self:
         log_positive = torch.logaddexp(log_positive, torch.full_like(log_positive, 1 / temperature))
@@ -92,10 +92,11 @@ def debiased_positive(
 
 def check_debiased_positive(*, tau_plus: float, batch_size: int, with_self: bool, n_own: int = 2) -> None:
     """Raise ConfigError if num of `debiased_positive` could turn negative, a < -1 (a < 0 without `with_self`)."""
-    least = (n_own - with_self) / (2 * batch_size - 2 + n_own)
-    if tau_plus < least:
-        enough = math.ceil(least * 10_000) / 10_000
+    lacking = n_own - with_self
+    if tau_plus * (2 * batch_size - 2 + n_own) < lacking:
+        enough = math.ceil((lacking / tau_plus + 2 - n_own) / 2)
+        least = math.ceil(10_000 * lacking / (2 * batch_size - 2 + n_own)) / 10_000
         raise ConfigError(
             f"with tau_plus={tau_plus} and batch_size={batch_size} the numerator of debiased positives can become "
-            f"negative: try tau_plus={enough:g}"
+            f"negative: try batch_size={enough} or tau_plus={least:g}"
         )

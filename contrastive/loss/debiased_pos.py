@@ -37,7 +37,8 @@ class DebiasedPos(SelfSupervisedLoss):
         with_self: whether P holds the anchor with itself, the constant e^c. With it the loss repels 1 + e^{1/t - s+}
             times as strongly as it attracts. Without it the two are equal, as in NT-Xent, and P has N + 1 samples.
         drop_false_negatives: the oracle, needs labels. Means stay over 2B and N. `paper` leaves false negatives and
-            the anchor itself out of P, so that it repels as much as it attracts; `released` keeps both there and only thins S in P⁻.
+            the anchor itself out of P, so that it repels as much as it attracts. `released` keeps both there and only
+            thins S in P⁻.
 
     Shapes: z (B, V, D) → scalar.
 
