@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive.errors import ConfigError
+from contrastive.experiment import dry_run
 from contrastive.experiment.build import build
 from contrastive.experiment.dry_run import estimate, first_steps, peak_memory
 from contrastive.experiment.machine import is_resident
@@ -100,7 +101,19 @@ def test_the_estimate_of_a_dry_run_grows_with_the_run(composed):
     assert "2000 epochs of 22 steps" in text
     assert re.search(r"curve points .* \d+ %   666 of knn, [\d.]+ s each, features [\d.]+ s", text)
     assert re.search(r"evaluation .* before and after: features [\d.]+ s, knn [\d.]+ s, linear [\d.]+ s, rankme", text)
-    assert re.search(r"together .* 100 %", text)
     assert re.search(r"written +nothing$", text)
     assert re.search(r"peak memory +\d+\.\d\d GiB", text)
     assert [clock(s) for s in (4.06, 187, 7510)] == ["4.1 s", "3 min 07 s", "2 h 05 min"]
+
+
+def test_the_estimate_of_a_dry_run_by_hand(composed, monkeypatch):
+    """Ten epochs of 22 steps; kNN after each third epoch, and as linear before and after training."""
+    monkeypatch.setattr(dry_run, "first_steps", lambda experiment, n: (0.5, []))
+    monkeypatch.setattr(dry_run, "evaluation_seconds", lambda experiment: (4.0, {"knn": 2.0, "linear": 6.0}))
+    words = [word for word in TINY if "few_shot" not in word]
+    words += ["epochs=10", "batch_size=64", "evaluator=[knn,linear]", "evaluator.knn.every=3"]
+    rows = re.findall(r"^  (\w+(?: \w+)?) +(.+?) +(\d+) %", estimate(build(composed(*words))), re.MULTILINE)
+    training, curve, evaluation = 10 * 22 * 0.5, 3 * (4 + 2), 2 * (4 + 2 + 6)
+    total = training + curve + evaluation
+    parts = {"training": training, "curve points": curve, "evaluation": evaluation, "together": total}
+    assert rows == [(name, clock(part), f"{100 * part / total:.0f}") for name, part in parts.items()]

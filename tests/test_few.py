@@ -46,6 +46,13 @@ def test_few_shot_fits_the_chosen_images_only():
     assert honest > 90 > 50 > lied
 
 
+def test_few_shot_fits_as_many_images_of_each_class_as_it_says():
+    features = feature_sets(blobs(8, 0, 2.0), blobs(8, 1), blobs(400, 2))  # two images of each class
+    means = {shots: {FewShot(shots=shots, draws=n)(features).test["top1"] for n in (1, 2, 4)} for shots in (1, 2)}
+    assert len(means[1]) == 3  # one of two: each draw has its own
+    assert len(means[2]) == 1  # both: nothing is left to draw
+
+
 @pytest.mark.parametrize(
     ("probe", "wrong"),
     [(FewLabel, {"fractions": ()}), (FewLabel, {"fractions": (0.1, 1.5)}), (FewLabel, {"l2": ()}),

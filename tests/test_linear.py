@@ -53,6 +53,14 @@ def test_the_probe_is_deterministic_and_sees_the_signal():
     assert Linear()(blind).test["top1"] < 40
 
 
+def test_the_classifier_is_refitted_on_the_validation_images_too():
+    rare = blobs(200, 0)
+    features = feature_sets(rare[rare.label != 3], rare[rare.label == 3], blobs(400, 2))
+    scores = Linear()(features)
+    assert scores.val["top1"] == 0  # of a class that the first fit never saw
+    assert scores.test["top1"] > 90
+
+
 def test_strength_is_chosen_on_the_validation_images():
     # one image more of one class: at strength 1e3 that is all that is learned, and the validation images reject it
     features = feature_sets(blobs(201, 0), blobs(50, 1), blobs(400, 2))

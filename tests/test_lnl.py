@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.make import make
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.types import Split
 
@@ -75,6 +76,13 @@ def test_a_step_is_the_two_updates_of_the_released_code(composed):
     for mine, other in ((ours.encoder, encoder), (ours.objective, theirs.objective)):
         for (name, p), q in zip(mine.named_parameters(), other.parameters(), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_the_schedule_moves_the_adversary_too(composed, tmp_path):
+    words = ["epochs=2", "schedule=step", "schedule.milestones=[1]", "schedule.gamma=0.5"]
+    run_experiment(composed(*WORDS, *words), tmp_path)
+    groups = torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)["optimizer"]["param_groups"]
+    assert [group["lr"] for group in groups] == [0.05, 0.05]
 
 
 def test_the_adversary_of_the_papers_network_has_its_layers():

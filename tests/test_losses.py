@@ -188,6 +188,19 @@ def test_the_floor_is_reported(name):
     assert make(f"loss/{name}").diagnostics(embeddings(16, 2), None, None)["pairs/clamped"] == 0
 
 
+def test_an_estimate_above_zero_and_below_its_floor_is_reported_too():
+    x = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    opposite = torch.stack([torch.stack([x, x]), torch.stack([-x, -x])])
+    assert 0 < math.exp(-2) - 0.01 * math.exp(2) < 0.99 * math.exp(-2)
+    negatives = make("loss/debiased_neg", temperature=0.5, tau_plus=0.01)
+    assert negatives.diagnostics(opposite, None, None)["pairs/clamped"] == 1
+    one_flipped = torch.stack([torch.stack([x, -x]), torch.stack([x, x])])
+    tau_plus = 0.2475  # for the first view of the first image:
+    assert 0 < (4 * tau_plus - 2) * 2 * math.exp(2) + 2 * (math.exp(-2) + math.exp(2)) < 8 * tau_plus * math.exp(-2)
+    positives = make("loss/debiased_pos", temperature=0.5, tau_plus=tau_plus)
+    assert positives.diagnostics(one_flipped, None, None)["pairs/clamped"] == 0.25
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

@@ -18,6 +18,12 @@ def test_factors_by_hand():
     assert [step(e, 10) for e in (0, 1.9, 2, 4)] == pytest.approx([1, 1, 0.1, 0.01])
 
 
+def test_cosine_stays_at_its_end_also_where_the_warmup_is_longer_than_the_run():
+    assert make("schedule/cosine", final=0.1)(15, 10) == pytest.approx(0.1)
+    long = make("schedule/cosine", warmup_epochs=20, final=0.1, decay_from="start")
+    assert [long(epoch, 10) for epoch in (0, 5, 10)] == pytest.approx([0, 0.025, 0.05])
+
+
 @pytest.mark.parametrize("epochs", [100, 1000])
 def test_cosine_equals_the_schedule_of_google_simclr(epochs):
     steps_per_epoch, warmup = 97, 10

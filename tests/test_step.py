@@ -67,6 +67,17 @@ def test_batch_norm_sees_each_chunk_once(composed):
         torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-10)
 
 
+def test_a_loss_scaler_changes_neither_the_gradient_norm_nor_the_step(composed):
+    """That of fp16, which needs a GPU, around a step in float32: powers of two round nothing."""
+    plain, scaled = (build(composed(*QUICK)) for _ in range(2))
+    scaled.step.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    norms = [
+        built.step(next(built.loader.epoch(0)), generator("cpu", 0)).grad_norm.item() for built in (plain, scaled)
+    ]
+    assert norms[0] == norms[1] > 0
+    assert all(map(torch.equal, plain.step.parameters(), scaled.step.parameters()))
+
+
 def each_view_by_itself(self: TrainStep, views: torch.Tensor, names: tuple[str, ...]) -> dict[str, torch.Tensor]:
     """A forward pass of its own for each view of each chunk."""
     chunks = views.tensor_split(3 if self.chunk else 1, dim=1)

@@ -73,6 +73,12 @@ def test_an_absurd_gradient_stops_the_run_as_an_infinite_one(experiment, tmp_pat
     assert "try a lower optimizer.lr" in said
 
 
+@pytest.mark.parametrize(("usual", "limit"), [(3.0, 3e6), (0.01, 1e6)])
+def test_a_gradient_is_absurd_from_a_million_times_the_usual_one_on(experiment, tmp_path, usual, limit):
+    assert stops(experiment, tmp_path, [usual, usual, 0.9 * limit]) == ""
+    assert "batch 3" in stops(experiment, tmp_path, [usual, usual, 1.1 * limit])
+
+
 def test_a_resume_inside_an_epoch_knows_the_usual_gradient(experiment):
     before, after = (Window(experiment.step, experiment.loader, SimpleNamespace()) for _ in range(2))
     for window in (before, after):
