@@ -1,5 +1,6 @@
 """Every YAML under configs/loss and configs/regularizer passes `check_loss`, and `check_loss` finds broken losses."""
 
+import warnings
 from functools import cache, partial
 from typing import Any
 
@@ -9,16 +10,55 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
-from contrastive.loss.base import Loss, SelfSupervisedLoss
-from contrastive.pairs.relations import other_image
+from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
+from contrastive.pairs.relations import other_image, positive
 from contrastive.testing import check_loss
+from contrastive.testing.loss import in_tiles, inputs, prepared
 from tests.helpers import TERMS
 
 
 @pytest.mark.parametrize(("group", "name"), TERMS)
 def test_every_loss_and_regularizer_passes_check_loss(group, name):
     check_loss(make(f"{group}/{name}"))
+
+
+@pytest.mark.parametrize(("group", "name"), TERMS)
+def test_two_views_may_be_two_arguments(group, name):
+    loss = make(f"{group}/{name}")
+    z, label, bias = inputs(12, 2, is_map=loss.input == "map")
+    loss = prepared(loss, label, bias)
+    z0, z1 = z.unbind(1)
+    half = slice(0, 6)
+    assert loss(z0, z1, label, bias) == loss(z, label, bias)
+    assert loss(z0, z1, label=label, bias=bias) == loss(z, label, bias=bias)
+    assert loss(z0, z1, label, bias=bias, anchors=half) == loss(z, label, bias, half)
+    assert in_tiles(loss)(z0, z1, label, bias) == in_tiles(loss)(z, label, bias)
+    if not (loss.needs_label or loss.needs_bias):
+        assert loss(z0, z1) == loss(z)
+
+
+def test_two_views_as_two_arguments_compile_into_one_graph():
+    z0, z1 = torch.randn(2, 8, 4).unbind()
+    loss = make("loss/nt_xent", drop_false_negatives=True)
+    label = torch.arange(8) % 3
+    torch.compiler.reset()
+    compiled = torch.compile(loss, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(z0, z1, label), loss(torch.stack([z0, z1], 1), label))
+
+
+def test_far_more_views_than_images_are_warned_of():
+    z0, z1 = torch.randn(2, 8, 4).unbind()
+    label = torch.zeros(2).long()
+    with pytest.warns(UserWarning, match=r"2 images of 8 views each: for two views try loss\(z0, z1\)") as caught:
+        make("loss/nt_xent")(torch.stack([z0, z1]))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        make("loss/nt_xent")(z0, z1)
+        make("loss/nt_xent")(z0[:1], z1[:1])  # one image has no negatives
+        make("loss/nt_xent")(torch.randn(4, 5, 6))  # many positives of few images
+        make("loss/supcon")(torch.stack([z0, z1]), label)  # compares images, of any number of views
 
 
 class Broken(SelfSupervisedLoss):
@@ -51,6 +91,22 @@ class WrongMean(SelfSupervisedLoss):
 
     def per_anchor(self, pairs):
         return F.softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])
+
+
+class Mean(SelfSupervisedLoss):
+    def per_anchor(self, pairs):
+        return pairs.positive_logits.mean()
+
+
+class Column(SupervisedContrastiveLoss):
+    def per_anchor(self, pairs):
+        return pairs.mean_logit(positive)[:, None]
+
+
+@pytest.mark.parametrize(("loss", "got"), [(Mean(), r"\(\)"), (Column(), r"\(24, 1\)")])
+def test_a_loss_that_is_not_one_value_for_each_anchor_is_refused(loss, got):
+    with pytest.raises(ConfigError, match=rf"per_anchor must return \(A,\) = \(24,\).*got {got}: try "):
+        check_loss(loss)
 
 
 def test_check_loss_finds_broken_losses():

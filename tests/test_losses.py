@@ -218,11 +218,13 @@ def test_arguments_out_of_range_are_refused(name, arguments):
 
 def test_what_a_loss_cannot_take_is_refused_with_a_way_out():
     z, label = embeddings(4, 2), torch.arange(4)
-    stack = re.escape("torch.stack([z0, z1], 1)")
+    views = re.escape("try loss(z0, z1")
     lnl, released = make("regularizer/lnl"), {"aggregation": "pos_grouping", "semantics": "released"}
     for loss, arguments, said in (
-        (NTXent(), (z[:, 0],), rf"z must be \(B, V, D\).*{stack}"),
-        (NTXent(), (z[:, 0], z[:, 1]), stack),
+        (NTXent(), (z[:, 0],), rf"z must be \(B, V, D\).*{views}"),
+        (NTXent(), (z, z), views),
+        (NTXent(), (z[:, 0], z[:2, 1]), rf"views must have one shape.*{views}"),
+        (SupCon(), (z, label.float()), r"whole numbers.*try label\.long\(\)"),
         (SupCon(), (z, label.repeat_interleave(2)), "one label for each image"),
         (make("loss/large_margin_softmax"), (z, label), "set_weight"),
         (lnl, (z[..., None, None], label, label), "prepare"),

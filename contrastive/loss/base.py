@@ -1,9 +1,11 @@
 """Loss, the base class of losses and regularizers, and SampleLoss, for which every view is a sample."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +19,11 @@ from contrastive.types import Split, widen
 
 
 class Loss(nn.Module, ABC):
-    """A scalar to minimize, called as `loss(z, label=None, bias=None)`; in a training also with `anchors` and `index`.
+    """A scalar to minimize, called as `loss(z0, z1)` with two views or as `loss(z)` with V of them, see `forward`.
 
     z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
-    `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). label and bias are (B,) int64. Half
-    precision is widened to float32 (float64 is kept) and autocast is off.
+    `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). Half precision is widened to float32
+    (float64 is kept) and autocast is off.
 
     `anchors` selects images, all by default. A mean over anchors is taken over their views alone, with every image as a
     candidate; a loss that is no such mean ignores `anchors`. In both cases the mean of the values for equal slices that
@@ -33,6 +35,9 @@ class Loss(nn.Module, ABC):
 
     Raises:
         ConfigError: wrong shapes, fewer views than the loss needs, or missing labels.
+
+    Warns:
+        UserWarning: a loss that compares views got twice as many views as images, as of torch.stack([z0, z1]).
     """
 
     input = "projections"
@@ -52,13 +57,30 @@ class Loss(nn.Module, ABC):
     def forward(
         self,
         z: Tensor,
+        *rest: Any,
         label: Tensor | None = None,
         bias: Tensor | None = None,
         anchors: slice = slice(None),
         index: Tensor | None = None,
     ) -> Tensor:
+        """The loss of `loss(z, label, bias)`, or of `loss(z0, z1, label, bias)` with z = torch.stack([z0, z1], 1).
+
+        Args:
+            z: (B, V, D), or the first of two views (B, D).
+            rest: the second view (B, D) if z is the first one, then label, bias, anchors and index by their places.
+            label: (B,) int64.
+            bias: (B,) int64.
+            anchors: images, in a training those of one process.
+            index: (B,) int64, in a training.
+        """
+        if rest and _is_view(rest[0]):
+            z, rest = stack_views(z, rest[0]), rest[1:]
+        label, bias, anchors, index = (*rest, *(label, bias, anchors, index)[len(rest) :])
         check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
+        if self.min_views > 1 and 1 < len(z) <= z.shape[1] // 2:  # a few views more than images may be meant
+            message = f"{self.name} got {len(z)} images of {z.shape[1]} views each: for two views try loss(z0, z1)"
+            warnings.warn(message, stacklevel=4)  # at the call of the module
         self.index = index
         with torch.autocast(z.device.type, enabled=False):
             return self.compute(widen(z), label, bias, anchors)
@@ -190,7 +212,8 @@ class SelfSupervisedLoss(Loss):
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         if len(z) == 1:  # one image has no negatives
             return z.sum() * 0
-        return torch.stack([self.per_anchor(pairs).mean() for pairs in self.pairs(z, label, bias, anchors)]).mean()
+        groups = self.pairs(z, label, bias, anchors)
+        return torch.stack([mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]).mean()
 
     def pairs(
         self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
@@ -235,6 +258,16 @@ class SelfSupervisedLoss(Loss):
         return metrics
 
 
+def mean_over_anchors(loss: Loss, value: Tensor, pairs: Pairs) -> Tensor:
+    """The mean of what `per_anchor` returned; ConfigError unless it is (A,)."""
+    if value.shape != pairs.anchors.shape[:1]:
+        raise ConfigError(
+            f"{loss.name}.per_anchor must return (A,) = ({len(pairs.anchors)},), one value for each anchor, "
+            f"got {tuple(value.shape)}: try it without .mean(), or with .squeeze(1)"
+        )
+    return value.mean()
+
+
 def add_inside_log(log_sum: Tensor, tiny: float, temperature: float) -> Tensor:
     """log(Σ + tiny e^{1/t}): the constant that released code adds to a sum of e^{s - 1/t} lest its log be infinite."""
     return torch.logaddexp(log_sum, torch.full_like(log_sum, math.log(tiny) + 1 / temperature))
@@ -263,7 +296,8 @@ class SupervisedContrastiveLoss(Loss):
         """(A,): the loss of each anchor; 0 for an anchor without positives, which stays in the mean."""
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        return self.per_anchor(self.pairs(z, label, bias, anchors)).mean()
+        pairs = self.pairs(z, label, bias, anchors)
+        return mean_over_anchors(self, self.per_anchor(pairs), pairs)
 
     def pairs(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice = slice(None)) -> Pairs:
         """All pairs of the batch."""
@@ -288,6 +322,20 @@ class SupervisedContrastiveLoss(Loss):
         return {"pairs/without_positives": (pairs.count(self.positive_relation) == 0).float().mean(), **metrics}
 
 
+def _is_view(x: object) -> bool:
+    """Whether the second place holds the second view: labels are whole numbers."""
+    return isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 1
+
+
+def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
+    """Two views (B, ...) → (B, 2, ...)."""
+    if z0.shape != z1.shape:
+        raise ConfigError(
+            f"two views must have one shape (B, D), got {tuple(z0.shape)} and {tuple(z1.shape)}: try loss(z0, z1, label)"
+        )
+    return torch.stack([z0, z1], 1)
+
+
 def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
     """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
     for name, value in (("label", label), ("bias", bias)):
@@ -295,8 +343,7 @@ def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map
             continue
         if value.is_floating_point():
             raise ConfigError(
-                f"{name} must be whole numbers (B,), got {value.dtype} of shape {tuple(value.shape)}; "
-                "for two views z0 and z1 try loss(torch.stack([z0, z1], 1))"
+                f"{name} must be whole numbers (B,), got {value.dtype} of shape {tuple(value.shape)}: try {name}.long()"
             )
         if value.shape != z.shape[:1]:
             raise ConfigError(
@@ -304,6 +351,6 @@ def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map
                 f"try one {name} for each image, not for each view"
             )
     if is_map and z.dim() != 5:
-        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try torch.stack([map0, map1], 1)")
+        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try loss(map0, map1)")
     if not is_map and z.dim() != 3:
-        raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: try torch.stack([z0, z1], 1)")
+        raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: for two views (B, D) try loss(z0, z1)")
