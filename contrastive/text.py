@@ -21,6 +21,11 @@ def format_grid(rows: list[list[str]]) -> str:
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
 
 
+def counted(n: int, noun: str) -> str:
+    """`1 epoch`, `1,000 epochs`, `2 batches`."""
+    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'ch', 'x')) else 's'}"
+
+
 def clock(seconds: float) -> str:
     """`2 h 05 min`, `3 min 07 s`, `4.1 s`."""
     if seconds < 60:

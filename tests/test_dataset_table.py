@@ -1,5 +1,7 @@
 """Image folders with a table in place of class folders."""
 
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,8 @@ def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_spli
     ("options", "message"),
     [
         ({"table": "nothing.csv"}, r"nothing\.csv cannot be read .* try dataset\.table"),
+        ({"table": "pipe.csv"}, r"pipe\.csv cannot be read \(it is no file\): try dataset\.table"),
+        ({"table": "zero.csv"}, r"zero\.csv cannot be read \(it is no file\): try dataset\.table"),
         ({"table": "metadata.csv", "columns": {"bias": "color"}}, r"no column color, its columns are img_id,"),
         ({"table": "metadata.csv", "columns": {"split": "img_id"}}, r"the split '3' in line 5: try 0, 1, 2"),
         ({"table": "metadata.csv", "columns": {"split": "y"}}, r"names no test images"),
@@ -84,5 +88,92 @@ def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_spli
     ],
 )
 def test_what_is_wrong_with_a_table_is_said(birds: Path, options: dict[str, object], message: str) -> None:
+    os.mkfifo(birds / "pipe.csv")
+    (birds / "zero.csv").symlink_to("/dev/zero")
     with pytest.raises(ConfigError, match=message):
         load_image_folder(birds, **options)
+
+
+def edited(birds: Path, **cells: dict[int, str]) -> Path:
+    """The table with other values in a column: {line: value}; the header is line 1."""
+    header, *rows = (line.split(",") for line in (birds / "metadata.csv").read_text().splitlines())
+    for column, values in cells.items():
+        for line, value in values.items():
+            rows[line - 2][header.index(column)] = value
+    (birds / "edited.csv").write_text("\n".join(map(",".join, [header, *rows])))
+    return birds
+
+
+FIRST = "000.Species_0/0.png"
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"y": {3: "", 9: " "}}, r"has no label \(y\) in lines 3, 9: try"),
+        ({"place": {2: "nan"}}, r"has no bias \(place\) in line 2: try"),
+        (
+            {"place": dict.fromkeys(range(5, 14), "NaN")},
+            r"has no bias \(place\) in lines 5, 6, 7, 8, 9 and 4 more: try",
+        ),
+        ({"img_filename": {4: ""}}, r"has no path \(img_filename\) in line 4: try"),
+        ({"split": {61: ""}}, r"has no split \(split\) in line 61: try"),
+        (
+            {"img_filename": {60: FIRST}},
+            r"has 1 image with 2 splits \(0.*0\.png: train in line 2, test in line 60\): try",
+        ),
+        ({"img_filename": {60: f"x/../{FIRST}"}}, r"has 1 image with 2 splits"),
+        ({"img_filename": {3: FIRST, 5: FIRST}}, r"has 1 image with 2 labels \(.*: 0 in line 2, 1 in line 3\): try"),
+        ({"img_filename": {4: FIRST}}, r"has 1 image with 2 biases \(.*: 0 in line 2, 1 in line 4\): try"),
+    ],
+)
+def test_empty_values_and_contradictions_are_refused_with_their_lines(birds, cells, message):
+    with pytest.raises(ConfigError, match=message):
+        load_image_folder(edited(birds, **cells), table="edited.csv")
+
+
+def test_repeated_lines_are_counted(birds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (birds / "metadata.csv").read_text().splitlines()
+    (birds / "again.csv").write_text("\n".join([*lines, *lines[1:4], lines[1]]))
+    assert len(load_image_folder(birds, table="again.csv").pretrain) == 44
+    assert "again.csv repeats 3 images in 4 lines (lines 62, 63, 64, 65): each line" in capsys.readouterr().out
+
+
+def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds, capsys):
+    data = load_image_folder(edited(birds, y={2: "01", 4: "01", 6: " 0"}), table="edited.csv")
+    said = capsys.readouterr().out
+    assert data.classes == (" 0", "0", "01", "1")  # equal numbers by their spelling, the same in each process
+    assert "edited.csv: 4 classes:  0 (1), 0 (27), 01 (2), 1 (30)\n" in said
+    assert "edited.csv: 2 biases: 0 (30), 1 (30)\n" in said
+    assert "warning: ' 0' and '0' are different classes: try one spelling" in said
+    assert "warning: '01' and '1' are different classes" in said
+    assert said.count("warning") == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "typed", "advice"),
+    [
+        ("id,file,label,fold,background,x", {}, "{path: file, split: fold, label: label, bias: background}"),
+        ("id,file,label,fold,background,x", {"path": "id"}, "{path: id, split: fold, label: label, bias: background}"),
+        ("a,b,c,d,e,f", {}, "{path: b, split: d, label: c, bias: e}"),  # by what they hold
+        ("a,b,c,d,e,f", {"label": "e"}, "{path: b, split: d, label: e, bias: c}"),
+        ("a,b,c,d,e,f", {"bias": None}, "{path: b, split: d, label: c, bias: null}"),
+        ("a,img_filename,y,d,e,f", {}, "{path: img_filename, split: d, label: y, bias: e}"),
+        ("a,b,c,d,1st place,f", {}, '{path: b, split: d, label: c, bias: "1st place"}'),
+    ],
+)
+def test_missing_columns_are_answered_with_all_of_them(birds, header, typed, advice):
+    (birds / "mine.csv").write_text((birds / "metadata.csv").read_text().replace(HEADER, f"{header}\n"))
+    with pytest.raises(ConfigError) as refusal:
+        load_image_folder(birds, table="mine.csv", columns=typed)
+    assert re.fullmatch(r".*has no column .*, its columns are .*: try '(.*)'", str(refusal.value))
+    assert str(refusal.value).endswith(f"try 'dataset.columns={advice}'")
+
+
+def test_the_columns_that_are_shown_can_be_typed(birds, composed):
+    (birds / "mine.csv").write_text((birds / "metadata.csv").read_text().replace(HEADER, "a,b,c,d,1st place,f\n"))
+    with pytest.raises(ConfigError) as refusal:
+        load_image_folder(birds, table="mine.csv")
+    word = re.search(r"try '(.*)'", str(refusal.value))[1]
+    columns = composed("dataset=image_folder", "dataset.root=x", word).dataset["columns"]
+    assert len(load_image_folder(birds, table="mine.csv", columns=columns).pretrain) == 40
