@@ -6,7 +6,7 @@ setup(
     packages=[*find_packages(include=["contrastive*"]), "contrastive.configs", "hydra_plugins.contrastive_launcher"],
     package_dir={"contrastive.configs": "configs"},  # configs/ at the root of a checkout, inside the package in a wheel
     package_data={
-        "contrastive": ["py.typed", "__init__.pyi", "report/templates/*", "weights/*/*"],
+        "contrastive": ["py.typed", "__init__.pyi", "study/render/templates/*", "weights/*/*"],
         "contrastive.configs": ["**/*.yaml"],
     },
 )

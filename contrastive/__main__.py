@@ -12,8 +12,8 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
     "doctor": ("cli.doctor", [], "one page about this machine"),
     "export": ("export.__main__", [], "write a trained encoder in the formats of others"),
-    "report": ("report.__main__", [], "tables, comparisons and the best of finished runs"),
-    "page": ("report.__main__", ["page"], "one HTML file of runs and tables"),
+    "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
+    "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
     "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),
 }
 USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(

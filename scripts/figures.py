@@ -19,11 +19,11 @@ from typing import Any
 from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
-from contrastive.report.series import COLORS, Series, label, read_series, read_sweeps
-from contrastive.report.sources import runs_record
 from contrastive.run.files import read_config, run_state
-from contrastive.tables.page import read_table_json
+from contrastive.study.curves import COLORS, Series, label, read_series, read_sweeps
+from contrastive.study.render.files import read_table_json
+from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
+from contrastive.study.render.sources import runs_record
 
 MARKERS = "osD^vP*X<>"
 MAX_IMAGES = 1000  # of a map

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.files import write_text
-from contrastive.tables.page import as_json, heading, page, protocols, read_table_json
-from contrastive.tables.spec import Table, read_table
-from contrastive.tables.verdicts import judge_claims
+from contrastive.study.claims import judge_claims
+from contrastive.study.render.files import as_json, read_table_json
+from contrastive.study.render.markdown import heading, page, protocols
+from contrastive.study.spec import Table, read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 

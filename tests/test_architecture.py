@@ -23,8 +23,7 @@ ORDER = """
     training
     config
     experiment testing export
-    tables
-    report
+    study
     cli
 """.strip().splitlines()
 LEVEL = {folder: level for level, line in enumerate(ORDER) for folder in line.split()}
@@ -59,7 +58,7 @@ def test_files_and_folders_are_small():
 
 def test_only_settings_and_commands_know_hydra():
     users = {folder(path) for path in FILES if any(name.startswith("hydra") for name in imports(path))}
-    assert users <= {"config", "experiment", "tables", "cli"}
+    assert users <= {"config", "experiment", "study", "cli"}
     scripts = [ROOT / "train.py", *(ROOT / "scripts").rglob("*.py")]
     assert not [path for path in [*FILES, *scripts] if any("hydra._internal" in name for name in imports(path))]
 

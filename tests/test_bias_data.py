@@ -17,8 +17,8 @@ from contrastive.dataset.folder.utkface import utkface
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
-from contrastive.tables.jobs import missing_data
-from contrastive.tables.spec import look_up, read_table
+from contrastive.study.jobs import missing_data
+from contrastive.study.spec import look_up, read_table
 from contrastive.testing.dataset import check_dataset
 from contrastive.types import Split
 from tests.helpers import ROOT

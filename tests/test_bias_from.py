@@ -13,8 +13,8 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
-from contrastive.report.runs import read_runs
 from contrastive.run.files import read_result
+from contrastive.study.frame import read_frame
 from contrastive.testing.loss import in_tiles
 from contrastive.types import Split
 from tests.helpers import compose_settings, run_until_step
@@ -134,9 +134,9 @@ def test_reports_tell_sources_apart_but_for_one_for_each_seed(composed, biased_r
         run_experiment(composed(*words, f"seed={seed}", f'bias_from="{own}"'), tmp_path / f"each/seed={seed}")
         first = tmp_path / "own/seed=0"
         run_experiment(composed(*words, f"seed={seed}", f'bias_from="{first}"'), tmp_path / f"shared/seed={seed}")
-    assert [list(row.runs) for row in read_runs([tmp_path / "one"]).rows] == [[0], [1]]
-    assert [list(row.runs) for row in read_runs([tmp_path / "each"]).rows] == [[0, 1]]
-    assert [list(row.runs) for row in read_runs([tmp_path / "shared"]).rows] == [[0, 1]]
+    assert [own["seed"].tolist() for own in read_frame([tmp_path / "one"]).rows.values()] == [[0], [1]]
+    assert [own["seed"].tolist() for own in read_frame([tmp_path / "each"]).rows.values()] == [[0, 1]]
+    assert [own["seed"].tolist() for own in read_frame([tmp_path / "shared"]).rows.values()] == [[0, 1]]
 
 
 def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, tmp_path, capsys):

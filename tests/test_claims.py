@@ -11,10 +11,10 @@ import yaml
 
 from contrastive.bits import pack
 from contrastive.errors import ConfigError
-from contrastive.tables.intervals import paired_test, two_way_test
-from contrastive.tables.page import mixed_rows
-from contrastive.tables.spec import Table, published_number, read_table
-from contrastive.tables.verdicts import claims_grid, judge_claims, verdict
+from contrastive.study.claims import claims_grid, judge_claims, verdict
+from contrastive.study.render.markdown import mixed_rows
+from contrastive.study.spec import Table, published_number, read_table
+from contrastive.study.statistics import paired_test, two_way_test
 from tests.helpers import ROOT
 
 SPEC = """

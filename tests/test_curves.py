@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from contrastive.run.tensorboard import TensorBoard
-from contrastive.tables import record
-from contrastive.tables.record import N_BINS
+from contrastive.study import curves, record
+from contrastive.study.record import N_BINS
 from tests.helpers import SOUND_ENVIRONMENT
 
 
@@ -20,12 +20,12 @@ def write_metrics(run: Path, lines: list[dict]) -> Path:
 
 def test_thinned_curves_keep_both_ends_and_four_digits():
     points = [(float(i), 1 / (i + 1)) for i in range(1000)]
-    thinned = record.thin(points)
+    thinned = curves.thin(points)
     assert len(thinned["epoch"]) == len(set(thinned["epoch"])) == 20
     assert (thinned["epoch"][0], thinned["epoch"][-1]) == (0.0, 999.0)
     assert thinned["value"][-1] == 0.001
-    assert record.thin(points[:3])["epoch"] == [0.0, 1.0, 2.0]
-    assert record.thin(points[:1])["epoch"] == [0.0]
+    assert curves.thin(points[:3])["epoch"] == [0.0, 1.0, 2.0]
+    assert curves.thin(points[:1])["epoch"] == [0.0]
 
 
 def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
@@ -34,7 +34,7 @@ def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
     names = record.thinned_curves(tmp_path, ["audit.linear.top1"])
     assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
     assert record.logged_name("knn_top5") == "test/knn_top5"
-    assert record.curve(tmp_path, "train/loss") == ([0, 1], [4.0, 4.0])
+    assert curves.curve(tmp_path, "train/loss") == ([0, 1], [4.0, 4.0])
     assert record.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
-from contrastive.tables.spec import PRESETS, read_table, row_folder
+from contrastive.study.spec import PRESETS, read_table, row_folder
 from tests.helpers import ROOT
 
 PATHS = sorted((ROOT / "configs/table").glob("*.yaml"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.errors import ConfigError
-from contrastive.report.series import Series
+from contrastive.study.curves import Series
 from scripts.figures import draw_curves, draw_maps, draw_sweep, named_runs
 
 pytest.importorskip("matplotlib")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from contrastive.report.__main__ import main
-from contrastive.report.page import page
-from contrastive.tables.page import as_json
-from contrastive.tables.record import N_BINS
+from contrastive.cli.report import main
+from contrastive.study.record import N_BINS
+from contrastive.study.render.files import as_json
+from contrastive.study.render.page import page
 
 vl_convert = pytest.importorskip("vl_convert")
-charts = pytest.importorskip("contrastive.report.charts")
+charts = pytest.importorskip("contrastive.study.render.charts")
 ENVIRONMENT = {
     "commit": "0123456789abcdef", "dirty": False, "device": "CPU X", "precision": "fp32", "threads": 1,
     "python": "3.11", "torch": "2.15",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.tables.intervals import holm, paired_test, two_way_test
+from contrastive.study.statistics import holm, paired_test, two_way_test
 
 
 def test_over_seeds_is_the_paired_t_test_of_scipy() -> None:

@@ -65,7 +65,7 @@ def test_the_wheel_holds_its_configs(tmp_path):
         archive.extractall(site)
     installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
     expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py")}
-    expected |= {Path("report/templates/page.html")}
+    expected |= {Path("study/render/templates/page.html")}
     expected |= {Path("weights/digits") / name for name in ("README.md", "config.json", "model.safetensors")}
     expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {
         Path("py.typed"), Path("__init__.pyi")

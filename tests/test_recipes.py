@@ -3,7 +3,7 @@
 import pytest
 
 from contrastive.experiment.build import build
-from contrastive.tables.spec import read_table
+from contrastive.study.spec import read_table
 from tests.helpers import ROOT
 
 

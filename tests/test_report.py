@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from contrastive.report.__main__ import main
-from contrastive.report.runs import read_runs
-from contrastive.report.sweep import Job, sweep_table
+from contrastive.cli.report import main
+from contrastive.study.frame import read_frame
+from contrastive.study.sweep import Job, sweep_table
 from contrastive.text import spread
 from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
@@ -26,22 +27,43 @@ def test_spread():
     assert spread([]) == "-"
 
 
-def test_a_sweep_is_grouped_by_everything_but_the_seed():
-    jobs = [
-        Job([f"loss={loss}", "epochs=1", f"seed={seed}"], Path("x"), result(base + seed))
-        for loss, base in (("a", 10.0), ("b", 20.0))
-        for seed in (0, 2)
-    ]
-    jobs.append(Job(["loss=c", "epochs=1", "seed=0"], Path("x"), None, "too hot"))
-    text = sweep_table(jobs)
+def cells(text: str) -> dict[str, list[str]]:
+    """{first cell: the others} of every line of every table in a text."""
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
-    assert rows[0][0] == "loss"
-    assert "epochs" not in rows[0]
-    assert rows[2][:2] == ["a", "11.00 ± 1.41 (2)"]
-    assert rows[3][:3] == ["b", "21.00 ± 1.41 (2)", "22.00 ± 1.41 (2)"]
-    assert rows[4] == ["c", "-", "-", "1"]
-    assert rows[5][:2] == ["untrained", "10.00 (1)"]  # the same encoder before training, counted once
+    return {first: others for first, *others in rows}
+
+
+def test_a_sweep_is_grouped_by_everything_but_the_seed(tmp_path):
+    jobs = []
+    for loss, base in (("a", 10.0), ("b", 20.0)):
+        for seed in (0, 2):
+            words, path = [f"loss={loss}", "epochs=1", f"seed={seed}"], tmp_path / f"{loss}{seed}"
+            config = {"seed": seed, "loss": {"_target_": f"x.{loss}"}, "epochs": 1}
+            write_finished(path, config=config, environment={"overrides": words}, **result(base + seed))
+            jobs.append(Job(words, path, result(base + seed)))
+    jobs.append(Job(["loss=c", "epochs=1", "seed=0"], tmp_path / "c", None, "too hot"))
+    text = sweep_table(jobs)
+    rows = cells(text)
+    assert rows["runs"] == ["knn_top1", "linear_top1"]
+    assert rows["a"][0] == "11.00 ± 1.41 (2)"
+    assert rows["b"] == ["21.00 ± 1.41 (2)", "22.00 ± 1.41 (2)"]
+    assert rows["untrained"][0] == "10.00 ± 0.00 (2)"  # the same encoder before training, counted once for each seed
+    assert "in every row: epochs=1" in text  # once, above the table
     assert "failed: loss=c epochs=1 seed=0: too hot" in text
+
+
+def test_networks_of_a_sweep_are_a_row_each_before_training(tmp_path):
+    jobs = []
+    for width, untrained in ((8, 80.0), (32, 90.0)):
+        for seed in (0, 1):
+            words, path = [f"encoder.width={width}", f"seed={seed}"], tmp_path / f"{width}-{seed}"
+            config = {"seed": seed, "encoder": {"_target_": "x.E", "width": width}}
+            figures = {"test": {"knn_top1": 95.0}, "untrained": {"knn_top1": untrained + seed}}
+            write_finished(path, config=config, environment={"overrides": words}, **figures)
+            jobs.append(Job(words, path, figures))
+    rows = cells(sweep_table(jobs))
+    assert rows["untrained encoder.width=8"] == ["80.50 ± 0.71 (2)"]
+    assert rows["untrained encoder.width=32"] == ["90.50 ± 0.71 (2)"]
 
 
 def save_run(path: Path, *, data: str, knn: float, device: str = "", **config: Any) -> None:
@@ -50,14 +72,14 @@ def save_run(path: Path, *, data: str, knn: float, device: str = "", **config: A
 
 
 def knn_of(folder: Path) -> dict[str, dict[int, float]]:
-    runs = read_runs([folder])
-    return {row.name: runs.values(row, "knn_top1") for row in runs.rows}
+    rows = read_frame([folder]).rows
+    return {name: dict(zip(own["seed"], own["knn_top1"], strict=True)) for name, own in rows.items()}
 
 
 def test_runs_on_different_data_never_share_a_row(tmp_path):
     for i, data in enumerate(("aaaaaaaa1", "bbbbbbbb2")):
         save_run(tmp_path / data, data=data, knn=30.0 * (i + 1), seed=i, dataset={"root": data})
-    assert knn_of(tmp_path) == {"data=aaaaaaaa": {0: 30.0}, "data=bbbbbbbb": {1: 60.0}}
+    assert knn_of(tmp_path) == {"y data=aaaaaaaa": {0: 30.0}, "y data=bbbbbbbb": {1: 60.0}}
 
 
 def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
@@ -89,7 +111,7 @@ def test_one_seed_with_two_maps_is_an_error(tmp_path, capsys):
 def test_a_table_in_every_format(tmp_path, capsys):
     for loss, seed, knn in (("Bad", 0, 50.0), ("Bad", 1, 54.0), ("Good", 0, 60.0)):
         save_run(tmp_path / loss / str(seed), data="d", knn=knn, seed=seed, loss={"_target_": f"x.{loss}"})
-    assert main(["table", str(tmp_path), "--sort", "knn_top1"]) == main([str(tmp_path)]) == 0
+    assert main(["table", str(tmp_path), "--metric", "knn_top1"]) == main([str(tmp_path)]) == 0
     by_metric, by_name = capsys.readouterr().out.split("y: test split")[1:]
     assert by_metric.index("| good") < by_metric.index("| bad  | 52.00 ± 2.83 (2)")
     assert by_name.index("| bad") < by_name.index("| good")
@@ -101,8 +123,12 @@ def test_a_table_in_every_format(tmp_path, capsys):
     assert main(["table", str(tmp_path), "--format", "latex"]) == 0
     latex = capsys.readouterr().out
     assert r"bad & 52.00 $\pm$ 2.83 (2)" in latex
+    assert r"good & \textbf{60.00 (1)} & \textbf{61.00 (1)} \\" in latex  # the best of each column
     assert r"knn\_top1" in latex
-    assert main(["table", str(tmp_path), "--sort", "nope"]) == 2
+    assert latex.count(r"\label{tab:y}") == latex.count(r"\toprule") == 1
+    (caption,) = re.findall(r"\\caption\{(.*)\}", latex)
+    assert len(caption) < 120
+    assert main(["table", str(tmp_path), "--metric", "nope"]) == 2
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
 
 
@@ -115,6 +141,6 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):
 def test_a_closed_pipe_ends_without_a_traceback(tmp_path):
     for seed in range(40):
         save_run(tmp_path / str(seed), data="a" * 8, knn=30.0, seed=seed, epochs=seed)
-    command = f"{sys.executable} -m contrastive.report {tmp_path} | true"
+    command = f"{sys.executable} -m contrastive report {tmp_path} | true"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""

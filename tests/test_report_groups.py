@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrastive.cli.report import main
 from contrastive.errors import ConfigError
-from contrastive.report.__main__ import main
-from contrastive.report.listing import as_csv, grid
-from contrastive.report.names import option_name
-from contrastive.report.runs import read_runs
+from contrastive.run.identity import option_name
+from contrastive.study.compare import one_section
+from contrastive.study.frame import read_frame
+from contrastive.study.names import typed_words, without_shared
+from contrastive.study.render.text import as_csv, grid
 from tests.helpers import SOUND_CONFIG, write_finished
 
 BASE: dict[str, Any] = SOUND_CONFIG | {
@@ -119,23 +121,23 @@ def test_every_printed_figure_is_recomputed(drawn):
                     expected.setdefault((same, evaluator, kept), {})[seed] = value
                 save_run(folder / f"{i}/{seed}", config, test)
 
-        runs = read_runs([folder])
-        rows = {(row.section, row.name): row for row in runs.rows}
-        assert len(rows) == len(runs.rows) == len({key[0] for key in expected})  # names are unique in a section
-        for row in runs.rows:
-            configs = [json.loads((path / "config.yaml").read_text()) for path in row.paths]
+        frame = read_frame([folder])
+        rows = {(section, name): own for section, part in frame.sections.items() for name, own in part.rows.items()}
+        assert len(rows) == len({key[0] for key in expected})  # names are unique in a section
+        for own in rows.values():
+            configs = [json.loads((path / "config.yaml").read_text()) for paths in own["paths"] for path in paths]
             assert len({without(config, "seed", "evaluator") for config in configs}) == 1
-            assert len(row.name.split()) < 12
         printed = []
-        for section, own in runs.sections.items():
-            head, *lines = grid(own)
+        for section, part in frame.sections.items():
+            head, *lines = grid(part, part.test_metrics())
+            full = {short: name for name, short in part.shown().items()}
             for name, *cells in lines:
                 for metric, cell in zip(head[1:], cells, strict=True):
                     if cell != "-":
-                        printed.append((rows[section, name], metric, cell))
+                        printed.append((rows[section, full[name]], metric, cell))
         assert len(printed) == len(expected)
         for row, metric, cell in printed:
-            config = json.loads((row.paths[0] / "config.yaml").read_text())
+            config = json.loads((row["paths"].iloc[0][0] / "config.yaml").read_text())
             same, evaluator = without(config, "seed", "evaluator"), metric.partition("_")[0]
             found = [v for key, v in expected.items() if key[:2] == (same, evaluator)]
             if len(found) > 1:
@@ -144,7 +146,7 @@ def test_every_printed_figure_is_recomputed(drawn):
             (values,) = (list(value.values()) for value in found)
             std = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
             assert cell == f"{mean(values):.2f}{std} ({len(values)})"
-        lines = list(csv.DictReader(io.StringIO(as_csv(runs.sections))))
+        lines = list(csv.DictReader(io.StringIO(as_csv(frame))))
         assert len(lines) == len(rows)
         numbers = sorted(
             (int(line[key]), float(line[key.removesuffix("_n")]))
@@ -155,38 +157,48 @@ def test_every_printed_figure_is_recomputed(drawn):
         assert sorted(value for _, value in numbers) == pytest.approx(by_mean, abs=1e-4)
 
 
-def names_of(folder: Path, *changes: list[tuple[str, Any]], overrides: list[list[str]] | None = None) -> set[str]:
-    for i, own in enumerate(changes):
-        typed = overrides[i] if overrides else ["x"] * len(own)
-        save_run(folder / f"{i}", changed(BASE, own), {"knn_top1": 1.0}, overrides=typed)
-    return {row.name for row in read_runs([folder]).rows}
+def names_of(folder: Path, *typed: list[str], changes: list[list[tuple[str, Any]]] | None = None) -> list[str]:
+    """The names of runs of different configurations with these overrides."""
+    for i, words in enumerate(typed):
+        own = changes[i] if changes else [("only_here", i)]
+        save_run(folder / f"{i}", changed(BASE, own), {"knn_top1": 1.0}, overrides=words)
+    return list(read_frame([folder]).rows)
 
 
-SOLARIZE, CROP = (next(c for c in CHANGES if c[0] == f"augmentation.ops.{op}") for op in ("solarize", "crop"))
-WITHOUT_BLUR = ("augmentation.ops.blur", ABSENT)
-BUNDLE = [("augmentation.ops.jitter.p", 0.1), ("augmentation.ops.blur.p", 0.1), ("augmentation.ops.crop", None)]
+def test_rows_are_named_by_the_overrides_as_they_were_typed_method_first(tmp_path):
+    typed = [
+        ["epochs=3", "loss=debiased_pos", "tau_plus=0.2", "seed=1", "dataset=digits", "evaluator=[knn]", "device=cpu"],
+        ["+augmentation.ops.solarize={_target_: x.Y}", "epochs=3", "encoder.width=8"],
+        ["~augmentation.ops.blur", "temperature=0.5939321535345923"],
+        [],
+    ]
+    assert names_of(tmp_path, *typed) == [
+        "debiased_pos epochs=3 tau_plus=0.2",
+        "nt_xent augmentation.ops.solarize={_target_: x.Y} epochs=3 encoder.width=8",
+        "nt_xent ~augmentation.ops.blur temperature=0.5939",
+        "nt_xent",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "overrides", "names"),
-    [
-        (
-            [[], [("regularizer", FAIRKL)], [WITHOUT_BLUR], [("temperature", 0.2), ("loss.temperature", 0.2)],
-             [SOLARIZE], [("augmentation.ops", {})], [CROP], [("augmentation.ops.blur.p", 0.1)]],
-            None,
-            {"nt_xent", "fairkl", "no blur", "t=0.2", "+solarize", "augmentation=none", "crop=random_crop",
-             "blur.p=0.1"},
-        ),
-        ([[], [WITHOUT_BLUR]], None, {"nt_xent", "no blur"}),  # what is typed with less is the usual
-        ([[], [("epochs", 51)]], None, {"epochs=50", "epochs=51"}),  # none is the usual
-        ([[], BUNDLE, [("epochs", 51)]], [[], ["augmentation=mine"], ["epochs=51"]],
-         {"augmentation=mine", "epochs=51", "nt_xent"}),
-        ([[], [("loss", CHANGES[3][1])], [WITHOUT_BLUR]], None, {"nt_xent", "debiased_pos", "nt_xent no blur"}),
-    ],
-    ids=["changes", "two", "values", "bundle", "losses"],
-)  # fmt: skip
-def test_rows_are_named_as_a_person_would_type_them(tmp_path, changes, overrides, names):
-    assert names_of(tmp_path, *changes, overrides=overrides) == names
+def test_names_do_not_move_when_runs_are_added(tmp_path):
+    first = names_of(tmp_path, ["loss=nt_xent", "epochs=3"], ["loss=debiased_pos", "epochs=3"])
+    later = names_of(tmp_path, ["loss=nt_xent", "epochs=3"], ["loss=debiased_pos", "epochs=3"], ["encoder.width=8"])
+    assert later[:2] == first
+
+
+def test_equal_words_of_different_configurations_are_told_apart(tmp_path):
+    same = ["loss=mine"]  # whose YAML was edited in between
+    assert names_of(tmp_path, same, same, changes=[[("epochs", 51)], []]) == ["mine epochs=51", "mine epochs=50"]
+
+
+def test_what_all_rows_share_is_printed_once():
+    names = [("nt_xent", "epochs=3", "encoder.width=8"), ("debiased_pos", "epochs=3", "tau_plus=0.2")]
+    assert without_shared(names) == (["nt_xent encoder.width=8", "debiased_pos tau_plus=0.2"], ["epochs=3"])
+    assert without_shared(names[:1]) == (["nt_xent epochs=3 encoder.width=8"], [])
+
+
+def test_a_loss_that_was_not_typed_is_named_by_its_class():
+    assert typed_words(["experiment=mine"], "contrastive.loss.supcon.SupCon") == ("supcon", "experiment=mine")
 
 
 @pytest.mark.parametrize(
@@ -209,17 +221,17 @@ def test_datasets_are_sections(tmp_path, capsys):
     assert main([str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "digits: test split" in said and "cifar10: test split" in said
-    assert {row.name for row in read_runs([tmp_path], by_dataset=False).rows} == {"digits nt_xent", "cifar10 nt_xent"}
+    assert set(one_section(read_frame([tmp_path])).rows) == {"digits nt_xent", "cifar10 nt_xent"}
 
 
 def test_figures_of_other_evaluator_settings_are_another_column_and_missing_ones_erase_nothing(tmp_path):
     save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 3.0})
     save_run(tmp_path / "b", changed(BASE, [("evaluator.knn.k", 5)]) | {"seed": 1}, {"knn_top1": 2.0})
     save_run(tmp_path / "c", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
-    runs = read_runs([tmp_path])
-    (section,) = runs.sections.values()
-    assert runs.notes == []
-    head, cells = grid(section)
+    frame = read_frame([tmp_path])
+    (section,) = frame.sections.values()
+    assert frame.notes == []
+    head, cells = grid(section, section.test_metrics())
     assert dict(zip(head, cells, strict=True)) == {
         "runs": "nt_xent", "knn_top1 (k=20)": "1.00 (1)", "knn_top1 (k=5)": "2.00 (1)", "linear_top1": "3.00 (1)",
     }  # fmt: skip
@@ -238,5 +250,5 @@ def test_runs_of_one_seed_that_are_not_equal_are_an_error(tmp_path, environment,
     save_run(tmp_path / "a", BASE, {"knn_top1": 1.0}, **place)
     save_run(tmp_path / "b", BASE, {"knn_top1": knn}, **place | environment)
     with pytest.raises(ConfigError, match=message) as error:
-        read_runs([tmp_path])
+        read_frame([tmp_path])
     assert f"{tmp_path}/a and {tmp_path}/b have one configuration and seed 0" in str(error.value)

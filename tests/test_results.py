@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from contrastive.tables.page import check_folder, read_table_json
-from contrastive.tables.spec import key_of, read_table
-from contrastive.tables.verdicts import judge_claims
+from contrastive.run.identity import key_of
+from contrastive.study.claims import judge_claims
+from contrastive.study.render.files import check_folder, read_table_json
+from contrastive.study.spec import read_table
 from tests.helpers import ROOT
 
 RESULTS = ROOT / "docs/results"

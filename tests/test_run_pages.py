@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from contrastive.cli.report import main
 from contrastive.errors import ConfigError
-from contrastive.report.__main__ import main
-from contrastive.report.sources import read_sources
+from contrastive.study.render.sources import read_sources
 from scripts.figures import tsne_map
 from tests.helpers import TINY, program
 

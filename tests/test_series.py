@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contrastive.report.series import label, over_seeds, read_series, read_sweeps
+from contrastive.study.curves import label, over_seeds, read_series, read_sweeps
 
 
 def row(name: str, *runs: dict[str, Any], point: str = "", curves: Any = None) -> dict[str, Any]:

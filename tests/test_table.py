@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.tables.spec import look_up, merge_overrides, read_table
+from contrastive.study.spec import look_up, merge_overrides, read_table
 
 SPEC = """
 title: T

@@ -9,8 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.run.files import write_config
-from contrastive.tables.jobs import TableJob, hours_left, is_done, missing_data, tables_text
-from contrastive.tables.spec import Row, read_table
+from contrastive.study.jobs import TableJob, hours_left, is_done, missing_data, tables_text
+from contrastive.study.spec import Row, read_table
 from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from contrastive.tables.page import as_csv, as_latex, check_folder, escape, figures, page, protocol, write_pages
-from contrastive.tables.record import table_record
-from contrastive.tables.spec import Claim, Row, Table, row_folder
-from contrastive.tables.verdicts import claims_grid
+from contrastive.study.claims import claims_grid
+from contrastive.study.record import table_record
+from contrastive.study.render.files import check_folder, table_csv, table_latex, write_pages
+from contrastive.study.render.latex import escape
+from contrastive.study.render.markdown import page, protocol
+from contrastive.study.spec import Claim, Row, Table, row_folder
 from tests.helpers import write_finished
 
 ENVIRONMENT = {
@@ -116,8 +118,8 @@ def test_a_claim_says_which_of_its_rows_was_selected_on_test(tmp_path):
         reported = {"read_out": read_out, "metric": "top1", "accuracy": 5.0}
         write_run(tmp_path, row, {"audit": {"reported": reported}})
     _, first, second = claims_grid(table_record(spec, tmp_path))
-    assert first[-2] == "audit.reported.accuracy (A, b: best test epoch)"
-    assert second[-2] == "sgd_probe_best_test_top1 (best test epoch)"
+    assert first[1] == "audit.reported.accuracy (A, b: best test epoch)"
+    assert second[1] == "sgd_probe_best_test_top1 (best test epoch)"
 
 
 def test_a_figure_by_class_comes_from_class_audit_and_its_probe():
@@ -133,13 +135,12 @@ def test_chosen_evaluators_get_columns(tmp_path):
 
 
 def test_csv_json_and_latex_hold_the_same_figures(record):
-    (first, *_) = csv.DictReader(io.StringIO(as_csv(record)))
-    assert (first["mean"], first["n"], first["published"], first["device"]) == ("71.0", "2", "74.3 ± 0.2", "CPU X")
-    assert first["protocol"] == "knn: cosine"
-    assert figures(record)[0]["difference"] == pytest.approx(-3.3)
-    assert figures(record)[0]["std"] == pytest.approx(2**0.5)
-    latex = as_latex(record)
-    assert r"A, b & 71.00 $\pm$ 1.41 (2) & 74.3 $\pm$ 0.2 & -3.30 & Table 1 & 1.5 \\" in latex
+    first, _, quoted = csv.DictReader(io.StringIO(table_csv(record)))
+    assert (first["knn_top1"], first["knn_top1_std"], first["knn_top1_n"]) == ("71.0000", "1.4142", "2")
+    assert (first["published knn_top1"], first["source"], first["overrides"]) == ("74.3 ± 0.2", "Table 1", "loss=x")
+    assert (quoted["runs"], quoted["knn_top1"], quoted["published knn_top1"]) == ("Quoted", "", "22.7")
+    latex = table_latex(record)
+    assert r"A, b & 71.00 $\pm$ 1.41 (2) & 74.3 $\pm$ 0.2 & -3.30 \\" in latex
     assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 1
     assert escape("a_b 5%") == r"a\_b 5\%"
 

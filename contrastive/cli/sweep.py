@@ -12,9 +12,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for, n_cores
-from contrastive.report.sweep import Job
 from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
+from contrastive.study.sweep import Job
 
 
 def choose_launcher(overrides: Sequence[str]) -> list[str]:

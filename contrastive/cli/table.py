@@ -26,9 +26,8 @@ from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.report.page import page
 from contrastive.run.files import read_result
-from contrastive.tables.jobs import (
+from contrastive.study.jobs import (
     Compose,
     TableJob,
     dataset_node,
@@ -38,9 +37,10 @@ from contrastive.tables.jobs import (
     table_jobs,
     tables_text,
 )
-from contrastive.tables.page import write_pages
-from contrastive.tables.record import table_record
-from contrastive.tables.spec import PRESETS, Table, read_table
+from contrastive.study.record import table_record
+from contrastive.study.render.files import write_pages
+from contrastive.study.render.page import page
+from contrastive.study.spec import PRESETS, Table, read_table
 
 BASE = Path("outputs") / "table"
 

@@ -27,7 +27,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
-from contrastive.report.sweep import sweep_table
+from contrastive.study.sweep import sweep_table
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 

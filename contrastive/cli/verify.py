@@ -35,7 +35,7 @@ from contrastive.run.files import (
 )
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
-from contrastive.tables.page import check_folder
+from contrastive.study.render.files import check_folder
 
 USAGE = "try python -m contrastive.verify RUN, or --table docs/results"
 SETTABLE = ("device", "data_root")

@@ -2,15 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.run.identity import flatten, is_identity
+from contrastive.run.identity import dataset_name, flatten, is_identity
 
 MAX_LENGTH = 180  # characters of a directory's name
 IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path
@@ -69,14 +67,6 @@ def _leaves(cfg: DictConfig) -> dict[str, Any]:
 def _evaluators(leaves: dict[str, Any]) -> list[str]:
     """Names of the evaluators that were chosen."""
     return [key.split(".")[1] for key in leaves if re.fullmatch(r"evaluator\.\w+\._target_", key)]
-
-
-def dataset_name(choice: str, node: Mapping[str, Any]) -> str:
-    """The dataset's level of the path: its option; an image folder adds its own name."""
-    if "name" not in node:
-        return choice
-    name = node["name"] or (Path(node["root"]).resolve().name if node.get("root") else "")
-    return "-".join([choice, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
 
 
 def _word(value: Any) -> str:

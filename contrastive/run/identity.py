@@ -3,7 +3,8 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 # The groups of components, each a folder of configs/ and of the package.
@@ -46,6 +47,28 @@ def targets(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         if name == "_target_":
             yield path, value
         yield from targets(value, path)
+
+
+def option_name(target: str) -> str:
+    """The option that a `_target_` is: `contrastive.loss.nt_xent.NTXent` is nt_xent."""
+    *modules, name = target.split(".")
+    module = modules[-1] if modules else ""
+    if module.replace("_", "") == name.replace("_", "").lower():
+        return module
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def dataset_name(option: str, node: Mapping[str, Any]) -> str:
+    """A dataset as a heading or a folder: its option; an image folder adds its own name."""
+    if "name" not in node:
+        return option
+    name = node["name"] or (Path(node["root"]).resolve().name if node.get("root") else "")
+    return "-".join([option, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
+
+
+def key_of(word: str) -> str:
+    """The setting that an override such as `+loss.epsilon=0.1` is about."""
+    return word.lstrip("+~").split("=", 1)[0]
 
 
 def config_hash(config: dict[str, Any]) -> str:

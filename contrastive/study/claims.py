@@ -1,17 +1,19 @@
-"""Whether the claims of a table hold, judged by paired tests over seeds; the claims as a grid of text."""
+"""Whether one row of a frame is better than another, judged over seeds and test images; claims as a grid of text."""
 
+from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
 import numpy as np
 
 from contrastive.bits import unpack
-from contrastive.tables.intervals import holm, paired_test, two_way_test
-from contrastive.tables.record import correct_name, device_of, is_best_test
-from contrastive.tables.spec import look_up, published_heading, published_number
+from contrastive.study.frame import Frame
+from contrastive.study.record import correct_name, is_best_test, record_frame
+from contrastive.study.spec import published_heading, published_number
+from contrastive.study.statistics import holm, paired_test, two_way_test
 
 MIN_SEEDS = 3
-NUMBERS = ("effect", "low", "high", "p", "p_holm", "published_effect")  # of a judged claim
+NUMBERS = ("effect", "low", "high", "p", "p_holm")  # of a judged claim
 VERDICTS = ("holds", "holds uncorrected", "undecided", "does not hold", "not run")
 LEGEND = (
     "Claims: effect = mean difference over common seeds with its 95 % interval. over = what the interval allows for: "
@@ -31,25 +33,50 @@ def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
         ConfigError: scipy is not installed.
     """
     rows = {row["name"]: row for row in record["rows"]}
-    judged = [{**claim, **_judge(record, claim, rows)} for claim in record["claims"]]
+    judged = judge(record_frame(record), record["claims"])
+    for claim in judged:
+        ours, theirs = (
+            published_number(rows[claim[key]]["published"].get(claim["metric"], "")) for key in ("better", "worse")
+        )
+        claim["published_effect"] = None if ours is None or theirs is None else round(ours - theirs, 4)
+    return judged
+
+
+def judge(frame: Frame, claims: Sequence[Mapping[str, Any]], *, two_sided: bool = False) -> list[dict[str, Any]]:
+    """Each claim {better, worse, metric, gap} between two rows of a frame, judged over common seeds and test images.
+
+    p is corrected for the number of claims.
+
+    Args:
+        two_sided: whether either row may be the better one. Then p is half that of an effect in either direction, so
+            that the same 0.025 decides.
+    """
+    judged = [{**claim, **_judge(frame, claim)} for claim in claims]
+    for claim in judged if two_sided else ():
+        claim["p"] = None if claim["p"] is None else min(claim["p"], 1 - claim["p"])
     corrected = iter(holm([claim["p"] for claim in judged if claim["p"] is not None]))
     for claim in judged:
         claim["p_holm"] = None if claim["p"] is None else next(corrected)
         outcome = verdict(claim["low"], claim["high"], claim["gap"], claim["p_holm"])
+        if two_sided and claim["p_holm"] is not None and claim["p_holm"] > 0.025:
+            outcome = "undecided"
         claim["verdict"] = outcome if claim["n"] else "not run"
         # four decimals, so that other versions of scipy give the same record
         claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
     return judged
 
 
-def _judge(record: dict[str, Any], claim: dict[str, Any], rows: dict[str, Any]) -> dict[str, Any]:
-    """The effect of one claim, its interval and p."""
-    better, worse, metric = rows[claim["better"]], rows[claim["worse"]], claim["metric"]
-    ours, theirs = (_by_seed_and_device(record, row, metric) for row in (better, worse))
+def _judge(frame: Frame, claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The effect of one claim, its interval and p. Other processors round differently: only runs on one are a pair."""
+    metric, rows = claim["metric"], frame.rows
+    nothing = frame.table.iloc[:0]
+    ours, theirs = (
+        {(line["seed"], line["processor"]): line for line in rows.get(claim[key], nothing).to_dict("records")
+         if metric in line and line[metric] == line[metric]}
+        for key in ("better", "worse")
+    )  # fmt: skip
     pairs = [(ours[key], theirs[key]) for key in sorted(ours.keys() & theirs.keys())]
-    differences = [_value(a, metric) - _value(b, metric) for a, b in pairs]
-    figures = [published_number(row["published"].get(metric, "")) for row in (better, worse)]
-    published = None if figures[0] is None or figures[1] is None else figures[0] - figures[1]
+    differences = [a[metric] - b[metric] for a, b in pairs]
     low, high, p, over = None, None, None, ""
     if len(differences) >= MIN_SEEDS:
         images = [(_correct(a, metric), _correct(b, metric)) for a, b in pairs]
@@ -61,28 +88,14 @@ def _judge(record: dict[str, Any], claim: dict[str, Any], rows: dict[str, Any]) 
             over = "seeds"
             low, high, p = paired_test(differences, claim["gap"])
     effect = mean(differences) if differences else None
-    numbers = {"effect": effect, "low": low, "high": high, "p": p, "published_effect": published}
-    return {"n": len(differences), "over": over, **numbers}
+    return {"n": len(differences), "over": over, "effect": effect, "low": low, "high": high, "p": p}
 
 
-def _by_seed_and_device(
-    record: dict[str, Any], row: dict[str, Any], metric: str
-) -> dict[tuple[int, str], dict[str, Any]]:
-    """{(seed, processor): run}: other processors round differently, so that only runs on one kind are a pair."""
-    return {(run["seed"], device_of(record, run)): run for run in row["runs"] if look_up(run, metric) is not None}
-
-
-def _value(run: dict[str, Any], metric: str) -> float:
-    value = look_up(run, metric)
-    assert value is not None  # callers choose runs that have it
-    return value
-
-
-def _correct(run: dict[str, Any], metric: str) -> Any:
+def _correct(line: Mapping[str, Any], metric: str) -> Any:
     """(N,) bool: the test images that a run's accuracy counts as right; None where it is not known."""
-    text = run.get("correct", {}).get(correct_name(metric))
+    text = line["correct"].get(correct_name(metric))
     right = None if text is None else unpack(text)
-    return right if right is not None and abs(100 * right.mean() - _value(run, metric)) < 0.01 else None
+    return right if right is not None and abs(100 * right.mean() - line[metric]) < 0.01 else None
 
 
 def verdict(low: float | None, high: float | None, gap: float, p: float | None = None) -> str:
@@ -102,11 +115,12 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     """The judged claims as cells of text, the head first; the columns of gaps and published effects only if needed."""
     claims = judge_claims(record)
     gaps, published = any(c["gap"] for c in claims), any(c["published_effect"] is not None for c in claims)
-    table = [["claim", "verdict", "effect [95 % interval]", "over", "n", "p", "p (Holm)"]]
-    table[0] += [*(["gap"] if gaps else []), *([published_heading(record)] if published else []), "metric", "source"]
+    table = [["claim", "metric", "verdict", "effect [95 % interval]", "over", "n", "p", "p (Holm)"]]
+    table[0] += [*(["gap"] if gaps else []), *([published_heading(record)] if published else []), "source"]
     for c in claims:
         line = [
             claim_text(c),
+            _metric_text(record, c),
             c["verdict"],
             interval_text(c),
             c["over"],
@@ -115,7 +129,7 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
             p_text(c["p_holm"]),
         ]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([signed(c["published_effect"])] if published else [])]
-        table.append([*line, _metric_text(record, c), c["source"]])
+        table.append([*line, c["source"]])
     return table
 
 

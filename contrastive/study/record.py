@@ -1,27 +1,24 @@
 """The record of a table: what its runs were and what they measured, compact enough to be committed.
 
-Every printed metric is computed from the record alone (`contrastive.tables.page`), so that it can be recomputed from
-the repository without the runs; so are the curves, views and histograms of the page to look at.
+Every printed metric is computed from the record alone, so that it can be recomputed from the repository without the
+runs. So are the curves, views and histograms of the page to look at.
 """
 
 import base64
-import json
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from contrastive.errors import ConfigError
-from contrastive.run.files import RunState, read_result, run_state
+from contrastive.run.files import RunState, run_state
 from contrastive.run.identity import is_identity
-from contrastive.run.log import has_same_log
-from contrastive.tables.spec import Curves, Row, Table, folder_name, row_folder
+from contrastive.study.curves import MAX_POINTS, read_points, short, thin
+from contrastive.study.frame import Frame
+from contrastive.study.spec import Curves, Row, Table, folder_name, look_up, row_folder
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
-MAX_POINTS, MAX_OF_DIAGNOSTIC = 20, 10  # of a curve, of which a run has some twenty beside its metrics
+MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
 N_BINS = 40  # of equal width, on [-1, 1]
@@ -107,6 +104,28 @@ def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) ->
     }
 
 
+def record_frame(record: dict[str, Any]) -> Frame:
+    """The runs of a record as a frame: a line for each row and seed, a column for each metric that the table shows."""
+    import pandas as pd  # late: it takes half a second
+
+    metrics = shown_metrics(record)
+    lines = [
+        {"dataset": "", "name": row["name"], "seed": run["seed"], "processor": device_of(record, run),
+         "words": (row["name"],), "settings": {}, "correct": run.get("correct", {})}
+        | {metric: look_up(run, metric) for metric in metrics}
+        for row in record["rows"] for run in row["runs"]
+    ]  # fmt: skip
+    columns = ["dataset", "name", "seed", "processor", "words", "settings", "correct", *metrics]
+    return Frame(table=pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(metrics, float)), metrics=metrics)
+
+
+def shown_metrics(record: dict[str, Any]) -> list[str]:
+    """The metrics of the table; with other evaluators than usual also every other test metric that its runs have."""
+    chosen = any(word.startswith("evaluator=") for word in record["extra"])
+    runs = [run for row in record["rows"] for run in row["runs"]] if chosen else []
+    return list(dict.fromkeys([*record["metrics"], *(key for run in runs for key in run["test"])]))
+
+
 def correct_name(metric: str) -> str:
     """The name under which the images that an accuracy counts as right are recorded: `linear_top1`, also of
     `audit.linear.top1`."""
@@ -171,50 +190,9 @@ def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[fl
     return curves
 
 
-def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
-    """(epochs, values) of one logged metric."""
-    points = [point for point in read_points(run) if key in point]
-    return [point["epoch"] for point in points], [point[key] for point in points]
-
-
-def read_points(run: Path) -> list[dict[str, float]]:
-    """The lines of metrics.jsonl; none if a run has no such file. A log changed after the run is said once.
-
-    Raises:
-        ConfigError: a line is damaged.
-    """
-    path = run / "metrics.jsonl"
-    if not path.exists():
-        return []
-    _warn_if_changed(run)
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except ValueError as error:
-        raise ConfigError(f"{path} is damaged: try rerun=true with the command of the run to start it over") from error
-
-
-@cache
-def _warn_if_changed(run: Path) -> None:
-    if (result := read_result(run)) is not None and not has_same_log(run, result):
-        print(f"warning: {run / 'metrics.jsonl'} was changed after the run", file=sys.stderr)
-
-
 def logged_name(metric: str) -> str:
     """The name in metrics.jsonl of a table's metric."""
     return metric.replace(".", "/") if "." in metric else f"test/{metric}"
-
-
-def thin(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> dict[str, list[float]]:
-    """At most `limit` of the points, evenly spaced, the first and the last among them, to four significant digits."""
-    last = len(points) - 1
-    count = min(limit, len(points))
-    chosen = [points[round(i * last / max(1, count - 1))] for i in range(count)]
-    return {"epoch": [short(epoch) for epoch, _ in chosen], "value": [short(value) for _, value in chosen]}
-
-
-def short(value: float) -> float:
-    """Four significant digits."""
-    return float(f"{value:.4g}")
 
 
 def views_as_png(run: Path) -> str | None:

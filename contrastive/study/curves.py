@@ -1,14 +1,22 @@
-"""Curves and sweeps of a record as means over seeds: what figures and the page draw."""
+"""Curves of runs and sweeps of a record as means over seeds: what figures and the page draw."""
 
+import json
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 
-from contrastive.tables.record import short
-from contrastive.tables.spec import look_up
+from contrastive.errors import ConfigError
+from contrastive.run.files import read_result
+from contrastive.run.log import has_same_log
+from contrastive.study.spec import look_up
 
+MAX_POINTS = 20  # of a curve in a record
 # Okabe & Ito 2008, told apart by color-blind readers; then darker ones for more methods
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]
 LABELS = {
@@ -145,3 +153,44 @@ def as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
+    """(epochs, values) of one logged metric."""
+    points = [point for point in read_points(run) if key in point]
+    return [point["epoch"] for point in points], [point[key] for point in points]
+
+
+def read_points(run: Path) -> list[dict[str, float]]:
+    """The lines of metrics.jsonl; none if a run has no such file. A log changed after the run is said once.
+
+    Raises:
+        ConfigError: a line is damaged.
+    """
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return []
+    _warn_if_changed(run)
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged: try rerun=true with the command of the run to start it over") from error
+
+
+@cache
+def _warn_if_changed(run: Path) -> None:
+    if (result := read_result(run)) is not None and not has_same_log(run, result):
+        print(f"warning: {run / 'metrics.jsonl'} was changed after the run", file=sys.stderr)
+
+
+def thin(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> dict[str, list[float]]:
+    """At most `limit` of the points, evenly spaced, the first and the last among them, to four significant digits."""
+    last = len(points) - 1
+    count = min(limit, len(points))
+    chosen = [points[round(i * last / max(1, count - 1))] for i in range(count)]
+    return {"epoch": [short(epoch) for epoch, _ in chosen], "value": [short(value) for _, value in chosen]}
+
+
+def short(value: float) -> float:
+    """Four significant digits."""
+    return float(f"{value:.4g}")

@@ -12,11 +12,11 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.report.series import method_and_setting, read_series, read_sweeps
-from contrastive.report.sources import read_sources
-from contrastive.tables.page import facts, grid, protocols, split
-from contrastive.tables.spec import key_of
-from contrastive.tables.verdicts import LEGEND, VERDICTS, claims_grid, judge_claims
+from contrastive.run.identity import key_of
+from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
+from contrastive.study.curves import method_and_setting, read_series, read_sweeps
+from contrastive.study.render.markdown import facts, grid, protocols, split
+from contrastive.study.render.sources import read_sources
 
 Record = dict[str, Any]
 
@@ -46,12 +46,12 @@ def page(records: list[Record], *, static: bool = False) -> str:
     try:
         import jinja2
 
-        from contrastive.report import charts  # late: only pages need them
+        from contrastive.study.render import charts  # late: only pages need them
     except ImportError as error:
         raise ConfigError(f"a page needs {error.name}, which is missing: try pip install -e '.[report]'") from None
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("contrastive.report"),
+        loader=jinja2.PackageLoader("contrastive.study.render"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -18,7 +18,7 @@
         grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
         presets: {small: [optimizer.lr=0.1]}  # optional: this row's further overrides in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
-    claims:                                   # optional, judged by `contrastive.tables.verdicts`
+    claims:                                   # optional, judged by `contrastive.study.claims`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
           # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
           # source: if it is a paper whose figures deny the claim at a point, "...; contradicted at rho 0.997, 0.99"
@@ -49,7 +49,7 @@ from typing import Any
 import yaml
 
 from contrastive.errors import ConfigError
-from contrastive.run.identity import is_identity
+from contrastive.run.identity import is_identity, key_of
 
 PRESETS = ("paper", "small", "smoke")
 # the keys of a table's YAML, of a preset, a row and a claim in it
@@ -272,11 +272,6 @@ def merge_overrides(*groups: Sequence[str]) -> tuple[str, ...]:
         left_out = [key for key in merged if key.startswith("evaluator.") and key.split(".")[1] not in chosen]
         merged = {key: word for key, word in merged.items() if key not in left_out}
     return tuple(merged.values())
-
-
-def key_of(word: str) -> str:
-    """The setting that an override such as `+loss.epsilon=0.1` is about."""
-    return word.lstrip("+~").split("=", 1)[0]
 
 
 def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:

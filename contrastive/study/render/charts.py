@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from contrastive.report.series import COLORS, Series, label
-from contrastive.tables.verdicts import claim_text
+from contrastive.study.claims import claim_text
+from contrastive.study.curves import COLORS, Series, label
 
 Spec = dict[str, Any]  # of Vega-Lite
 VERDICT_COLORS = {

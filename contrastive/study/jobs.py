@@ -19,7 +19,7 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.run.files import read_result, run_state
 from contrastive.run.identity import differences
-from contrastive.tables.spec import Row, Table, row_folder
+from contrastive.study.spec import Row, Table, row_folder
 from contrastive.text import format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
-from contrastive.report.runs import Runs, read_runs
-from contrastive.run.files import RunState
-from contrastive.tables.page import read_table_json
-from contrastive.tables.record import Shared, row_record, views_as_png
-from contrastive.tables.spec import Row
+from contrastive.run.files import RunState, run_state
+from contrastive.study.frame import Frame, read_frame
+from contrastive.study.record import Shared, row_record, views_as_png
+from contrastive.study.render.files import read_table_json
+from contrastive.study.spec import Row
 
 
 def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -35,29 +35,30 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
         else:
             left_out.append(f"{path} holds no table and is left out")
     if folders:
-        runs = read_runs(folders)
-        tables += [section_record(name, section) for name, section in runs.sections.items()]
-        left_out += runs.notes
+        frame = read_frame(folders)
+        tables += [section_record(section) for section in frame.sections.values()]
+        left_out += frame.notes
     if not tables:
         raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
     return tables, left_out
 
 
-def section_record(name: str, section: Runs) -> dict[str, Any]:
-    """The runs of a dataset as a table: its figures are those of all runs of a seed, and of later evaluations."""
-    section = section.sorted_by_name()
-    rows = section.rows
-    record = runs_record(
-        {row.name: {run[0].path: run[0].files for run in row.runs.values()} for row in rows}, section.metrics()
-    )
-    for row, entry in zip(rows, record["rows"], strict=True):
-        entry["overrides"] = [f"{key}={row.settings[key]}" for key in section.differing if key in row.settings]
-        for run in entry["runs"]:
-            run |= {"test": {}, "val": {}}
-            for (split, metric), values in row.figures.items():
-                if run["seed"] in values:
-                    run[split][metric] = round(values[run["seed"]], 4)
-    return {**record, "title": f"Finished runs: {name}"}
+def section_record(section: Frame) -> dict[str, Any]:
+    """The runs of a dataset as a table: its metrics are those of all runs of a seed, and of later evaluations."""
+    section = section.by_name()
+    shown, shared, metrics = section.shown(), section.shared(), section.test_metrics()
+    states = {name: {paths[0]: run_state(paths[0]) for paths in own["paths"]} for name, own in section.rows.items()}
+    record = runs_record(states, metrics)
+    for (name, own), entry in zip(section.rows.items(), record["rows"], strict=True):
+        settings = own["settings"].iloc[0]
+        entry["name"] = shown[name]
+        entry["overrides"] = [f"{key}={settings[key]}" for key in section.differing if key in settings]
+        for run, line in zip(entry["runs"], own.to_dict("records"), strict=True):
+            known = {metric: round(line[metric], 4) for metric in section.metrics if line[metric] == line[metric]}
+            run["test"] = {metric: value for metric, value in known.items() if metric in metrics}
+            run["val"] = {m.removeprefix("val/"): value for m, value in known.items() if m.startswith("val/")}
+    note = f"In every row: {' '.join(shared)}." if shared else ""
+    return {**record, "title": f"Finished runs: {section.table['dataset'].iloc[0]}", "note": note}
 
 
 def runs_record(rows: dict[str, dict[Path, RunState]], metrics: list[str]) -> dict[str, Any]:

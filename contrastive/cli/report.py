@@ -1,0 +1,174 @@
+"""Tables, pages and comparisons of finished runs.
+
+    python -m contrastive report table FOLDER ... [--metric knn_top1] [--format md|csv|latex]
+    python -m contrastive report best FOLDER ... [--metric linear_top1]
+    python -m contrastive report compare RUN RUN ... [-o compare.md]
+    python -m contrastive report list FOLDER ...                  every run: done, interrupted or damaged
+    python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
+
+`table` may be left out. python -m contrastive report COMMAND --help lists what a command takes.
+"""
+
+import argparse
+import inspect
+from pathlib import Path
+from statistics import mean
+
+from contrastive.config.arguments import Parser, answering
+from contrastive.errors import ConfigError
+from contrastive.run.files import run_state
+from contrastive.study import compare
+from contrastive.study.frame import Frame, read_frame
+from contrastive.study.render import page
+from contrastive.study.render.latex import N_COLUMNS, latex
+from contrastive.study.render.text import as_csv, best_cells, grid, section_text
+from contrastive.text import as_typed, format_grid, spread
+
+
+def add_folders(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    add_folders(parser)
+    parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
+    parser.add_argument(
+        "--metric", "--sort", metavar="METRIC", help="best first by the mean of this metric, such as linear_top1"
+    )
+    parser.add_argument(
+        "--columns", nargs="+", metavar="METRIC", help="the metrics to show, or all; default: kNN, linear, worst group"
+    )
+
+
+def print_table(arguments: argparse.Namespace) -> int:
+    """Print a table of finished runs for each dataset, a row for runs that differ in nothing but the seed.
+
+    A row is named by the overrides that were typed, method first; those that all rows share stand once above the table.
+    Metrics of later evaluations stand beside those of the run; on another dataset they are called dataset:metric. The
+    CSV has every metric, and the settings in columns, too.
+    """
+    frame = read_frame(arguments.folders)
+    by = frame.metric(arguments.metric) if arguments.metric else None
+    columns = frame.chosen(arguments.columns) if arguments.columns else []
+    if arguments.format == "csv":
+        print(as_csv(frame), end="")
+        return 0
+    for name, section in frame.sections.items():
+        ordered = section.by_metric(by) if by in section.metrics else section.by_name()
+        metrics = [m for m in columns if m in section.metrics] or ordered.chosen(None)
+        metrics = list(dict.fromkeys([*metrics, *([by] if by in section.metrics else [])]))
+        if arguments.format == "latex":
+            print(section_latex(name, ordered, metrics if columns else metrics[:N_COLUMNS]), end="\n\n")
+        else:
+            print(section_text(name, ordered, metrics))
+    if arguments.format == "md":
+        print_notes(frame)
+    return 0
+
+
+def section_latex(name: str, section: Frame, metrics: list[str]) -> str:
+    """A table for a paper."""
+    cells = grid(section, metrics)
+    caption = f"{name}: mean ± std over seeds (n) on the test split, accuracies in percent."
+    return latex(cells, caption=caption, label=name, best=best_cells(section, metrics, list(section.rows)))
+
+
+def print_notes(frame: Frame) -> None:
+    """What is not counted, below the tables."""
+    if frame.notes:
+        print("\n" + "\n".join(frame.notes))
+
+
+def add_best_arguments(parser: argparse.ArgumentParser) -> None:
+    add_folders(parser)
+    parser.add_argument("--metric", default="linear_top1", help="such as knn_top1; default: linear_top1")
+    parser.add_argument("--top", type=int, default=5, metavar="N", help="configurations to show; default: 5")
+
+
+def print_best(arguments: argparse.Namespace) -> int:
+    """Print the best configurations of finished runs on each dataset by the mean of one metric over seeds.
+
+    Metrics on validation images decide; where there are none, those on the test split do, and the first line says so.
+    """
+    if arguments.top < 1:
+        raise ConfigError(f"--top counts configurations, got {arguments.top}: try --top 5")
+    frame = read_frame(arguments.folders)
+    on_val = f"val/{arguments.metric}"
+    if on_val not in frame.metrics:
+        frame.metric(arguments.metric)
+    for name, section in frame.sections.items():
+        print(best(name, section, arguments.metric, arguments.top))
+    print_notes(frame)
+    return 0
+
+
+def best(name: str, section: Frame, metric: str, top: int) -> str:
+    """A table of the best rows of a section, and the run directories of the first."""
+    deciding = f"val/{metric}" if f"val/{metric}" in section.metrics else metric
+    if deciding not in section.metrics:
+        return f"\n{name}: no run has {metric}"
+    order = section.by_metric(deciding)
+    columns = list(dict.fromkeys([deciding, *([metric] if metric in section.metrics else [])]))
+    head, *body = grid(order, columns)
+    without = sum(not order.values(row, deciding) for row in order.rows)
+    first = next(iter(order.rows))
+    selected = (
+        f"best by {metric} on the validation images, mean ± std over seeds (n)" if deciding != metric else
+        f"best by {metric} on the TEST split: no run has it on validation images, so the first figure is "
+        "optimistic; mean ± std over seeds (n)"
+    )  # fmt: skip
+    return "\n".join([
+        f"\n{name}: {selected}",
+        *([f"in every row: {' '.join(shared)}"] if (shared := order.shared()) else []),
+        format_grid([["", *head[1:], head[0]], *([str(i), *row[1:], row[0]] for i, row in enumerate(body[:top], 1))]),
+        *([f"{without} of {len(order.rows)} configurations have no such figure"] if without else []),
+        *order.remarks(),
+        "",
+        f"runs of the first, {mean(order.values(first, deciding)):.2f}:",
+        *(f"  {path}" for paths in order.rows[first]["paths"] for path in paths),
+    ])  # fmt: skip
+
+
+def add_list_arguments(parser: argparse.ArgumentParser) -> None:
+    add_folders(parser)
+
+
+def print_list(arguments: argparse.Namespace) -> int:
+    """List every run below the folders: finished, resumable by its command, or damaged."""
+    folders = {path.parent for folder in arguments.folders for path in folder.rglob("config.yaml")}
+    states = {path: run_state(path) for path in sorted(folders)}
+    rows = [
+        [state.kind, as_typed(path.resolve()), spread([knn]) if (knn := _knn(state.result)) is not None else ""]
+        for path, state in states.items()
+        if state.kind != "empty"
+    ]
+    if not rows:
+        raise ConfigError(f"no run under {', '.join(map(str, arguments.folders))}: try python train.py first")
+    print(format_grid([["state", "run", "knn_top1"], *rows]))
+    return 0
+
+
+def _knn(result: dict[str, dict[str, float]]) -> float | None:
+    return result.get("test", {}).get("knn_top1")
+
+
+COMMANDS = {
+    "table": (add_table_arguments, print_table),
+    "best": (add_best_arguments, print_best),
+    "compare": (compare.add_arguments, compare.print_comparison),
+    "list": (add_list_arguments, print_list),
+    "page": (page.add_arguments, page.run),
+}
+
+
+@answering
+def main(words: list[str]) -> int:
+    """Run a command and return the exit code; words that begin with none are those of `table`."""
+    if words in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return 0
+    name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
+    add_arguments, run = COMMANDS[name]
+    parser = Parser(f" report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))
+    add_arguments(parser)
+    return run(parser.parse_args(rest))

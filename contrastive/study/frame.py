@@ -1,0 +1,250 @@
+"""Finished runs as one frame of pandas: what every table, comparison and page of runs is made of."""
+
+import json
+import shlex
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from contrastive.errors import ConfigError
+from contrastive.run.identity import flatten, option_name
+from contrastive.study.names import told_apart, typed_words, without_shared
+from contrastive.study.runs import Figure, Run, by_seed, configurations, find_runs, later_figures, own_figures
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Configuration = tuple[dict[str, Any], dict[int, list[Run]]]  # settings, and its runs by seed
+LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
+USUAL = ("knn_top1", "linear_top1", "worst_group")  # columns of a table unless others are chosen, where a run has them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """Finished runs, and what is to be said of those left out.
+
+    Attributes:
+        table: a line for each configuration and seed. Columns: `dataset`, `name`, `loss`, `seed`, `processor` (its
+            kind), `path`, a column for each metric (those on validation images as `val/knn_top1`, those before
+            training as `untrained/knn_top1`), and, as objects, `words` (of the name), `settings` (by dotted keys),
+            `paths` (of all its runs), `correct` ({metric: which test images were right}).
+        metrics: the columns that are metrics.
+        notes: sentences.
+    """
+
+    table: "pd.DataFrame"
+    metrics: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def sections(self) -> dict[str, "Frame"]:
+        """The runs of each dataset with the metrics that they have, without notes."""
+        parts = dict(list(self.table.groupby("dataset", sort=False)))
+        return {
+            str(name): Frame(table=part, metrics=[m for m in self.metrics if part[m].notna().any()])
+            for name, part in parts.items()
+        }
+
+    @cached_property
+    def rows(self) -> dict[str, "pd.DataFrame"]:
+        """{name: the lines of its seeds}, of one section."""
+        return {str(name): part for name, part in self.table.groupby("name", sort=False)}
+
+    @property
+    def differing(self) -> list[str]:
+        """The settings in which lines differ, by dotted keys."""
+        keys = dict.fromkeys(key for settings in self.table["settings"] for key in settings)
+        return [key for key in keys if len({str(settings.get(key)) for settings in self.table["settings"]}) > 1]
+
+    def values(self, name: str, metric: str) -> list[float]:
+        """A metric of a row, in the order of the seeds."""
+        own = self.rows.get(name)
+        return own[metric].dropna().tolist() if own is not None and metric in own else []
+
+    def test_metrics(self) -> list[str]:
+        """The metrics on the test split after training."""
+        return [metric for metric in self.metrics if not metric.startswith(("val/", "untrained/"))]
+
+    def chosen(self, metrics: Sequence[str] | None) -> list[str]:
+        """The columns to show: those asked for, else the usual ones, else all on the test split.
+
+        Raises:
+            ConfigError: no run has a metric that was asked for.
+        """
+        known = self.test_metrics()
+        if metrics:
+            return known if list(metrics) == ["all"] else [self.metric(name) for name in metrics]
+        return [m for m in known if m.partition(" ")[0].rpartition(".")[2] in USUAL and ":" not in m] or known
+
+    def metric(self, name: str) -> str:
+        """The name, if some run has such a metric.
+
+        Raises:
+            ConfigError: none has.
+        """
+        if name not in self.metrics:
+            known = self.test_metrics()
+            example = f"try {shlex.quote(known[0])}" if known else "try runs with evaluators"
+            raise ConfigError(f"no run has {name}, known are {', '.join(known) or 'none'}: {example}")
+        return name
+
+    def by_name(self) -> "Frame":
+        """The rows by loss, the one of which nothing else is to be said first."""
+        order = sorted(self.rows, key=lambda name: (name.split()[0], len(name.split()) > 1, name))
+        return self._in_order(order)
+
+    def by_metric(self, metric: str) -> "Frame":
+        """The rows by the mean of a metric, best first; those without it last."""
+        sign = 1 if lower_is_better(metric) else -1
+        means = {name: mean(values) for name in self.rows if (values := self.values(name, metric))}
+        return self._in_order(sorted(self.rows, key=lambda name: (name not in means, sign * means.get(name, 0.0))))
+
+    def _in_order(self, names: list[str]) -> "Frame":
+        import pandas as pd
+
+        rows = self.rows
+        return replace(self, table=pd.concat([rows[name] for name in names])) if names else self
+
+    def shown(self) -> dict[str, str]:
+        """{name: how a table shows it}: without the overrides that all rows share."""
+        words = {name: own["words"].iloc[0] for name, own in self.rows.items()}
+        return dict(zip(words, without_shared(list(words.values()))[0], strict=True))
+
+    def shared(self) -> list[str]:
+        """The overrides that all rows share, to be printed once."""
+        return without_shared([own["words"].iloc[0] for own in self.rows.values()])[1]
+
+    def remarks(self) -> list[str]:
+        """A sentence for each row whose runs were computed on several kinds of processor."""
+        kinds = {name: sorted(set(own["processor"])) for name, own in self.rows.items()}
+        return [
+            f"{self.shown()[name]}: its runs are of several kinds of processor ({', '.join(own)})"
+            for name, own in kinds.items()
+            if len(own) > 1
+        ]
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether the best value of a metric is the lowest; metrics are higher the better unless they are known."""
+    return metric.rpartition(":")[2].rpartition("/")[2].partition(" ")[0] in LOWER_IS_BETTER
+
+
+def runs(*folders: str | Path) -> "pd.DataFrame":
+    """The finished runs below the folders, a line each: runs("outputs").groupby("name")["knn_top1"].mean().
+
+    The columns are `dataset`, `name` (the overrides that were typed, method first), `loss`, `seed`, every setting in
+    which the runs differ, under the key that is typed, every metric on the test split, those on validation images as
+    `val/knn_top1`, those before training as `untrained/knn_top1`, and `path`. What a run lacks is missing. Runs that
+    differ in their evaluators alone are one line; a run that cannot be read, or repeats another, is named in a warning.
+
+    Args:
+        folders: none = outputs.
+
+    Raises:
+        ConfigError: a folder is missing, no run is finished, or two runs of equal settings and seed are not equal.
+    """
+    import pandas as pd  # late: it takes half a second
+
+    found = read_frame([Path(folder) for folder in folders or ("outputs",)])
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    differing = [key for key in found.differing if key not in ("dataset._target_", "loss._target_")]
+    settings = pd.DataFrame(
+        [{_column(key): _cell(key, own[key]) for key in differing if key in own} for own in found.table["settings"]],
+        columns=[_column(key) for key in differing],
+    )
+    table = found.table.reset_index(drop=True)
+    return pd.concat([table[["dataset", "name", "loss", "seed"]], settings, table[[*found.metrics, "path"]]], axis=1)
+
+
+def _column(key: str) -> str:
+    return key.removesuffix("._target_")
+
+
+def _cell(key: str, value: Any) -> Any:
+    """A component as its option; lists and dicts, by which pandas cannot group, as text."""
+    if key.endswith("._target_"):
+        return option_name(value)
+    return str(value) if isinstance(value, list | dict) else value
+
+
+def read_frame(folders: list[Path]) -> Frame:
+    """Every finished run below the folders.
+
+    Raises:
+        ConfigError: a folder is missing, no run is finished, or two runs of equal settings and seed are not equal.
+    """
+    found, notes = find_runs(folders)
+    if not found:
+        example = "; ".join([*notes, "try python train.py first"])
+        raise ConfigError(f"no finished run under {', '.join(map(str, folders))}: {example}")
+    return frame_of(found, notes)
+
+
+def frame_of(found: list[Run], notes: Sequence[str] = ()) -> Frame:
+    """The frame of runs that were read."""
+    import pandas as pd
+
+    datasets: dict[str, list[Configuration]] = {}
+    notes = list(notes)
+    for settings, members in configurations(found):
+        seeds, repeated = by_seed(members)
+        notes += repeated
+        datasets.setdefault(members[0].dataset, []).append((settings, seeds))
+    lines: list[dict[str, Any]] = []
+    metrics: dict[str, None] = {}
+    for dataset, own in datasets.items():
+        figures = {run.path: [*own_figures(run), *later_figures(run)] for _, seeds in own for run in _runs(seeds)}
+        columns = _metric_names([figure for measured in figures.values() for figure in measured])
+        metrics |= dict.fromkeys(columns.values())
+        for (settings, seeds), (name, words) in zip(own, _names(own), strict=True):
+            for seed, members in seeds.items():
+                # a run's own figures before those of later evaluations
+                measured = sorted((f for run in members for f in figures[run.path]), key=lambda f: f.is_later)
+                lines.append({
+                    **{columns[figure.key]: figure.value for figure in reversed(measured)},
+                    "dataset": dataset, "name": name, "loss": option_name(members[0].loss), "seed": seed,
+                    "processor": members[0].processor, "path": str(members[0].path), "words": words,
+                    "settings": settings, "paths": [run.path for run in members],
+                    "correct": {k: v for run in members for k, v in run.files.result.get("correct", {}).items()},
+                })  # fmt: skip
+    return Frame(table=pd.DataFrame(lines), metrics=list(metrics), notes=notes)
+
+
+def _names(own: list[Configuration]) -> list[tuple[str, tuple[str, ...]]]:
+    """The name of each configuration and its words, as the first of its runs was typed: later runs change no name."""
+    first = [
+        min(_runs(seeds), key=lambda run: (str(run.files.result["time"].get("finished", "")), str(run.path)))
+        for _, seeds in own
+    ]
+    words = [typed_words(run.files.environment.get("overrides") or [], run.loss) for run in first]
+    names = told_apart([" ".join(typed) for typed in words], [settings for settings, _ in own])
+    return [
+        (name, (*typed, *name.removeprefix(" ".join(typed)).split())) for name, typed in zip(names, words, strict=True)
+    ]
+
+
+def _runs(seeds: dict[int, list[Run]]) -> list[Run]:
+    return [run for members in seeds.values() for run in members]
+
+
+def _metric_names(figures: list[Figure]) -> dict[tuple[str, str, str], str]:
+    """{key of a figure: its column}: `knn_top1`, `val/knn_top1`, or with several protocols `knn_top1 (k=5)`."""
+    protocols: dict[str, dict[str, None]] = {}
+    for figure in figures:
+        protocols.setdefault(figure.metric, {})[figure.protocol] = None
+    named: dict[tuple[str, str], str] = {}
+    for metric, own in protocols.items():
+        configs = [{key.rpartition(".")[2]: v for key, v in flatten(json.loads(text)).items()} for text in own]
+        told = told_apart([""] * len(own), configs) if len(own) > 1 else [""]
+        for text, words in zip(own, told, strict=True):
+            named[metric, text] = f"{metric} ({words})" if words else metric
+    return {
+        figure.key: named[figure.metric, figure.protocol] if figure.split == "test"
+        else f"{figure.split}/{named[figure.metric, figure.protocol]}"
+        for figure in figures
+    }  # fmt: skip

@@ -1,0 +1,104 @@
+"""The files of a table, made from its record alone, and the check of committed ones."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
+from contrastive.study.claims import claims_grid, judge_claims
+from contrastive.study.record import record_frame
+from contrastive.study.render.latex import N_COLUMNS, latex
+from contrastive.study.render.markdown import grid, minutes, page
+from contrastive.study.render.text import as_csv, best_cells
+
+
+def write_pages(record: dict[str, Any], base: Path) -> str:
+    """Write base.md, .csv, .tex and .json; returns the Markdown."""
+    text = page(record)
+    content = {
+        ".md": f"{text}\n",
+        ".csv": table_csv(record),
+        ".tex": f"{table_latex(record)}\n",
+        ".json": as_json({**record, "verdicts": judge_claims(record)}),
+    }
+    for suffix, body in content.items():
+        write_text(base.with_name(base.name + suffix), body)
+    return text
+
+
+def table_csv(record: dict[str, Any]) -> str:
+    """A line for each row: of each metric the mean, standard deviation and n, beside the published figures."""
+    metrics = record_frame(record).metrics
+    beside = {
+        row["name"]: {f"published {metric}": row["published"].get(metric, "") for metric in metrics}
+        | {"source": row["source"], "minutes": minutes(row), "overrides": " ".join(row["overrides"])}
+        for row in record["rows"]
+    }
+    return as_csv(record_frame(record), beside)
+
+
+def table_latex(record: dict[str, Any]) -> str:
+    """The table with its first three metrics, and the claims in one of their own."""
+    frame = record_frame(record)
+    metrics = frame.metrics[:N_COLUMNS]
+    best = best_cells(frame, metrics, [row["name"] for row in record["rows"]])
+    caption = f"{record['title']}: mean ± std over seeds (n), accuracies in percent."
+    tables = [latex(grid(record, metrics), caption=caption, label=record["table"], best=best)]
+    if record["claims"]:
+        cells = [line[:4] for line in claims_grid(record)]
+        caption = f"{record['title']}: effects with their 95 % intervals."
+        tables.append(latex(cells, caption=caption, label=f"{record['table']}-claims"))
+    return "\n\n".join(tables)
+
+
+def as_json(record: dict[str, Any]) -> str:
+    """Indented JSON with every list of numbers, and every curve, on one line."""
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[[\d\s.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+    return re.sub(r'\{\s+("epoch": \[[^\]]*\]),\s+("value": \[[^\]]*\])\s+\}', r"{\1, \2}", text) + "\n"
+
+
+def read_table_json(path: Path) -> dict[str, Any] | None:
+    """The record of a table; None if the file holds something else.
+
+    Raises:
+        ConfigError: the record lacks what is printed today.
+    """
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
+    if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
+        return None
+    if not {"claims", "views"} <= record.keys():
+        raise ConfigError(
+            f"{path} was written by an older version: try make reproduce-table TABLE={record['table']}, which runs "
+            "nothing again"
+        )
+    return record
+
+
+def check_folder(folder: Path) -> tuple[int, list[str]]:
+    """Recompute every table of a folder from its JSON.
+
+    The page must stand, whole, in the Markdown of the same name, which may say more around it; the verdicts in the
+    JSON must be those of its runs. JSON files that are no table are left out.
+
+    Returns:
+        the number of tables, and a sentence for each that differs.
+    """
+    checked, wrong = 0, []
+    for path in sorted(folder.glob("*.json")):
+        record = read_table_json(path)
+        if record is None:
+            continue
+        checked += 1
+        remedy = f"try make reproduce-table TABLE={record['table']}"
+        if record.get("verdicts") != json.loads(json.dumps(judge_claims(record))):
+            wrong.append(f"{path}: the verdicts are not those of its runs: {remedy}")
+        markdown = path.with_suffix(".md")
+        if not markdown.exists() or page(record) not in markdown.read_text():
+            wrong.append(f"{markdown} is not what {path.name} gives: {remedy}")
+    return checked, wrong

@@ -1,0 +1,40 @@
+r"""Booktabs tables; the document needs \usepackage{booktabs}."""
+
+import re
+from collections.abc import Sequence
+
+N_COLUMNS = 3  # of metrics, unless others are chosen: what fits on a page
+TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\epsilon$", "τ": r"$\tau$",
+    ">": "$>$", "<": "$<$",
+}  # fmt: skip
+
+
+def latex(cells: list[list[str]], *, caption: str, label: str, best: Sequence[tuple[int, int]] = ()) -> str:
+    """A table with its caption and label.
+
+    Args:
+        cells: text, the head first.
+        best: (row, column) of the cells set in bold, counted with the head.
+    """
+    lines = [
+        [rf"\textbf{{{escape(text)}}}" if (i, j) in best else escape(text) for j, text in enumerate(row)]
+        for i, row in enumerate(cells)
+    ]
+    head, *body = [f"{' & '.join(line)} \\\\" for line in lines]
+    return "\n".join([
+        r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{slug(label)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
+        r"\end{tabular}", r"\end{table}",
+    ])  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(TEX.get(letter, letter) for letter in text)
+
+
+def slug(text: str) -> str:
+    """Text as part of a label."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,0 +1,66 @@
+"""Grids of a frame's rows as text, and in the formats of others."""
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+
+from contrastive.study.frame import Frame, lower_is_better
+from contrastive.text import format_grid, spread
+
+HEADING = "test split, mean ± std over seeds (n); accuracies in percent"
+
+
+def grid(section: Frame, metrics: Sequence[str]) -> list[list[str]]:
+    """The rows of a section as cells of text, the head first."""
+    shown = section.shown()
+    return [
+        ["runs", *metrics],
+        *([shown[name], *(spread(section.values(name, metric)) for metric in metrics)] for name in section.rows),
+    ]
+
+
+def section_text(name: str, section: Frame, metrics: Sequence[str], *, below: Sequence[list[str]] = ()) -> str:
+    """A table for the terminal: what all its rows share stands above, what else a reader must know below.
+
+    Args:
+        below: further rows.
+    """
+    hidden = [metric for metric in section.test_metrics() if metric not in metrics]
+    return "\n".join([
+        f"\n{name}: {HEADING}",
+        *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
+        format_grid([*grid(section, metrics), *below]),
+        *section.remarks(),
+        *([f"{len(hidden)} more metrics: python -m contrastive report table FOLDER --columns all"] if hidden else []),
+    ])  # fmt: skip
+
+
+def best_cells(frame: Frame, metrics: Sequence[str], names: Sequence[str]) -> list[tuple[int, int]]:
+    """(row, column) of the best mean of each metric in a grid of these names, counted with the head."""
+    best = []
+    for j, metric in enumerate(metrics, start=1):
+        means = {i: mean(values) for i, name in enumerate(names, start=1) if (values := frame.values(name, metric))}
+        if len(means) > 1:
+            top = (min if lower_is_better(metric) else max)(means.values())
+            best += [(i, j) for i, value in means.items() if f"{value:.2f}" == f"{top:.2f}"]
+    return best
+
+
+def as_csv(frame: Frame, beside: Mapping[str, Mapping[str, str]] | None = None) -> str:
+    """A line for each row with the settings that differ; of each metric the mean, sample standard deviation and n.
+
+    Args:
+        beside: {name of a row: further columns}.
+    """
+    import pandas as pd
+
+    differing, metrics, lines = frame.differing, frame.test_metrics(), []
+    names = frame.table[["dataset", "name"]].drop_duplicates().itertuples(index=False)
+    for dataset, name in [*names, *(("", name) for name in beside or {} if name not in set(frame.table["name"]))]:
+        own = frame.table[(frame.table["dataset"] == dataset) & (frame.table["name"] == name)]
+        settings = own["settings"].iloc[0] if len(own) else {}
+        line = {"dataset": dataset, "runs": name} | {key: settings.get(key, "") for key in differing}
+        for metric in metrics:
+            values = own[metric].dropna()
+            line |= {metric: values.mean(), f"{metric}_std": values.std(), f"{metric}_n": len(values)}
+        lines.append(line | dict((beside or {}).get(name, {})))
+    return str(pd.DataFrame(lines).to_csv(index=False, float_format="%.4f"))

@@ -1,0 +1,211 @@
+"""Finished runs as they lie on the disk: which of them share a configuration, and every figure that they measured.
+
+Runs that differ in nothing but the seed are one configuration. A setting that a run does not have is a value like any
+other. Settings of evaluators belong to the figures: a figure under other settings is another metric.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contrastive.errors import ConfigError
+from contrastive.run.files import RunState, read_evaluations, run_state
+from contrastive.run.identity import dataset_name, identity, is_identity, option_name
+
+MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
+DATA_SEED = "dataset.data_seed"
+
+
+class Run(NamedTuple):
+    """A finished run as it lies on the disk; `settings` is its identity by dotted keys, seed and evaluators apart."""
+
+    path: Path
+    seed: int
+    settings: dict[str, Any]
+    files: RunState
+
+    @property
+    def processor(self) -> str:
+        """Its kind: the GPU's name or the CPU's model."""
+        return str(self.files.environment.get("processor", self.files.environment.get("device")))
+
+    @property
+    def loss(self) -> str:
+        """The `_target_` of its loss."""
+        return str(self.files.config["loss"]["_target_"])
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's option; an image folder adds its own name."""
+        node = self.files.config["dataset"]
+        return dataset_name(option_name(node["_target_"]), node)
+
+
+class Figure(NamedTuple):
+    """One number: the settings of its evaluator, and of the dataset if it is not that of the training, are in JSON."""
+
+    split: str  # test | val | untrained
+    metric: str
+    protocol: str
+    value: float
+    is_later: bool = False  # of an evaluation after the run
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Figures of one key are one metric."""
+        return self.split, self.metric, self.protocol
+
+
+def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
+    """The finished runs in the order of the folders, and sentences on those that are left out.
+
+    Raises:
+        ConfigError: a folder is missing.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"{folder} is not a folder: try outputs, or another folder of finished runs")
+    runs, notes = [], []
+    started = {path.parent for folder in folders for path in folder.rglob("checkpoints")}
+    for path in dict.fromkeys(path.parent for folder in folders for path in sorted(folder.rglob("result.json"))):
+        started.discard(path)
+        files = run_state(path)
+        if files.kind != "finished":
+            notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
+            continue
+        settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
+        runs.append(Run(path, settings.pop("seed"), settings, files))
+    _join_sources(runs)
+    if started:
+        notes.append(f"{len(started)} unfinished run{'s are' if len(started) > 1 else ' is'} left out")
+    return runs, notes
+
+
+def _join_sources(runs: list[Run]) -> None:
+    """Give one name to the `bias_from` that each seed has of its own, which belong to the spread over seeds."""
+    alike: dict[str, set[int]] = {}
+    keys = [_key({k: v for k, v in run.settings.items() if k != DATA_SEED}) for run in runs]
+    for run, key in zip(runs, keys, strict=True):
+        alike.setdefault(key, set()).add(run.seed)
+    for run, key in zip(runs, keys, strict=True):
+        if (source := run.settings.get("bias_from")) and len(alike[key]) == 1:  # else several seeds share it
+            run.settings["bias_from"] = re.sub(rf"seed={run.seed}(?!\d)", "seed=SEED", str(source))
+
+
+def configurations(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]]:
+    """(settings, runs that have exactly these).
+
+    `dataset.data_seed` is left out where it is the seed of every run: their bias maps belong to the spread over seeds.
+    Else the data are a setting wherever the others do not tell them, as with a folder whose images changed, and so are
+    the files of weights that a run read.
+    """
+    for own in _grouped(runs, lambda run: _key({k: v for k, v in run.settings.items() if k != DATA_SEED})):
+        follows = all(run.settings.get(DATA_SEED) == run.seed for run in own)
+        for same in [own] if follows else _grouped(own, lambda run: _key(run.settings)):
+            sources = partial(_sources, data_too=not follows)
+            by_source = _grouped(same, sources)
+            for members in by_source:
+                settings = {k: v for k, v in members[0].settings.items() if not (follows and k == DATA_SEED)}
+                told = {key: value[:8] for key, value in sources(members[0]).items()}
+                yield settings | (told if len(by_source) > 1 else {}), members
+
+
+def _sources(run: Run, *, data_too: bool) -> dict[str, str]:
+    """Hashes of what all seeds share: the data, unless each seed draws its own, and files of weights that they read."""
+    per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
+    keys = {"data": data_too, "weights": True, "bias_from": not per_seed}
+    return {key: run.files.environment[key] for key, asked in keys.items() if asked and key in run.files.environment}
+
+
+def _grouped(runs: list[Run], key: Callable[[Run], object]) -> list[list[Run]]:
+    """The runs of each key, in the order of their first."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(str(key(run)), []).append(run)
+    return list(groups.values())
+
+
+def _key(settings: dict[str, Any]) -> str:
+    """Equal for equal settings; 1.0 is 1, as it is to a resume."""
+    plain = {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in settings.items()}
+    return json.dumps(plain, sort_keys=True, default=str)
+
+
+def by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
+    """The runs of one configuration by seed, in its order, and a sentence for each that is there twice.
+
+    Raises:
+        ConfigError: two of one seed differ in more than their evaluators.
+    """
+    seeds: dict[int, list[Run]] = {}
+    repeated = []
+    for run in sorted(runs, key=lambda run: run.seed):
+        others = seeds.setdefault(run.seed, [])
+        for other in others:
+            if difference := _difference(other, run):
+                raise ConfigError(
+                    f"{other.path} and {run.path} have one configuration and seed {run.seed}, but differ in "
+                    f"{difference}: try again without one of them"
+                )
+        evaluators = run.files.config["evaluator"]
+        if twin := next((other for other in others if other.files.config["evaluator"] == evaluators), None):
+            repeated.append(f"{run.path} repeats {twin.path} (equal settings, seed and data) and is not counted")
+        others.append(run)
+    return seeds, repeated
+
+
+def _difference(a: Run, b: Run) -> str:
+    """What tells two runs of one configuration and seed apart, other than their evaluators; empty if nothing does."""
+    ours, theirs = a.files.environment, b.files.environment
+    for key in ("data", "weights", "bias_from"):
+        if ours.get(key) != theirs.get(key):
+            return f"{key}, {str(ours.get(key))[:8]} and {str(theirs.get(key))[:8]}"
+    if a.processor != b.processor:
+        return f"processor, {a.processor} and {b.processor}"
+    figures = {figure.key: figure.value for figure in own_figures(b)}
+    for figure in own_figures(a):
+        if (other := figures.get(figure.key, figure.value)) != figure.value:
+            cause = [
+                f"{key}, {ours.get(key)} and {theirs.get(key)}" for key in MADE_WITH if ours.get(key) != theirs.get(key)
+            ]
+            return ", and so in ".join([*cause[:1], f"{figure.metric}, {figure.value:.4f} and {other:.4f}"])
+    return ""
+
+
+def own_figures(run: Run) -> Iterator[Figure]:
+    """What the run itself measured."""
+    for split in ("test", "val", "untrained"):
+        for metric, value in run.files.result[split].items():
+            yield Figure(split, metric, _protocol(metric, run.files.config["evaluator"]), value)
+
+
+def later_figures(run: Run) -> Iterator[Figure]:
+    """Those of RUN/evaluation/, newest first; on another dataset a metric is called `dataset:metric`."""
+    records = read_evaluations(run.path).values()
+    for record in sorted(records, key=lambda record: str(record["time"]["finished"]), reverse=True):
+        node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
+        dataset = _kept(node, "dataset")
+        is_own = not record["is_transfer"] and dataset == _kept(run.files.config["dataset"], "dataset")
+        if "name" in dataset:  # an image folder: two may have one name
+            dataset["root"] = node["root"]
+        dataset.pop("size", None)  # that of the images which the encoder was trained on
+        prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
+        for split in ("test", "val"):
+            for metric, value in record[split].items():
+                protocol = _protocol(metric, evaluators, {} if is_own else {"dataset": dataset})
+                yield Figure(split, f"{prefix}{metric}", protocol, value, is_later=True)
+
+
+def _protocol(metric: str, evaluators: dict[str, Any], others: dict[str, Any] | None = None) -> str:
+    """What a metric was computed with: the settings of the evaluator that it is named after."""
+    owners = [name for name in evaluators if f"{metric}_".startswith(f"{name}_")]
+    own = {name: _kept(evaluators[name], f"evaluator.{name}") for name in [max(owners, key=len)]} if owners else {}
+    return json.dumps({**own, **(others or {})}, sort_keys=True)
+
+
+def _kept(node: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The settings of a node that can change a figure."""
+    return {key: value for key, value in node.items() if is_identity(f"{prefix}.{key}")}

@@ -1,0 +1,64 @@
+"""The table at the end of a sweep."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contrastive.errors import ConfigError
+from contrastive.study.frame import Frame, read_frame
+from contrastive.study.render.text import section_text
+from contrastive.text import spread
+
+
+@dataclass
+class Job:
+    """One job of a sweep: the settings typed, its directory, and its result or why it failed."""
+
+    overrides: list[str]
+    path: Path
+    result: dict[str, Any] | None = None
+    failure: str | None = None
+
+
+def sweep_table(jobs: list[Job]) -> str:
+    """The runs of a sweep as a table for each dataset, and a line for each job that failed."""
+    failures = [f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure]
+    finished = [job.path for job in jobs if job.result]
+    if not finished:
+        return "\n".join(failures)
+    try:
+        frame = read_frame(finished)
+    except ConfigError as error:  # the jobs ran: what their folders hold besides is no failure of the sweep
+        return "\n".join([str(error), *failures])
+    sections = [
+        section_text(name, section, section.chosen(None), below=untrained_rows(section))
+        for name, section in frame.sections.items()
+    ]
+    return "\n".join([*sections, *failures])
+
+
+def untrained_rows(section: Frame) -> list[list[str]]:
+    """A row for each network before training: losses of one seed start from the same one, which counts once.
+
+    Two configurations have the same network if their metrics before training agree for every seed that both have.
+    """
+    metrics = section.chosen(None)
+    columns = [f"untrained/{metric}" for metric in metrics if f"untrained/{metric}" in section.metrics]
+    groups: list[tuple[list[str], dict[int, tuple[float, ...]]]] = []
+    for name, own in section.rows.items():
+        known = own.dropna(subset=columns) if columns else own.iloc[:0]  # none of a run that starts from a file
+        values = {int(line["seed"]): tuple(line[c] for c in columns) for line in known.to_dict("records")}
+        for names, shared in groups:
+            if values.keys() & shared.keys() and all(shared.get(seed, v) == v for seed, v in values.items()):
+                names.append(name)
+                shared.update(values)
+                break
+        else:
+            groups += [([name], values)] if values else []
+    rows, shown = [], section.shown()
+    for names, values in groups:
+        words = [set(shown[name].split()[1:]) for name in names]
+        told = sorted(set.intersection(*words)) or ([shown[names[0]]] if len(groups) > 1 else [])
+        row = {metric: [own[i] for own in values.values()] for i, metric in enumerate(metrics) if columns}
+        rows.append([" ".join(["untrained", *told]), *(spread(row.get(metric, [])) for metric in metrics)])
+    return rows
