@@ -43,22 +43,25 @@ def untrained_rows(section: Frame) -> list[list[str]]:
     Two configurations have the same network if their metrics before training agree for every seed that both have.
     """
     metrics = section.chosen(None)
-    columns = [f"untrained/{metric}" for metric in metrics if f"untrained/{metric}" in section.metrics]
-    groups: list[tuple[list[str], dict[int, tuple[float, ...]]]] = []
+    known = [metric for metric in metrics if f"untrained/{metric}" in section.metrics]
+    groups: list[tuple[list[str], dict[int, dict[str, float]]]] = []
     for name, own in section.rows.items():
-        known = own.dropna(subset=columns) if columns else own.iloc[:0]  # none of a run that starts from a file
-        values = {int(line["seed"]): tuple(line[c] for c in columns) for line in known.to_dict("records")}
+        own = own.dropna(subset=[f"untrained/{metric}" for metric in known])  # a run that starts from a file has none
+        values = {
+            int(line["seed"]): {metric: line[f"untrained/{metric}"] for metric in known}
+            for line in own.to_dict("records")
+        }
         for names, shared in groups:
             if values.keys() & shared.keys() and all(shared.get(seed, v) == v for seed, v in values.items()):
                 names.append(name)
                 shared.update(values)
                 break
         else:
-            groups += [([name], values)] if values else []
-    rows, shown = [], section.shown()
+            groups += [([name], values)] if known and values else []
+    shown, rows = section.shown(), []
     for names, values in groups:
         words = [set(shown[name].split()[1:]) for name in names]
         told = sorted(set.intersection(*words)) or ([shown[names[0]]] if len(groups) > 1 else [])
-        row = {metric: [own[i] for own in values.values()] for i, metric in enumerate(metrics) if columns}
-        rows.append([" ".join(["untrained", *told]), *(spread(row.get(metric, [])) for metric in metrics)])
+        cells = [spread([own[metric] for own in values.values() if metric in own]) for metric in metrics]
+        rows.append([" ".join(["untrained", *told]), *cells])
     return rows
