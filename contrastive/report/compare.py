@@ -3,16 +3,17 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.report.listing import add_metric_argument
 from contrastive.report.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.report.runs import Row, Runs, read_runs
 from contrastive.report.series import COLORS, label, over_seeds
-from contrastive.tables.intervals import paired_test, welch_interval
+from contrastive.tables.intervals import LEVEL, holm
 from contrastive.tables.record import curve, read_points
+from contrastive.tables.verdicts import MIN_SEEDS, interval_text, judge_claims
 from contrastive.text import format_grid, spread
 
 LETTERS = "ABCDEF"  # more columns, or curves, nobody reads side by side
@@ -23,6 +24,7 @@ USUAL_CURVES = ("test/knn_top1", "train/loss")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run directories, or folders of runs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of these rows, such as nt_xent 'nt_xent no blur'")
+    add_metric_argument(parser)
     parser.add_argument(
         "-o",
         dest="out",
@@ -38,15 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def print_comparison(arguments: argparse.Namespace) -> int:
     """Compare finished runs: the settings in which they differ, their figures, their curves in one picture.
 
-    Runs that differ in nothing but the seed are one column. A difference is to the first column; from two seeds on it
-    has a 95 % t-interval, paired where both have the same seeds on the same kinds of processor.
+    Runs that differ in nothing but the seed are one column. A difference is to the first column, over the seeds that
+    both have on one kind of processor; from three on it has an interval and is judged as the claims of a table are.
     """
     out: Path | None = arguments.out
     if out is not None and out.suffix not in (".md", ".png"):
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
     runs = read_runs(arguments.folders, by_dataset=False)
     runs = replace(runs, rows=chosen_rows(runs, arguments.only))
-    text = "\n".join([comparison(runs), *runs.notes])
+    text = "\n".join([comparison(runs, arguments.metric), *runs.notes])
     if out is None:
         print(f"{text}\n\nwith curves: add -o compare.md")
         return 0
@@ -82,7 +84,7 @@ def chosen_rows(runs: Runs, only: list[str] | None) -> list[Row]:
     return chosen
 
 
-def comparison(runs: Runs) -> str:
+def comparison(runs: Runs, metrics: list[str] | None = None) -> str:
     """The Markdown: which runs, the settings that differ, the figures."""
     rows, letters = runs.rows, LETTERS[: len(runs.rows)]
     named = [["", "runs", "directories"]]
@@ -92,31 +94,72 @@ def comparison(runs: Runs) -> str:
         values = [str(row.settings[key]) if key in row.settings else "-" for row in rows]
         settings += [[key, *values]] if len(set(values)) > 1 else []
     figures = [["test split", *letters, *(f"{letter} - A" for letter in letters[1:])]]
-    for metric in runs.metrics():
+    metrics = runs.columns(metrics)
+    judged, legend = differences(runs, metrics)
+    for metric in metrics:
         cells = [spread(list(runs.values(row, metric).values())) for row in rows]
         if set(cells) != {"-"}:
-            figures.append([metric, *cells, *(difference(runs, rows[0], row, metric) for row in rows[1:])])
+            figures.append([metric, *cells, *(judged[row.name, metric] for row in rows[1:])])
     return "\n\n".join([
         format_grid(named),
         format_grid(settings),
-        "Mean ± std over seeds (n), accuracies in percent; differences with their 95 % t-interval:",
+        "Mean ± std over seeds (n), accuracies in percent:",
         "\n".join([format_grid(figures), *runs.mixed()]),
+        legend,
     ])  # fmt: skip
 
 
-def difference(runs: Runs, first: Row, other: Row, metric: str) -> str:
-    """`+1.20 [+0.31, +2.09]`: the difference of the means and its interval, which needs two seeds of each."""
-    a, b = runs.values(first, metric), runs.values(other, metric)
-    if not a or not b:
-        return "-"
-    text = f"{mean(b.values()) - mean(a.values()):+.2f}"
-    if min(len(a), len(b)) < 2:
-        return text
-    if a.keys() == b.keys() and all(first.runs[seed][0].processor == other.runs[seed][0].processor for seed in a):
-        low, high, _ = paired_test([b[seed] - a[seed] for seed in a])
-    else:
-        low, high = welch_interval(list(b.values()), list(a.values()))
-    return f"{text} [{low:+.2f}, {high:+.2f}]{'' if low <= 0 <= high else ' *'}"
+def differences(runs: Runs, metrics: list[str]) -> tuple[dict[tuple[str, str], str], str]:
+    """Each row against the first, judged as the claims of a table are, but in both directions.
+
+    Returns:
+        {(row, metric): `+1.20 [+0.31, +2.09] (3) *`}, and what that means.
+    """
+    first, *others = [row.name for row in runs.rows]
+    claims = [{"better": name, "worse": first, "metric": metric, "gap": 0.0} for name in others for metric in metrics]
+    processors = sorted({run.processor for row in runs.rows for own in row.runs.values() for run in own})
+    judged = judge_claims({
+        "claims": claims,
+        "rows": [{"name": row.name, "published": {}, "runs": _as_recorded(row, processors)} for row in runs.rows],
+        "environments": [{"device": processor} for processor in processors],
+    })  # fmt: skip
+    tested = [claim for claim in judged if claim["p"] is not None]
+    corrected = holm([2 * min(claim["p"], 1 - claim["p"]) for claim in tested])  # two-sided
+    significant = [claim for claim, p in zip(tested, corrected, strict=True) if p <= 1 - LEVEL]
+    cells = {}
+    for claim in judged:
+        star = " *" if claim in significant else ""
+        cells[claim["better"], claim["metric"]] = f"{interval_text(claim)} ({claim['n']}){star}" if claim["n"] else "-"
+    legend = [
+        f"Differences: means over the common seeds (n) on one kind of processor, with an interval from {MIN_SEEDS} on."
+    ]
+    if tested:
+        by_seeds = {claim["metric"] for claim in judged if claim["over"] == "seeds"}
+        by_images = [metric for metric in metrics if metric not in by_seeds]
+        also = f"; those of {', '.join(by_images)} also for other test images" if by_images else ""
+        legend += [
+            f"The 95 % intervals allow for other seeds{also}.",
+            f"* = significant: the two-sided p, corrected for the {len(tested)} tests of this table (Holm), is at most "
+            f"{1 - LEVEL:.2g}.",
+        ]
+    return cells, "\n".join(legend)
+
+
+def _as_recorded(row: Row, processors: list[str]) -> list[dict[str, Any]]:
+    """What a judgement reads of the runs of a row."""
+    return [
+        {
+            "seed": seed,
+            "environment": processors.index(run.processor),
+            "test": {
+                metric: values[seed]
+                for (split, metric), values in row.figures.items()
+                if split == "test" and seed in values
+            },
+            "correct": run.files.result.get("correct", {}),
+        }
+        for seed, (run, *_) in row.runs.items()
+    ]
 
 
 def usual_curves(rows: list[Row]) -> list[str]:

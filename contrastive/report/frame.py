@@ -17,7 +17,8 @@ def runs(*folders: str | Path) -> "pd.DataFrame":
     The columns are `dataset`, `name` (what tells runs of a dataset apart but for the seed), `loss`, `seed`, every other
     setting in which the runs differ, under the key that is typed, every figure on the test split, those on the
     validation images as `val/knn_top1`, and `path`. What a run lacks is missing. Runs that differ in their evaluators
-    alone are one line; a run that cannot be read, or repeats another, is named in a warning.
+    alone are one line; a run that is not finished, cannot be read, or repeats another is named in a warning. Accuracies
+    over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`, `knn_top1/CLASS/BIAS` and so on.
 
     Args:
         folders: none = outputs.

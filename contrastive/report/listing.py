@@ -15,27 +15,41 @@ HEADING = "test split, mean ± std over seeds (n); accuracies in percent"
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
     parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
+    add_metric_argument(parser)
     parser.add_argument("--sort", metavar="METRIC", help="best first by the mean of this figure, such as linear_top1")
+
+
+def add_metric_argument(parser: argparse.ArgumentParser) -> None:
+    """The choice of columns."""
+    parser.add_argument(
+        "--metric",
+        nargs="+",
+        metavar="METRIC",
+        help="show only these, such as knn_top1 linear_conflicting_top1; default: all but details of bias groups",
+    )
 
 
 def print_table(arguments: argparse.Namespace) -> int:
     """Print a table of finished runs for each dataset, a row for runs that differ in nothing but the seed.
 
     Rows are named by the settings that tell them apart. Figures of later evaluations stand beside those of the run; on
-    another dataset they are called dataset:metric. The CSV has the settings in columns, too.
+    another dataset they are called dataset:metric. The CSV has the settings in columns, too. On data with bias labels
+    the accuracy of the worst (class, bias) group stands beside the others, as knn_worst_group_top1;
+    knn_aligned_top1, knn_conflicting_top1, knn_group_mean_top1 and knn_top1/CLASS/BIAS are shown by --metric.
     """
     runs = read_runs(arguments.folders)
+    metrics = runs.columns(arguments.metric) if arguments.metric else None
     sections = {name: own.sorted_by_name() for name, own in runs.sections.items()}
     if arguments.sort:
         runs.check_metric(arguments.sort)
         sections = {name: own.sorted_by(arguments.sort) for name, own in sections.items()}
     if arguments.format == "csv":
-        print(as_csv(sections), end="")
+        print(as_csv(sections, metrics), end="")
     elif arguments.format == "latex":
-        print("\n\n".join(as_latex(name, own) for name, own in sections.items()))
+        print("\n\n".join(as_latex(name, own, metrics) for name, own in sections.items()))
     else:
         for name, own in sections.items():
-            print("\n".join([f"\n{name}: {HEADING}", format_grid(grid(own)), *own.mixed()]))
+            print("\n".join([f"\n{name}: {HEADING}", format_grid(grid(own, metrics)), *own.mixed()]))
         print_notes(runs)
     return 0
 
@@ -69,30 +83,30 @@ def print_best(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def grid(section: Runs) -> list[list[str]]:
+def grid(section: Runs, metrics: list[str] | None = None) -> list[list[str]]:
     """The figures on the test split as cells of text, the head first."""
-    metrics = section.metrics()
+    metrics = metrics or section.columns()
     lines = [[row.name, *(spread(list(section.values(row, m).values())) for m in metrics)] for row in section.rows]
     return [["runs", *metrics], *lines]
 
 
-def as_csv(sections: dict[str, Runs]) -> str:
+def as_csv(sections: dict[str, Runs], metrics: list[str] | None = None) -> str:
     """A line for each row with the settings that differ; of each metric the mean, sample standard deviation and n."""
     import pandas as pd  # late: only this format needs what takes half a second
 
     rows = [row for section in sections.values() for row in section.rows]
     lines = pd.DataFrame([row.settings for row in rows], columns=Runs(rows=rows).differing, dtype=object).fillna("")
     lines.index = pd.MultiIndex.from_tuples([(row.section, row.name) for row in rows], names=["dataset", "runs"])
-    for metric in Runs(rows=rows).metrics():
+    for metric in metrics or Runs(rows=rows).columns():
         values = [pd.Series(row.figures.get(("test", metric), {}), dtype=float) for row in rows]
         numbers = {metric: "mean", f"{metric}_std": "std", f"{metric}_n": "count"}
         lines = lines.assign(**{name: [own.agg(how) for own in values] for name, how in numbers.items()})
     return str(lines.to_csv(float_format="%.4f"))
 
 
-def as_latex(name: str, section: Runs) -> str:
+def as_latex(name: str, section: Runs, metrics: list[str] | None = None) -> str:
     r"""A booktabs table; the document needs \usepackage{booktabs}."""
-    cells = grid(section)
+    cells = grid(section, metrics)
     return f"% {escape(f'{name}: {HEADING}')}\n{booktabs(cells, 'l' + 'r' * (len(cells[0]) - 1))}"
 
 

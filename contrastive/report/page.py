@@ -1,7 +1,7 @@
 """Write one HTML file with tables, claims and curves; it needs no network and no server.
 
 RUN_OR_TABLE is the JSON that make reproduce-table writes beside its Markdown, the folder of a table's runs, or any
-folder with finished runs.
+folder with finished runs. --metric chooses the columns of runs; a table has its own.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.report.listing import add_metric_argument
 from contrastive.report.series import method_and_setting, read_series, read_sweeps
 from contrastive.report.sources import read_sources
 from contrastive.tables.page import facts, grid, protocols, split
@@ -24,11 +25,12 @@ Record = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT.html", help="the file to write")
     parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE", help="runs, folders of runs, or tables")
+    add_metric_argument(parser)
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    records, left_out = read_sources(arguments.paths)
+    records, left_out = read_sources(arguments.paths, arguments.metric)
     write_text(arguments.out, page(records, static=arguments.static))
     for sentence in left_out:
         print(sentence, file=sys.stderr)

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.report.names import distinguish, option_name
+from contrastive.run.figures import is_detail, test_figures
 from contrastive.run.files import RunState, read_evaluations, run_state
 from contrastive.run.identity import flatten, identity, is_identity
 
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
 DATA_SEED = "dataset.data_seed"
+N_NAMED = 8  # unfinished runs in a sentence
 
 
 class Run(NamedTuple):
@@ -114,12 +116,24 @@ class Runs:
         """{seed: figure}, in the order of the seeds."""
         return row.figures.get((split, metric), {})
 
+    def columns(self, chosen: list[str] | None = None) -> list[str]:
+        """The chosen metrics, or else those on the test split without the details of bias groups.
+
+        Raises:
+            ConfigError: no run has a chosen one.
+        """
+        for metric in chosen or ():
+            self.check_metric(metric)
+        return chosen or [metric for metric in self.metrics() if not is_detail(metric)]
+
     def check_metric(self, metric: str, split: str = "test") -> None:
         """Raise ConfigError unless some run has the metric."""
         known = self.metrics(split)
         if metric not in known:
             example = f"try {shlex.quote(known[0])}" if known else "try runs with evaluators"
-            raise ConfigError(f"no run has {metric}, known are {', '.join(known) or 'none'}: {example}")
+            named = [name for name in known if "_top1/" not in name]  # of single bias groups there may be hundreds
+            more = f" and {len(known) - len(named)} of single bias groups" if len(named) < len(known) else ""
+            raise ConfigError(f"no run has {metric}, known are {', '.join(named) or 'none'}{more}: {example}")
 
     def sorted_by_name(self) -> "Runs":
         """The rows by loss, the one of which nothing else is to be said first."""
@@ -174,7 +188,7 @@ def read_runs(folders: list[Path], *, by_dataset: bool = True) -> Runs:
 
 
 def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
-    """The finished runs in the order of the folders, and a sentence for each that cannot be read."""
+    """The finished runs in the order of the folders, and a sentence for each that cannot be read, one for the others."""
     runs, notes = [], []
     for path in dict.fromkeys(path.parent for folder in folders for path in sorted(folder.rglob("result.json"))):
         files = run_state(path)
@@ -184,6 +198,10 @@ def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
         settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
         runs.append(Run(path, settings.pop("seed"), settings, files))
     _join_sources(runs)
+    begun = dict.fromkeys(file.parent for folder in folders for file in sorted(folder.rglob("environment.json")))
+    if unfinished := [str(path) for path in begun if not (path / "result.json").exists()]:
+        more = f" and {len(unfinished) - N_NAMED} more" if len(unfinished) > N_NAMED else ""
+        notes.append(f"not finished and not counted: {', '.join(unfinished[:N_NAMED])}{more}")
     return runs, notes
 
 
@@ -283,8 +301,9 @@ def _difference(a: Run, b: Run) -> str:
 
 def own_figures(run: Run) -> Iterator[Figure]:
     """What the run itself measured."""
-    for split in ("test", "val"):
-        for metric, value in run.files.result[split].items():
+    result = run.files.result
+    for split, values in (("test", test_figures(result)), ("val", result["val"])):
+        for metric, value in values.items():
             yield Figure(split, metric, _protocol(metric, run.files.config["evaluator"]), value)
 
 
@@ -299,8 +318,8 @@ def later_figures(run: Run) -> Iterator[Figure]:
             dataset["root"] = node["root"]
         dataset.pop("size", None)  # that of the images which the encoder was trained on
         prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
-        for split in ("test", "val"):
-            for metric, value in record[split].items():
+        for split, values in (("test", test_figures(record)), ("val", record["val"])):
+            for metric, value in values.items():
                 protocol = _protocol(metric, evaluators, {} if is_own else {"dataset": dataset})
                 yield Figure(split, f"{prefix}{metric}", protocol, value)
 

@@ -11,17 +11,18 @@ from contrastive.tables.record import Shared, row_record, views_as_png
 from contrastive.tables.spec import Row
 
 
-def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+def read_sources(paths: list[Path], metrics: list[str] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     """The tables among the paths in their order, then everything else as tables of runs.
 
     Args:
         paths: a table's JSON, the folder of its runs, or any folder with finished runs.
+        metrics: the columns of finished runs; None = the usual ones. A table has its own.
 
     Returns:
         the records, and a sentence for each path or run that is left out.
 
     Raises:
-        ConfigError: a path does not exist, or nothing is left to show.
+        ConfigError: a path does not exist, no run has a metric, or nothing is left to show.
     """
     tables, folders, left_out = [], [], []
     for path in paths:
@@ -36,19 +37,21 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
             left_out.append(f"{path} holds no table and is left out")
     if folders:
         runs = read_runs(folders)
-        tables += [section_record(name, section) for name, section in runs.sections.items()]
+        chosen = runs.columns(metrics) if metrics else None
+        tables += [section_record(name, section, chosen) for name, section in runs.sections.items()]
         left_out += runs.notes
     if not tables:
         raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
     return tables, left_out
 
 
-def section_record(name: str, section: Runs) -> dict[str, Any]:
+def section_record(name: str, section: Runs, metrics: list[str] | None = None) -> dict[str, Any]:
     """The runs of a dataset as a table: its figures are those of all runs of a seed, and of later evaluations."""
     section = section.sorted_by_name()
     rows = section.rows
     record = runs_record(
-        {row.name: {run[0].path: run[0].files for run in row.runs.values()} for row in rows}, section.metrics()
+        {row.name: {run[0].path: run[0].files for run in row.runs.values()} for row in rows},
+        metrics or section.columns(),
     )
     for row, entry in zip(rows, record["rows"], strict=True):
         entry["overrides"] = [f"{key}={row.settings[key]}" for key in section.differing if key in row.settings]
