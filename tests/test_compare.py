@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from scipy import stats
 
+from contrastive.bits import pack
 from contrastive.files import file_hash
 from contrastive.report.__main__ import main
 from contrastive.report.compare import mean_curve
 from contrastive.report.runs import read_runs
 from contrastive.run.files import ENCODER, write_evaluation
-from contrastive.tables.intervals import welch_interval
+from contrastive.tables.intervals import holm, paired_test, two_way_test
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
 
 KNN = {"knn": {"_target_": "x.KNN", "k": 5, "every": 1}}
@@ -82,8 +83,9 @@ def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
     assert rows["loss._target_"] == ["x.Bad", "x.Good"]
     assert rows["A"][0] == "bad"
     assert rows["knn_top1"][:2] == ["52.00 ± 2.65 (3)", "50.20 ± 2.91 (3)"]
-    assert rows["knn_top1"][2].startswith("-1.80 [-2.4")
-    assert rows["knn_top1"][2].endswith("*")  # paired: every seed says so
+    low, high, _ = paired_test([-2.0, -1.9, -1.5])
+    assert rows["knn_top1"][2] == f"-1.80 [{low:+.2f}, {high:+.2f}] (3) *"  # every seed says so
+    assert "* = significant: the two-sided p, corrected for the 2 tests of this table (Holm)" in text
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert "![Curves" in text
     assert main(["compare", str(runs / "good"), str(runs / "bad")]) == 0
@@ -113,19 +115,69 @@ def test_many_configurations_are_chosen_by_name(runs, capsys):
     assert "| A | good epochs=3" in capsys.readouterr().out
 
 
+def compared(capsys, *words: object) -> tuple[dict[str, str], str]:
+    """{metric: the last difference} and the whole text of a comparison."""
+    assert main(["compare", *map(str, words)]) == 0
+    text = capsys.readouterr().out
+    lines = text.partition("test split")[2].splitlines()
+    return {cells[1].strip(): cells[-2].strip() for line in lines if len(cells := line.split("|")) > 3}, text
+
+
+def test_two_seeds_have_no_interval_and_no_star(tmp_path, capsys):
+    for seed in (0, 1):
+        save_run(tmp_path / f"a/{seed}", loss="A", seed=seed, knn=60.0 + seed)
+        save_run(tmp_path / f"b/{seed}", loss="B", seed=seed, knn=58.61 + seed)  # both seeds by as many images
+    differences, text = compared(capsys, tmp_path)
+    assert differences["knn_top1"] == "-1.39 (2)"
+    assert "*" not in text and "[" not in text
+    assert "with an interval from 3 on" in text
+
+
 def test_runs_of_other_processors_are_not_paired(runs, capsys):
     environment = runs / "good/1/environment.json"
     environment.write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
-    assert main(["compare", str(runs)]) == 0
-    said = capsys.readouterr().out
-    a, b = [50.0, 51.0, 55.0], [48.0, 49.1, 53.5]
-    va, vb = stats.tvar(a) / 3, stats.tvar(b) / 3
-    df = (va + vb) ** 2 / (va**2 / 2 + vb**2 / 2)
-    half = stats.t.ppf(0.975, df) * (va + vb) ** 0.5
-    low, high = welch_interval(b, a)
-    assert (low, high) == pytest.approx((-1.8 - half, -1.8 + half))
-    assert f"-1.80 [{low:+.2f}, {high:+.2f}]" in said
-    assert "good: its runs are of several kinds of processor" in said
+    differences, text = compared(capsys, runs)
+    assert differences["knn_top1"] == "-1.75 (2)"  # of -2.0 and -1.5
+    assert "good: its runs are of several kinds of processor" in text
+    for seed in (0, 2):
+        (runs / f"good/{seed}/environment.json").write_text(environment.read_text())
+    differences, _ = compared(capsys, runs)
+    assert differences["knn_top1"] == "-"
+
+
+def test_differences_are_judged_as_claims_are(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    easy, right = rng.random(300), {}  # of all losses alike: how easy an image is
+    for loss, shift in (("A", 0.0), ("B", 0.2), ("C", 0.0)):
+        for seed in range(4):
+            right[loss, seed] = easy + shift + 0.1 * rng.random(300) > 0.5
+            write_finished(
+                tmp_path / f"{loss}/{seed}",
+                config={"loss": {"_target_": f"x.{loss}"}, "seed": seed, "evaluator": KNN},
+                environment={},
+                test={
+                    "knn_top1": 100 * right[loss, seed].mean(),
+                    "rankme": 5.0 + seed + (loss == "C") * (0.1, 0.1, 0.3, 0.3)[seed],
+                },
+                correct={"knn_top1": pack(right[loss, seed])},
+            )
+    tests = {
+        loss: two_way_test(100 * np.array([right[loss, s].astype(float) - right["A", s] for s in range(4)]))
+        for loss in "BC"
+    }
+    rankme = paired_test([0.1, 0.1, 0.3, 0.3])
+    p = holm([2 * min(test.p, 1 - test.p) for test in (tests["B"], tests["C"], rankme)])
+    assert p[0] < 0.05 < p[1] and 2 * rankme.p < 0.05 < p[2]  # the last is significant alone
+    assert main(["compare", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    rows = {own[0]: own[-2:] for own in cells}
+    for i, (loss, star) in enumerate((("B", " *"), ("C", ""))):
+        effect = 100 * np.mean([right[loss, s].mean() - right["A", s].mean() for s in range(4)])
+        assert rows["knn_top1"][i] == f"{effect:+.2f} [{tests[loss].low:+.2f}, {tests[loss].high:+.2f}] (4){star}"
+    assert rows["rankme"] == ["+0.00 [+0.00, +0.00] (4)", f"+0.20 [{rankme.low:+.2f}, {rankme.high:+.2f}] (4)"]
+    assert "allow for other seeds; those of knn_top1 also for other test images" in text
+    assert "corrected for the 3 tests" in text
 
 
 def test_curves_are_means_over_seeds(runs):

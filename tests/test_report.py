@@ -44,6 +44,21 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed():
     assert "failed: loss=c epochs=1 seed=0: too hot" in text
 
 
+def test_networks_that_differ_before_training_have_a_row_each():
+    jobs = []
+    for width in (8, 32):
+        for loss in ("a", "b"):
+            for seed in (0, 1):
+                own = result(20.0) | {"untrained": {"knn_top1": 80.0 + width / 4 + seed}}
+                jobs.append(Job([f"encoder.width={width}", f"loss={loss}", f"seed={seed}"], Path("x"), own))
+    jobs[-1].result["encoder"] = {"weights": "file"}  # of its own: it did not start untrained
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in sweep_table(jobs).splitlines() if "|" in line]
+    assert [row[:3] for row in rows if row[0].startswith("untrained")] == [
+        ["untrained, 8", "", "82.50 ± 0.71 (2)"],
+        ["untrained, 32", "", "88.50 ± 0.71 (2)"],
+    ]
+
+
 def save_run(path: Path, *, data: str, knn: float, device: str = "", **config: Any) -> None:
     config["dataset"] = SOUND_CONFIG["dataset"] | config.get("dataset", {})
     write_finished(path, config=config, environment={"data": data, "device": device}, **result(knn))

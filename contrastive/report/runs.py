@@ -188,7 +188,7 @@ def read_runs(folders: list[Path], *, by_dataset: bool = True) -> Runs:
 
 
 def _find(folders: list[Path]) -> tuple[list[Run], list[str]]:
-    """The finished runs in the order of the folders, and a sentence for each that cannot be read, one for the others."""
+    """The finished runs in the order of the folders, and sentences about those that are not counted."""
     runs, notes = [], []
     for path in dict.fromkeys(path.parent for folder in folders for path in sorted(folder.rglob("result.json"))):
         files = run_state(path)

@@ -48,7 +48,9 @@ def sweep_table(jobs: list[Job]) -> str:
     for of_groups, by_seed in networks:
         shared = [values[0] if len(set(values)) == 1 else "" for values in zip(*of_groups, strict=True)]
         first, *others = shared if len(networks) > 1 else [""] * len(swept)
-        cells = _cells(list(by_seed.values()), metrics)
+        figures = list(by_seed.values())
+        figures = figures[:1] if figures.count(figures[0]) == len(figures) else figures  # pretrained: of every seed
+        cells = _cells(figures, metrics)
         rows.append([f"untrained, {first}" if first else "untrained", *others, *cells, *[""] * failed])
     failures = [f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure]
     table = ["", "Test split, mean ± std over seeds (n); accuracies in percent:", format_grid(rows), *failures]
