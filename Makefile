@@ -59,8 +59,8 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
 
-results-page: $(VENV)/.done  ## write docs/results/index.html: every committed table to look at, 3 MB, not in the repository
-	$(RUN) -m contrastive.report page --static docs/results/index.html $(RESULTS)
+results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 3 MB
+	$(RUN) -m contrastive.report page --static outputs/results.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'

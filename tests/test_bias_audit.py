@@ -7,7 +7,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import FeatureSets, Scores
-from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, majority_bias, pairwise_cosines
+from contrastive.evaluator.bias_audit import BiasAudit, group_accuracy, listed_groups, majority_bias, pairwise_cosines
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from contrastive.experiment.summary import finished
@@ -18,7 +18,10 @@ SMALL = [
     "dataset=biased_digits", "dataset.size=8", "dataset.rho=0.9", "encoder.width=2", "encoder.kernel_size=3",
     "epochs=2", "batch_size=256", "evaluator.linear.max_iter=5", "device=cpu",
 ]  # fmt: skip
-GROUPS = {"top1", "aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1"}
+GROUPS = {
+    "top1", "aligned_top1", "conflicting_top1", "group_mean_top1", "worst_group_top1",
+    "cell_mean_top1", "worst_cell_top1",
+}  # fmt: skip
 
 
 def test_group_accuracy_by_hand():
@@ -26,12 +29,23 @@ def test_group_accuracy_by_hand():
     majority = majority_bias(Features(torch.zeros(6, 1), label, bias), 2, 2)
     assert majority.tolist() == [0, 1]
     accuracy = group_accuracy(torch.tensor([0, 1, 0, 1, 1, 0]), label, bias, majority)
-    assert accuracy == pytest.approx(
-        {"top1": 400 / 6, "aligned_top1": 75, "conflicting_top1": 50, "cell_mean_top1": 62.5, "worst_cell_top1": 0}
-    )
+    over_groups = {"group_mean_top1": 62.5, "worst_group_top1": 0, "cell_mean_top1": 62.5, "worst_cell_top1": 0}
+    assert accuracy == pytest.approx({"top1": 400 / 6, "aligned_top1": 75, "conflicting_top1": 50, **over_groups})
     no_conflict = group_accuracy(label[2:4], label[2:4], label[2:4], majority)
     assert "conflicting_top1" not in no_conflict
     assert no_conflict["aligned_top1"] == 100
+
+
+def test_groups_by_hand():
+    label, bias = torch.tensor([1, 0, 0, 1, 1, 1]), torch.tensor([1, 0, 2, 1, 1, 0])
+    guesses = {"knn": torch.tensor([1, 0, 1, 1, 0, 0]), "linear": label}
+    listed = listed_groups(guesses, Features(torch.zeros(6, 1), label, bias), ("cat", "dog"), ("day", "night"))
+    assert listed == [
+        {"class": "cat", "bias": "day", "n": 1, "top1": {"knn": 100, "linear": 100}},
+        {"class": "cat", "bias": "2", "n": 1, "top1": {"knn": 0, "linear": 100}},  # a bias without a name
+        {"class": "dog", "bias": "day", "n": 1, "top1": {"knn": 0, "linear": 100}},
+        {"class": "dog", "bias": "night", "n": 3, "top1": {"knn": pytest.approx(200 / 3), "linear": 100}},
+    ]
 
 
 def test_kinds_of_pairs_by_hand():
@@ -68,7 +82,7 @@ def test_the_reported_figure_names_its_read_out_and_its_metric():
     sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=4, n_biases=3, predictions=guess)
     audit = BiasAudit(reported="sgd_probe_best_test", metric="cell_mean_top1")(sets).audit
     assert audit["reported"]["read_out"] == "sgd_probe_best_test"
-    assert audit["reported"]["accuracy"] == audit["sgd_probe_best_test"]["cell_mean_top1"]
+    assert audit["reported"]["accuracy"] == audit["sgd_probe_best_test"]["group_mean_top1"]
     assert audit["reported"]["accuracy"] == pytest.approx(100 / 3)
     assert audit["linear"]["top1"] == 100
     assert BiasAudit()(sets).audit["reported"]["read_out"] == "linear"

@@ -71,6 +71,23 @@ def test_a_write_without_space_is_one_sentence(whole, tmp_path, owner, name, n):
     assert logged_lines(tmp_path / "run") == logged_lines(whole)
 
 
+def close_stdout() -> None:
+    os.close(1)
+    sys.stdout = sys.__stdout__ = None  # as Python starts where it is closed
+
+
+def fill_stdout() -> None:
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("fault", [close_stdout, fill_stdout])
+def test_a_run_finishes_though_nobody_can_read_its_lines(tmp_path, fault):
+    assert run(tmp_path, "epochs=1", fault=fault) == 0
+    assert json.loads((tmp_path / "run/result.json").read_text())["test"]
+    assert not (tmp_path / "said.txt").read_text()
+
+
 @contextlib.contextmanager
 def mounted(disk: Path, options: str) -> Iterator[Callable[[str], None]]:
     """A disk in memory; the function given mounts it anew with other options."""

@@ -146,7 +146,7 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
             result["correct"] = {"knn_top1": pack(right)}
             (runs / loss / str(seed) / "result.json").write_text(json.dumps(result))
     table = read_frame([runs])
-    assert main(["compare", str(runs), "--columns", "knn_top1"]) == 0
+    assert main(["compare", str(runs), "--metric", "knn_top1"]) == 0
     said = capsys.readouterr().out
     (claim,) = judge(table, [{"better": "good", "worse": "bad", "metric": "knn_top1", "gap": 0.0}], two_sided=True)
     assert claim["over"] == "seeds, images"

@@ -111,7 +111,7 @@ def test_one_seed_with_two_maps_is_an_error(tmp_path, capsys):
 def test_a_table_in_every_format(tmp_path, capsys):
     for loss, seed, knn in (("Bad", 0, 50.0), ("Bad", 1, 54.0), ("Good", 0, 60.0)):
         save_run(tmp_path / loss / str(seed), data="d", knn=knn, seed=seed, loss={"_target_": f"x.{loss}"})
-    assert main(["table", str(tmp_path), "--metric", "knn_top1"]) == main([str(tmp_path)]) == 0
+    assert main(["table", str(tmp_path), "--sort", "knn_top1"]) == main([str(tmp_path)]) == 0
     by_metric, by_name = capsys.readouterr().out.split("y: test split")[1:]
     assert by_metric.index("| good") < by_metric.index("| bad  | 52.00 ± 2.83 (2)")
     assert by_name.index("| bad") < by_name.index("| good")
@@ -128,7 +128,7 @@ def test_a_table_in_every_format(tmp_path, capsys):
     assert latex.count(r"\label{tab:y}") == latex.count(r"\toprule") == 1
     (caption,) = re.findall(r"\\caption\{(.*)\}", latex)
     assert len(caption) < 120
-    assert main(["table", str(tmp_path), "--metric", "nope"]) == 2
+    assert main(["table", str(tmp_path), "--sort", "nope"]) == 2
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
 
 

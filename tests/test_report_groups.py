@@ -146,7 +146,7 @@ def test_every_printed_figure_is_recomputed(drawn):
             (values,) = (list(value.values()) for value in found)
             std = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
             assert cell == f"{mean(values):.2f}{std} ({len(values)})"
-        lines = list(csv.DictReader(io.StringIO(as_csv(frame))))
+        lines = list(csv.DictReader(io.StringIO(as_csv(frame, frame.test_metrics()))))
         assert len(lines) == len(rows)
         numbers = sorted(
             (int(line[key]), float(line[key.removesuffix("_n")]))

@@ -24,6 +24,18 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "tau_plus" in (tmp_path / "site/settings/index.html").read_text()
 
 
+def test_targets_of_make_write_nothing_into_the_site():
+    targets = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"docs", "results-page"} <= set(targets)
+    written = subprocess.run(
+        ["make", "--dry-run", "--always-make", "results-page"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    (page,) = re.findall(r"contrastive\.report page --static (\S+)", written)
+    place = (ROOT / page).resolve()
+    assert not place.is_relative_to(ROOT / "docs")  # beside README.md, index.html would be a second page of one address
+    assert place.is_relative_to(ROOT / "outputs")  # whose content is in no repository
+
+
 def test_every_loss_is_in_the_reference():
     listed = set(re.findall(r"^::: contrastive\.loss\.(\w+)\.", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
     files = {path.stem for path in (ROOT / "contrastive/loss").glob("[a-z]*.py")}

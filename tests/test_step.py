@@ -71,9 +71,7 @@ def test_a_loss_scaler_changes_neither_the_gradient_norm_nor_the_step(composed):
     """That of fp16, which needs a GPU, around a step in float32: powers of two round nothing."""
     plain, scaled = (build(composed(*QUICK)) for _ in range(2))
     scaled.step.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    norms = [
-        built.step(next(built.loader.epoch(0)), generator("cpu", 0)).grad_norm.item() for built in (plain, scaled)
-    ]
+    norms = [built.step(next(built.loader.epoch(0)), generator("cpu", 0)).grad_norm.item() for built in (plain, scaled)]
     assert norms[0] == norms[1] > 0
     assert all(map(torch.equal, plain.step.parameters(), scaled.step.parameters()))
 

@@ -1,6 +1,6 @@
 """Tables, pages and comparisons of finished runs.
 
-    python -m contrastive report table FOLDER ... [--metric knn_top1] [--format md|csv|latex]
+    python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--format md|csv|latex]
     python -m contrastive report best FOLDER ... [--metric linear_top1]
     python -m contrastive report compare RUN RUN ... [-o compare.md]
     python -m contrastive report list FOLDER ...                  every run: done, interrupted or damaged
@@ -18,7 +18,7 @@ from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
 from contrastive.run.files import run_state
 from contrastive.study import compare
-from contrastive.study.frame import Frame, read_frame
+from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text
@@ -32,12 +32,8 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     add_folders(parser)
     parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
-    parser.add_argument(
-        "--metric", "--sort", metavar="METRIC", help="best first by the mean of this metric, such as linear_top1"
-    )
-    parser.add_argument(
-        "--columns", nargs="+", metavar="METRIC", help="the metrics to show, or all; default: kNN, linear, worst group"
-    )
+    add_metrics(parser)
+    parser.add_argument("--sort", metavar="METRIC", help="best first by the mean of this metric, such as linear_top1")
 
 
 def print_table(arguments: argparse.Namespace) -> int:
@@ -45,13 +41,15 @@ def print_table(arguments: argparse.Namespace) -> int:
 
     A row is named by the overrides that were typed, method first; those that all rows share stand once above the table.
     Metrics of later evaluations stand beside those of the run; on another dataset they are called dataset:metric. The
-    CSV has every metric, and the settings in columns, too.
+    CSV has every metric, and the settings in columns, too. On data with bias labels the worst (class, bias) group
+    stands beside the others; knn_aligned_top1, knn_conflicting_top1, knn_group_mean_top1 and knn_top1/CLASS/BIAS are
+    shown by --metric.
     """
     frame = read_frame(arguments.folders)
-    by = frame.metric(arguments.metric) if arguments.metric else None
-    columns = frame.chosen(arguments.columns) if arguments.columns else []
+    by = frame.metric(arguments.sort) if arguments.sort else None
+    columns = frame.chosen(arguments.metric) if arguments.metric else []
     if arguments.format == "csv":
-        print(as_csv(frame), end="")
+        print(as_csv(frame, columns or frame.chosen(["all"])), end="")
         return 0
     for name, section in frame.sections.items():
         ordered = section.by_metric(by) if by in section.metrics else section.by_name()
@@ -60,7 +58,8 @@ def print_table(arguments: argparse.Namespace) -> int:
         if arguments.format == "latex":
             print(section_latex(name, ordered, metrics if columns else metrics[:N_COLUMNS]), end="\n\n")
         else:
-            print(section_text(name, ordered, metrics))
+            more = "" if columns else "add --metric all, or names"
+            print(section_text(name, ordered, metrics, more=more))
     if arguments.format == "md":
         print_notes(frame)
     return 0

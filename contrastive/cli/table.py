@@ -24,6 +24,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.neighbors import did_you_mean
 from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for, n_cores
+from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
@@ -62,6 +63,7 @@ def main(words: list[str]) -> int:
         help="a folder with options of your own, as train.py takes it, and tables in table/",
     )  # fmt: skip
     arguments = parser.parse_intermixed_args(words)
+    keep_printing()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return list_tables(arguments) if arguments.table is None else reproduce(arguments)
 

@@ -25,6 +25,7 @@ from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
+from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
 from contrastive.study.sweep import sweep_table
@@ -59,6 +60,7 @@ def run(cfg: DictConfig) -> float | None:
 
 def main(words: list[str]) -> int:
     """Run the program on the words of a command line; returns its exit code."""
+    keep_printing()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises its errors instead of printing them
     try:
         if {"-h", "--help"}.intersection(words) and (text := explain(words)):

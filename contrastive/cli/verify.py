@@ -115,12 +115,14 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
         cheap = {name: item for name, item in experiment.evaluators.items() if item.before_training}
         scores = evaluate(cheap, features(experiment))
         yield from compare("untrained", result["untrained"], scores.test, exact=exact and began_so)
+    same_code = recorded["code"] == now["code"]
     checks = list(check_files(path, experiment, result, hashes=hashes))
     yield from checks
     has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
     scores = evaluate(experiment.evaluators, features(experiment, with_classifier=settings.epochs > 0), strict=False)
     for group in ("test", "val", "audit"):
-        yield from compare(group, result[group], getattr(scores, group), exact=exact, has_all=has_all)
+        computed = getattr(scores, group)
+        yield from compare(group, result[group], computed, exact=exact, has_all=has_all, same_code=same_code)
     if exact and has_all and "correct" in result:
         same = result["correct"] == scores.correct
         yield Check("correct", same, "the same test images" if same else "other test images than recorded")
@@ -179,21 +181,29 @@ def check_files(
     yield Check("metrics.jsonl", same_log, said)
 
 
-def compare(name: str, recorded: Any, computed: Any, *, exact: bool, has_all: bool = True) -> Iterator[Check]:
-    """A check for each number of two nested records.
+def compare(
+    name: str, recorded: Any, computed: Any, *, exact: bool, has_all: bool = True, same_code: bool = True
+) -> Iterator[Check]:
+    """A check for each number of two nested records, and one for each list.
 
     Args:
         exact: whether they must agree but for rounding. has_all: whether everything recorded can be computed.
+        same_code: whether nothing may be computed that is not recorded: newer code computes more.
     """
+    flags = {"exact": exact, "has_all": has_all, "same_code": same_code}
     if isinstance(recorded, dict):
         found = computed if isinstance(computed, dict) else {}
         if not has_all and recorded.get("read_out") != found.get("read_out"):  # of the checkpoint's classifier
             found = {}
         for key in dict.fromkeys([*recorded, *found]):
             if key in recorded:
-                yield from compare(f"{name}.{key}", recorded[key], found.get(key), exact=exact, has_all=has_all)
+                yield from compare(f"{name}.{key}", recorded[key], found.get(key), **flags)
             else:
-                yield Check(f"{name}.{key}", False, "computed, but not in result.json")
+                yield Check(f"{name}.{key}", False if same_code else None, "computed, but not in result.json")
+    elif isinstance(recorded, list) and isinstance(computed, list):
+        items = [item for pair in zip(recorded, computed, strict=False) for item in compare(name, *pair, **flags)]
+        same = len(recorded) == len(computed) and all(item.passed for item in items)
+        yield Check(name, same, f"{len(computed)} values" if same else f"{computed} computed, {recorded} recorded")
     elif computed is None and recorded is not None:
         reason = "nothing computes it" if has_all else "not computed without the checkpoint"
         yield Check(name, False if has_all else None, f"{recorded} recorded; {reason}")

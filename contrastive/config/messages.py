@@ -23,6 +23,7 @@ USABLE = "try {place}, a folder that can be written to"
 ADVICE = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
+    errno.EFBIG: "the size of a file is limited here: try ulimit -f unlimited, or {place} on another disk",
     errno.ENAMETOOLONG: "try a shorter {place}",
     errno.ENOLCK: "try {place} on a disk of this machine, whose files can be locked",
     errno.EIO: "check the disk, then run the same command again",

@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from contrastive.distributed.streams import keep_printing
+
 Task = TypeVar("Task", bound=Callable[[], Any])
 SERVER = multiprocessing.get_context("forkserver")
 NAME = "job of a pool"
@@ -93,6 +95,7 @@ def _result(connection: Connection, process: BaseProcess) -> Any:
 
 def _run(task: Callable[[], Any], connection: Connection, gpu: str | None) -> None:
     """What a process of the pool does."""
+    keep_printing()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it when it starts, which nothing has made it do
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -76,6 +76,8 @@ class FeatureSets:
     test: Features
     n_classes: int
     n_biases: int = 0  # 0: the data has no bias labels
+    classes: tuple[str, ...] = ()  # names; empty = their numbers
+    biases: tuple[str, ...] = ()
     classifier: Callable[[Tensor], Tensor] | None = None  # (N, F) → (N, C) logits, when a loss trains one along
     predictions: Mapping[str, Tensor] = field(default_factory=dict)  # (N,) classes of test, by the evaluators before
     # (epoch, augmentation or None for that of the run) → one view of each image of `bank`, drawn anew for each epoch

@@ -1,5 +1,6 @@
 """Audit on biased data: accuracy of the probes by bias group, and how well the bias can be predicted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ from contrastive.evaluator.probes import Standardizer, fit_logistic, logits, top
 from contrastive.seeding import generator
 from contrastive.types import Features
 
-METRICS = ("top1", "cell_mean_top1", "conflicting_top1", "worst_cell_top1")
+EARLIER = {"cell_mean_top1": "group_mean_top1", "worst_cell_top1": "worst_group_top1"}  # names that results keep
+METRICS = ("top1", "group_mean_top1", "conflicting_top1", "worst_group_top1", *EARLIER)
 MAX_IMAGES = 2000  # test images whose pairs are compared: two million cosines
 
 
@@ -24,6 +26,7 @@ class BiasAudit(Evaluator):
     The audit holds:
         NAME         `group_accuracy` of each probe before it in the list that predicts classes (few_shot does not)
         reported     that of the probe `reported`, with its name (`read_out`), `metric` and that value (`accuracy`)
+        groups       every (class, bias) group of test images: how many images, and the accuracy of each probe
         bias_top1    accuracy in percent of a logistic regression from features to bias
         similarity   mean cosine of each kind of pair
     The bias is read by a regression fitted on `val`, whose biases are nearly unrelated to the classes where the
@@ -34,7 +37,7 @@ class BiasAudit(Evaluator):
     Args:
         reported: the probe that the published metric comes from: `linear`, `classifier`, `online_probe_best_test`
             and so on; `auto` = the classifier that the loss trains along, else the linear probe.
-        metric: the published metric: `top1`, `cell_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
+        metric: the published metric: `top1`, `group_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
         l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.
     """
 
@@ -77,6 +80,8 @@ class BiasAudit(Evaluator):
                     "read_out": name, "metric": self.metric, "accuracy": audit[name][self.metric], **audit[name],
                 }  # fmt: skip
                 break
+        if features.predictions:
+            audit["groups"] = listed_groups(features.predictions, test, features.classes, features.biases)
         standardize = Standardizer(features.val.h)
         x, bias = standardize(features.val.h), features.val.bias
         assert bias is not None
@@ -95,24 +100,53 @@ def majority_bias(train: Features, n_classes: int, n_biases: int) -> Tensor:
     return count.index_put_((train.label, train.bias), torch.ones((), device=count.device), accumulate=True).argmax(1)
 
 
-def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, majority: Tensor) -> dict[str, float]:
-    """Percent right of all images, of bias-aligned and bias-conflicting ones, and over (class, bias) cells.
+def mean_by_group(right: Tensor, label: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(class, bias) (G, 2), number of images (G,) and mean of `right` (N,) float64 of each group that has images."""
+    pairs, group, n = torch.stack([label, bias], 1).unique(dim=0, return_inverse=True, return_counts=True)
+    return pairs, n, torch.zeros(len(n), dtype=right.dtype, device=right.device).index_add(0, group, right) / n
 
-    `cell_mean_top1` counts every cell alike (the unbiased accuracy of Hong & Yang 2021), `worst_cell_top1` is the
-    lowest cell. A group without images is left out.
+
+def listed_groups(
+    guesses: Mapping[str, Tensor], test: Features, classes: tuple[str, ...], biases: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Each (class, bias) group that has test images: {class, bias, n, top1: {read-out: percent right}}.
+
+    Args:
+        guesses: {read-out: (N,) classes}. classes, biases: their names; one without a name is called by its number.
+    """
+    assert test.bias is not None
+
+    def name(i: int, known: tuple[str, ...]) -> str:
+        return known[i] if i < len(known) else str(i)
+
+    right = torch.stack([test.label, *guesses.values()]) == test.label
+    pairs, n, _ = mean_by_group(right[0].double(), test.label, test.bias)
+    accuracies = [100 * mean_by_group(own.double(), test.label, test.bias)[2] for own in right[1:]]
+    groups = zip(pairs.tolist(), n.tolist(), torch.stack(accuracies, 1).tolist(), strict=True)
+    return [
+        {"class": name(c, classes), "bias": name(b, biases), "n": count, "top1": dict(zip(guesses, top1, strict=True))}
+        for (c, b), count, top1 in groups
+    ]
+
+
+def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, majority: Tensor) -> dict[str, float]:
+    """Percent right of all images, of bias-aligned and bias-conflicting ones, and over (class, bias) groups.
+
+    `group_mean_top1` counts every group alike (the unbiased accuracy of Hong & Yang 2021), `worst_group_top1` is the
+    lowest group (Sagawa et al. 2020). A group without images is left out. `cell_mean_top1` and `worst_cell_top1` are
+    their earlier names.
 
     Args:
         guess, label, bias: (N,) of the test split. majority: (C,) from `majority_bias`.
     """
     right = (guess == label).double()
     aligned = bias == majority[label]
-    cell = (label * (int(bias.max()) + 1) + bias).unique(return_inverse=True)[1]
-    zeros = torch.zeros(int(cell.max()) + 1, dtype=torch.float64, device=right.device)
-    cell_mean = zeros.index_add(0, cell, right) / zeros.index_add(0, cell, torch.ones_like(right))
-    values = {"top1": right.mean(), "cell_mean_top1": cell_mean.mean(), "worst_cell_top1": cell_mean.min()}
-    for name, group in (("aligned_top1", right[aligned]), ("conflicting_top1", right[~aligned])):
-        if len(group):
-            values[name] = group.mean()
+    by_group = mean_by_group(right, label, bias)[2]
+    values = {"top1": right.mean(), "group_mean_top1": by_group.mean(), "worst_group_top1": by_group.min()}
+    for name, part in (("aligned_top1", right[aligned]), ("conflicting_top1", right[~aligned])):
+        if len(part):
+            values[name] = part.mean()
+    values |= {old: values[today] for old, today in EARLIER.items()}
     return {key: 100 * value.item() for key, value in values.items()}
 
 

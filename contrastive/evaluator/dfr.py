@@ -21,7 +21,7 @@ class DFR(Evaluator):
     groups' images, after a fit on the first half. Groups of which `val` has fewer than two images have no part in it;
     with dataset.hold_out=true the encoder has not seen the images. Nothing on data without bias labels.
 
-    Put it before `bias_audit`, which then reports its groups: audit.dfr.worst_cell_top1 is the published metric.
+    Put it before `bias_audit`, which then reports its groups: audit.dfr.worst_group_top1 is the published metric.
 
     Args:
         l2: strengths of at least 0, tried from strong to weak. draws: at least 1 (10 in the authors' code).

@@ -28,6 +28,7 @@ class Result:
         path: the run directory.
         test: {name: value} after the last epoch, on the test split; accuracies in percent.
         untrained, val: the same before training, and on the validation split.
+        audit: what `bias_audit` and `class_audit` found, such as `audit["groups"]`.
 
     Args:
         path: the directory of any finished run, or a folder with a single one below it.
@@ -44,6 +45,7 @@ class Result:
         self.test: dict[str, float] = record["test"]
         self.untrained: dict[str, float] = record["untrained"]
         self.val: dict[str, float] = record["val"]
+        self.audit: dict[str, Any] = record["audit"]
 
     def __repr__(self) -> str:
         figures = [f"{name} {value:.2f}" for name, value in self.test.items()]

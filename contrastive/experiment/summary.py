@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.settings import Settings
+from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.finished import FinishedRun, finished_run
 from contrastive.text import as_typed
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
     from contrastive.run.directory import RunDirectory
 
-AUDIT_COLUMNS = ("aligned_top1", "conflicting_top1", "cell_mean_top1", "worst_cell_top1")
+MAX_GROUPS = 20  # of class and bias that are listed
 
 
 def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
@@ -109,18 +110,29 @@ def _metrics(result: dict[str, Any]) -> str:
 
 
 def _audit(audit: dict[str, Any]) -> str:
-    """A line for each read-out with its accuracy by bias group."""
-    rows = [["by bias", *(name.removesuffix("_top1").replace("_", " ") for name in AUDIT_COLUMNS)]]
-    for key, groups in audit.items():
-        if key not in ("reported", "similarity", "by_class") and isinstance(groups, dict):
-            rows.append([key, *(f"{groups[name]:.2f}" if name in groups else "-" for name in AUDIT_COLUMNS)])
+    """A line for each read-out with its accuracy over bias groups, and of few groups one for each."""
+    accuracies = group_accuracies(audit)
+    rows = [["by bias", *(name.removesuffix("_top1").replace("_", " ") for name in OVER_GROUPS)]]
+    for read_out, own in accuracies.items():
+        rows.append([read_out, *(f"{own[name]:.2f}" if name in own else "-" for name in OVER_GROUPS)])
     reported = audit.get("reported")
     figure = ""
     if reported:
         selected = ", best test epoch" if "best_test" in reported["read_out"] else ""
         figure = f"\n  reported{selected}: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}"
     bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
-    return f"{_columns(rows)}{figure}\n  {bias}"
+    groups = audit.get("groups", [])
+    by_group = f"\n\n{_by_group(groups)}" if 0 < len(groups) <= MAX_GROUPS else ""
+    return f"{_columns(rows)}{figure}\n  {bias}{by_group}"
+
+
+def _by_group(groups: list[dict[str, Any]]) -> str:
+    """A line for each pair of class and bias: how many test images it has, and the accuracy of each read-out."""
+    rows = [["class, bias", "images", *groups[0]["top1"]]]
+    for group in groups:
+        accuracies = [f"{value:.2f}" for value in group["top1"].values()]
+        rows.append([f"{group['class']}, {group['bias']}", str(group["n"]), *accuracies])
+    return _columns(rows)
 
 
 def _by_class(audit: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from contrastive.files import write_text
 from contrastive.run.identity import option_name
 from contrastive.study.claims import interval_text, judge
 from contrastive.study.curves import COLORS, curve, label, over_seeds, read_points
-from contrastive.study.frame import Frame, read_frame
+from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.names import setting_text
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.text import format_grid, spread
@@ -25,7 +25,7 @@ USUAL_CURVES = ("test/knn_top1", "train/loss")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run directories, or folders of runs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of these rows, such as nt_xent 'nt_xent epochs=3'")
-    parser.add_argument("--columns", nargs="+", metavar="METRIC", help="the metrics to compare, or all")
+    add_metrics(parser)
     parser.add_argument(
         "-o",
         dest="out",
@@ -48,7 +48,7 @@ def print_comparison(arguments: argparse.Namespace) -> int:
     if out is not None and out.suffix not in (".md", ".png"):
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
     frame = chosen_rows(one_section(read_frame(arguments.folders)), arguments.only)
-    text = "\n".join([comparison(frame, frame.chosen(arguments.columns)), *frame.notes])
+    text = "\n".join([comparison(frame, frame.chosen(arguments.metric)), *frame.notes])
     if out is None:
         print(f"{text}\n\nwith curves: add -o compare.md")
         return 0

@@ -1,5 +1,6 @@
 """Finished runs as one frame of pandas: what every table, comparison and page of runs is made of."""
 
+import argparse
 import json
 import shlex
 import warnings
@@ -11,6 +12,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from contrastive.errors import ConfigError
+from contrastive.run.figures import WORST, is_detail
 from contrastive.run.identity import flatten, option_name
 from contrastive.study.names import told_apart, typed_words, without_shared
 from contrastive.study.runs import Figure, Run, by_seed, configurations, find_runs, later_figures, own_figures
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 Configuration = tuple[dict[str, Any], dict[int, list[Run]]]  # settings, and its runs by seed
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
-USUAL = ("knn_top1", "linear_top1", "worst_group")  # columns of a table unless others are chosen, where a run has them
+# columns of a table unless others are chosen, where a run has them
+USUAL = ("knn_top1", f"knn_{WORST}", "linear_top1", f"linear_{WORST}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +73,18 @@ class Frame:
         return [metric for metric in self.metrics if not metric.startswith(("val/", "untrained/"))]
 
     def chosen(self, metrics: Sequence[str] | None) -> list[str]:
-        """The columns to show: those asked for, else the usual ones, else all on the test split.
+        """The columns to show: those asked for, else the usual ones, else all but the details of bias groups.
+
+        Args:
+            metrics: names, or `all`.
 
         Raises:
             ConfigError: no run has a metric that was asked for.
         """
-        known = self.test_metrics()
+        known = [metric for metric in self.test_metrics() if not is_detail(metric)]
         if metrics:
             return known if list(metrics) == ["all"] else [self.metric(name) for name in metrics]
-        return [m for m in known if m.partition(" ")[0].rpartition(".")[2] in USUAL and ":" not in m] or known
+        return [metric for metric in known if metric.partition(" ")[0] in USUAL] or known
 
     def metric(self, name: str) -> str:
         """The name, if some run has such a metric.
@@ -89,7 +95,11 @@ class Frame:
         if name not in self.metrics:
             known = self.test_metrics()
             example = f"try {shlex.quote(known[0])}" if known else "try runs with evaluators"
-            raise ConfigError(f"no run has {name}, known are {', '.join(known) or 'none'}: {example}")
+            named = [
+                metric for metric in known if "_top1/" not in metric
+            ]  # of single bias groups there may be hundreds
+            more = f" and {len(known) - len(named)} of single bias groups" if len(named) < len(known) else ""
+            raise ConfigError(f"no run has {name}, known are {', '.join(named) or 'none'}{more}: {example}")
         return name
 
     def by_name(self) -> "Frame":
@@ -128,6 +138,14 @@ class Frame:
         ]
 
 
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    """The choice of columns on a command line."""
+    parser.add_argument(
+        "--metric", "--columns", dest="metric", nargs="+", metavar="METRIC",
+        help="show these, such as knn_top1 linear_conflicting_top1, or all; default: kNN, linear probe, worst groups",
+    )  # fmt: skip
+
+
 def lower_is_better(metric: str) -> bool:
     """Whether the best value of a metric is the lowest; metrics are higher the better unless they are known."""
     return metric.rpartition(":")[2].rpartition("/")[2].partition(" ")[0] in LOWER_IS_BETTER
@@ -139,7 +157,9 @@ def runs(*folders: str | Path) -> "pd.DataFrame":
     The columns are `dataset`, `name` (the overrides that were typed, method first), `loss`, `seed`, every setting in
     which the runs differ, under the key that is typed, every metric on the test split, those on validation images as
     `val/knn_top1`, those before training as `untrained/knn_top1`, and `path`. What a run lacks is missing. Runs that
-    differ in their evaluators alone are one line; a run that cannot be read, or repeats another, is named in a warning.
+    differ in their evaluators alone are one line. A run that is not finished, cannot be read, or repeats another is
+    named in a warning. Accuracies over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`,
+    `knn_top1/CLASS/BIAS` and so on.
 
     Args:
         folders: none = outputs.

@@ -168,9 +168,9 @@ def _number(item: dict[str, Any], items: list[dict[str, Any]]) -> int:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to four decimals: tables print two."""
+    """Numbers to four decimals: tables print two. Lists are left out: biased data may have hundreds of groups."""
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: _rounded(item) for key, item in value.items() if not isinstance(item, list)}
     return round(value, 4) if isinstance(value, float) else value
 
 

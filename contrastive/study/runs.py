@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive.errors import ConfigError
+from contrastive.run.figures import test_figures
 from contrastive.run.files import RunState, read_evaluations, run_state
 from contrastive.run.identity import dataset_name, identity, is_identity, option_name
 
 MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
 DATA_SEED = "dataset.data_seed"
+N_NAMED = 8  # unfinished runs in a sentence
 
 
 class Run(NamedTuple):
@@ -69,9 +71,7 @@ def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder: try outputs, or another folder of finished runs")
     runs, notes = [], []
-    started = {path.parent for folder in folders for path in folder.rglob("checkpoints")}
     for path in dict.fromkeys(path.parent for folder in folders for path in sorted(folder.rglob("result.json"))):
-        started.discard(path)
         files = run_state(path)
         if files.kind != "finished":
             notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
@@ -79,8 +79,10 @@ def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
         settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
         runs.append(Run(path, settings.pop("seed"), settings, files))
     _join_sources(runs)
-    if started:
-        notes.append(f"{len(started)} unfinished run{'s are' if len(started) > 1 else ' is'} left out")
+    begun = dict.fromkeys(file.parent for folder in folders for file in sorted(folder.rglob("environment.json")))
+    if unfinished := [str(path) for path in begun if not (path / "result.json").exists()]:
+        more = f" and {len(unfinished) - N_NAMED} more" if len(unfinished) > N_NAMED else ""
+        notes.append(f"not finished and not counted: {', '.join(unfinished[:N_NAMED])}{more}")
     return runs, notes
 
 
@@ -177,8 +179,9 @@ def _difference(a: Run, b: Run) -> str:
 
 def own_figures(run: Run) -> Iterator[Figure]:
     """What the run itself measured."""
-    for split in ("test", "val", "untrained"):
-        for metric, value in run.files.result[split].items():
+    result = run.files.result
+    for split, values in (("test", test_figures(result)), ("val", result["val"]), ("untrained", result["untrained"])):
+        for metric, value in values.items():
             yield Figure(split, metric, _protocol(metric, run.files.config["evaluator"]), value)
 
 
@@ -193,8 +196,8 @@ def later_figures(run: Run) -> Iterator[Figure]:
             dataset["root"] = node["root"]
         dataset.pop("size", None)  # that of the images which the encoder was trained on
         prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
-        for split in ("test", "val"):
-            for metric, value in record[split].items():
+        for split, values in (("test", test_figures(record)), ("val", record["val"])):
+            for metric, value in values.items():
                 protocol = _protocol(metric, evaluators, {} if is_own else {"dataset": dataset})
                 yield Figure(split, f"{prefix}{metric}", protocol, value, is_later=True)
 

@@ -62,16 +62,6 @@ def two_way_test(differences: Any, gap: float = 0.0) -> Interval:
     return _test(effect, variance, max(variance**2 / spread, n_seeds - 1) if spread else n_seeds - 1, gap)
 
 
-def welch_interval(b: list[float], a: list[float]) -> tuple[float, float]:
-    """The ends of Welch's 95 % interval of mean(b) - mean(a), each of at least two values.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    ends = _stats().ttest_ind(b, a, equal_var=False).confidence_interval(LEVEL)
-    return float(ends.low), float(ends.high)
-
-
 def holm(values: Sequence[float]) -> list[float]:
     """The p of several tests, corrected for their number (Holm 1979).
 

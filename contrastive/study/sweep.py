@@ -1,13 +1,15 @@
 """The table at the end of a sweep."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contrastive.errors import ConfigError
+from contrastive.experiment.summary import command
 from contrastive.study.frame import Frame, read_frame
 from contrastive.study.render.text import section_text
-from contrastive.text import spread
+from contrastive.text import as_typed, spread
 
 
 @dataclass
@@ -30,8 +32,10 @@ def sweep_table(jobs: list[Job]) -> str:
         frame = read_frame(finished)
     except ConfigError as error:  # the jobs ran: what their folders hold besides is no failure of the sweep
         return "\n".join([str(error), *failures])
+    folder = as_typed(Path(os.path.commonpath(finished)))
+    more = f"{command('python')} -m contrastive report table {folder} --metric all"
     sections = [
-        section_text(name, section, section.chosen(None), below=untrained_rows(section))
+        section_text(name, section, section.chosen(None), below=untrained_rows(section), more=more)
         for name, section in frame.sections.items()
     ]
     return "\n".join([*sections, *failures])

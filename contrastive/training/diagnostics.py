@@ -169,11 +169,11 @@ def grouped(group: str, metrics: dict[str, float]) -> dict[str, float]:
 
 
 def nested(group: str, record: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a nested record as curves: group/outer/inner."""
+    """The numbers of a nested record, but for those in lists, as curves: group/outer/inner."""
     curves: dict[str, float] = {}
     for key, value in record.items():
         if isinstance(value, dict):
             curves |= nested(f"{group}/{key}", value)
-        elif not isinstance(value, str):
+        elif isinstance(value, int | float):
             curves[f"{group}/{key}"] = value
     return curves

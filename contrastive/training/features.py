@@ -111,6 +111,8 @@ def extract_feature_sets(
         test=test,
         n_classes=len(data.classes),
         n_biases=len(data.biases),
+        classes=data.classes,
+        biases=data.biases,
         classifier=classifier,
     )
 

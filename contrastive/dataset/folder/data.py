@@ -52,7 +52,7 @@ def decoded_data(
         classes=tuple(map(printable, listed.classes)),
         hold_out=hold_out,
         stats=decoded["train"][0].stats,
-        biases=listed.biases,
+        biases=tuple(map(printable, listed.biases)),
         own_val=splits.get("val"),
         facts=facts,
         digest=_digest(

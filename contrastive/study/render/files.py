@@ -36,7 +36,7 @@ def table_csv(record: dict[str, Any]) -> str:
         | {"source": row["source"], "minutes": minutes(row), "overrides": " ".join(row["overrides"])}
         for row in record["rows"]
     }
-    return as_csv(record_frame(record), beside)
+    return as_csv(record_frame(record), metrics, beside)
 
 
 def table_latex(record: dict[str, Any]) -> str:

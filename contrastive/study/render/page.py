@@ -1,7 +1,7 @@
 """Write one HTML file with tables, claims and curves; it needs no network and no server.
 
 RUN_OR_TABLE is the JSON that make reproduce-table writes beside its Markdown, the folder of a table's runs, or any
-folder with finished runs.
+folder with finished runs. --metric chooses the columns of runs; a table has its own.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from contrastive.files import write_text
 from contrastive.run.identity import key_of
 from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
+from contrastive.study.frame import add_metrics
 from contrastive.study.render.markdown import facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
 
@@ -24,11 +25,12 @@ Record = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT.html", help="the file to write")
     parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE", help="runs, folders of runs, or tables")
+    add_metrics(parser)
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    records, left_out = read_sources(arguments.paths)
+    records, left_out = read_sources(arguments.paths, arguments.metric)
     write_text(arguments.out, page(records, static=arguments.static))
     for sentence in left_out:
         print(sentence, file=sys.stderr)

@@ -11,17 +11,18 @@ from contrastive.study.render.files import read_table_json
 from contrastive.study.spec import Row
 
 
-def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+def read_sources(paths: list[Path], metrics: list[str] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     """The tables among the paths in their order, then everything else as tables of runs.
 
     Args:
         paths: a table's JSON, the folder of its runs, or any folder with finished runs.
+        metrics: the columns of finished runs; None = the usual ones. A table has its own.
 
     Returns:
         the records, and a sentence for each path or run that is left out.
 
     Raises:
-        ConfigError: a path does not exist, or nothing is left to show.
+        ConfigError: a path does not exist, no run has a metric, or nothing is left to show.
     """
     tables, folders, left_out = [], [], []
     for path in paths:
@@ -36,17 +37,19 @@ def read_sources(paths: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
             left_out.append(f"{path} holds no table and is left out")
     if folders:
         frame = read_frame(folders)
-        tables += [section_record(section) for section in frame.sections.values()]
+        chosen = frame.chosen(metrics) if metrics else []
+        for section in frame.sections.values():
+            tables.append(section_record(section, [m for m in chosen if m in section.metrics] or section.chosen(None)))
         left_out += frame.notes
     if not tables:
         raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
     return tables, left_out
 
 
-def section_record(section: Frame) -> dict[str, Any]:
+def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
     """The runs of a dataset as a table: its metrics are those of all runs of a seed, and of later evaluations."""
     section = section.by_name()
-    shown, shared, metrics = section.shown(), section.shared(), section.test_metrics()
+    shown, shared = section.shown(), section.shared()
     states = {name: {paths[0]: run_state(paths[0]) for paths in own["paths"]} for name, own in section.rows.items()}
     record = runs_record(states, metrics)
     for (name, own), entry in zip(section.rows.items(), record["rows"], strict=True):

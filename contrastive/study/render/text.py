@@ -18,19 +18,22 @@ def grid(section: Frame, metrics: Sequence[str]) -> list[list[str]]:
     ]
 
 
-def section_text(name: str, section: Frame, metrics: Sequence[str], *, below: Sequence[list[str]] = ()) -> str:
+def section_text(
+    name: str, section: Frame, metrics: Sequence[str], *, below: Sequence[list[str]] = (), more: str = ""
+) -> str:
     """A table for the terminal: what all its rows share stands above, what else a reader must know below.
 
     Args:
         below: further rows.
+        more: the command that shows the other metrics.
     """
-    hidden = [metric for metric in section.test_metrics() if metric not in metrics]
+    hidden = len(section.test_metrics()) - len(metrics)
     return "\n".join([
         f"\n{name}: {HEADING}",
         *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
         format_grid([*grid(section, metrics), *below]),
         *section.remarks(),
-        *([f"{len(hidden)} more metrics: python -m contrastive report table FOLDER --columns all"] if hidden else []),
+        *([f"{hidden} more metrics: {more}"] if hidden and more else []),
     ])  # fmt: skip
 
 
@@ -45,7 +48,7 @@ def best_cells(frame: Frame, metrics: Sequence[str], names: Sequence[str]) -> li
     return best
 
 
-def as_csv(frame: Frame, beside: Mapping[str, Mapping[str, str]] | None = None) -> str:
+def as_csv(frame: Frame, metrics: Sequence[str], beside: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """A line for each row with the settings that differ; of each metric the mean, sample standard deviation and n.
 
     Args:
@@ -53,7 +56,7 @@ def as_csv(frame: Frame, beside: Mapping[str, Mapping[str, str]] | None = None) 
     """
     import pandas as pd
 
-    differing, metrics, lines = frame.differing, frame.test_metrics(), []
+    differing, lines = frame.differing, []
     names = frame.table[["dataset", "name"]].drop_duplicates().itertuples(index=False)
     for dataset, name in [*names, *(("", name) for name in beside or {} if name not in set(frame.table["name"]))]:
         own = frame.table[(frame.table["dataset"] == dataset) & (frame.table["name"] == name)]

@@ -1,0 +1,46 @@
+"""The figures of a result by flat names, accuracies of bias groups among them. Imports no torch."""
+
+from typing import Any
+
+WORST = "worst_group_top1"
+# over the (class, bias) groups of the test images: the name, and that in results of older versions
+OVER_GROUPS = {
+    "aligned_top1": "aligned_top1",
+    "conflicting_top1": "conflicting_top1",
+    "group_mean_top1": "cell_mean_top1",
+    WORST: "worst_cell_top1",
+}
+
+
+def group_accuracies(audit: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """{read-out: {name: percent right}} over the bias groups of the test images, for every audited read-out."""
+    found = {}
+    for read_out, own in audit.items():
+        if isinstance(own, dict) and read_out != "reported":  # a copy of one of the others
+            values = {name: own.get(name, own.get(old)) for name, old in OVER_GROUPS.items()}
+            found[read_out] = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    return {read_out: values for read_out, values in found.items() if values}
+
+
+def test_figures(result: dict[str, Any]) -> dict[str, float]:
+    """Every figure on the test split: `test` of the result, and what its audit says of bias groups.
+
+    `knn_worst_group_top1` stands behind `knn_top1`. At the end come `knn_aligned_top1`, `knn_conflicting_top1`,
+    `knn_group_mean_top1` and, of each group, `knn_top1/CLASS/BIAS`.
+    """
+    audit = result.get("audit", {})
+    accuracies = group_accuracies(audit)
+    figures: dict[str, float] = {}
+    for metric, value in result["test"].items():
+        figures[metric] = value
+        if (worst := accuracies.get(metric.removesuffix("_top1"), {}).get(WORST)) is not None:
+            figures[metric.replace("_top1", f"_{WORST}")] = worst
+    figures |= {f"{name}_{key}": value for name, own in accuracies.items() for key, value in own.items()}
+    groups = [(f"{group['class']}/{group['bias']}", group["top1"]) for group in audit.get("groups", [])]
+    return figures | {f"{name}_top1/{group}": top1[name] for name in accuracies for group, top1 in groups}
+
+
+def is_detail(metric: str) -> bool:
+    """Whether a table has the figure only when it is asked for: those of bias groups but for the worst one."""
+    name = metric.partition(" (")[0]  # without the settings of an evaluator
+    return "_top1/" in metric or any(name.endswith(f"_{key}") for key in OVER_GROUPS if key != WORST)

@@ -1,0 +1,220 @@
+"""Accuracies over bias groups, from a CSV with names to every table that a user reads."""
+
+import csv
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import mean, stdev
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import contrastive
+from contrastive.cli.report import main
+from contrastive.cli.verify import compare as checks
+from contrastive.experiment.summary import finished
+from contrastive.run.files import read_config
+from tests.helpers import program, write_finished
+
+CLASSES, PLACES, WIDTHS, SEEDS = ("landbird", "waterbird"), ("land", "water"), (2, 4), (0, 1)
+
+
+def write_birds(folder: Path) -> Path:
+    """120 images of two classes, each mostly before a background of its own, and a table with words for both."""
+    rng, rows = np.random.default_rng(0), [("img_filename", "split", "y", "place")]
+    folder.mkdir()
+    for i in range(120):
+        split, label = ("train", "train", "val", "test")[i // 2 % 4], i % 2
+        place = label if rng.random() < (0.5 if split == "test" else 0.9) else 1 - label
+        image = rng.integers(0, 60, (12, 12, 3))
+        image[..., place] += 120
+        image[4:8, 4:8] += 60 * label
+        Image.fromarray(image.astype(np.uint8)).save(folder / f"{i}.png")
+        rows.append((f"{i}.png", split, CLASSES[label], PLACES[place]))
+    with (folder / "metadata.csv").open("w") as file:
+        csv.writer(file).writerows(rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a sweep of two networks and two seeds printed, and its folder."""
+    folder = tmp_path_factory.mktemp("sweep")
+    write_birds(folder / "birds")
+    words = [
+        "dataset=image_folder", "dataset.root=birds", "dataset.table=metadata.csv", "dataset.size=12", "device=cpu",
+        "encoder=resnet18_narrow", f"encoder.width={WIDTHS[0]},{WIDTHS[1]}", "seed=0,1", "epochs=1", "batch_size=32",
+        "evaluator=[knn,linear,bias_audit]", "evaluator.linear.max_iter=5", "channels_last=false",
+    ]  # fmt: skip
+    done = program("-m", "hydra/launcher=basic", *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, folder
+
+
+def results(folder: Path) -> dict[tuple[int, int], dict]:
+    """{(width, seed): result.json}."""
+    found = {}
+    for file in folder.rglob("result.json"):
+        config = read_config(file.parent)
+        found[config["encoder"]["width"], config["seed"]] = json.loads(file.read_text())
+    return found
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """{first cell: the others} of a Markdown table."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    return {first: rest for first, *rest in rows}
+
+
+def spread(values: list[float]) -> str:
+    return f"{mean(values):.2f} ± {stdev(values):.2f} ({len(values)})"
+
+
+@pytest.mark.smoke
+def test_every_group_is_recorded_with_its_names_and_its_number_of_images(sweep):
+    _, folder = sweep
+    rows = csv.DictReader((folder / "birds/metadata.csv").open())
+    n = Counter((row["y"], row["place"]) for row in rows if row["split"] == "test")
+    for result in results(folder).values():
+        groups = result["audit"]["groups"]
+        assert {(group["class"], group["bias"]): group["n"] for group in groups} == n
+        for name in ("knn", "linear"):
+            accuracies, audit = [group["top1"][name] for group in groups], result["audit"][name]
+            assert audit["worst_group_top1"] == audit["worst_cell_top1"] == pytest.approx(min(accuracies))
+            assert audit["group_mean_top1"] == audit["cell_mean_top1"] == pytest.approx(mean(accuracies))
+            weighted = sum(group["n"] * group["top1"][name] for group in groups) / sum(n.values())
+            assert weighted == pytest.approx(result["test"][f"{name}_top1"])
+
+
+@pytest.mark.smoke
+def test_a_run_prints_its_groups_under_the_names_of_the_table(sweep):
+    text, folder = sweep
+    for result in results(folder).values():
+        for group in result["audit"]["groups"]:
+            accuracies = [f"{group['top1'][name]:.2f}" for name in ("knn", "linear")]
+            words = [f"{group['class']},", group["bias"], str(group["n"]), *accuracies]
+            assert words in [line.split() for line in text.splitlines()]
+    assert "worst group" in text and "cell" not in text
+
+
+@pytest.mark.smoke
+def test_a_sweep_shows_the_worst_group_beside_knn_and_each_untrained_network(sweep):
+    text, folder = sweep
+    found, table = results(folder), cells(text)
+    assert table["runs"][:2] == ["knn_top1", "knn_worst_group_top1"]
+    for width in WIDTHS:
+        trained = [found[width, seed]["audit"]["knn"]["worst_group_top1"] for seed in SEEDS]
+        assert table[f"nt_xent encoder.width={width}"][1] == spread(trained)
+        untrained = [found[width, seed]["untrained"]["knn_top1"] for seed in SEEDS]
+        assert table[f"untrained encoder.width={width}"][0] == spread(untrained)
+    assert len(table) == 2 + 2 * len(WIDTHS)  # with the head and its line
+    (more,) = re.findall(r"more metrics: .* -m contrastive report (.*)", text)
+    assert main([str(folder / word) if word.startswith("outputs") else word for word in more.split()]) == 0
+
+
+@pytest.mark.smoke
+def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_path, monkeypatch):
+    _, folder = sweep
+    found = results(folder)
+    asked = "knn_top1/waterbird/land"
+    values = {
+        width: [
+            group["top1"]["knn"]
+            for seed in SEEDS for group in found[width, seed]["audit"]["groups"]
+            if (group["class"], group["bias"]) == ("waterbird", "land")
+        ]
+        for width in WIDTHS
+    }  # fmt: skip
+    assert main(["table", str(folder)]) == 0
+    assert cells(capsys.readouterr().out)["runs"] == [
+        "knn_top1", "knn_worst_group_top1", "linear_top1", "linear_worst_group_top1",
+    ]  # fmt: skip
+    assert main(["table", str(folder), "--metric", "linear_conflicting_top1", asked]) == 0
+    table = cells(capsys.readouterr().out)
+    assert table["runs"] == ["linear_conflicting_top1", asked]
+    assert {width: table[f"nt_xent encoder.width={width}"][1] for width in WIDTHS} == {
+        w: spread(own) for w, own in values.items()
+    }
+    assert main(["best", str(folder), "--metric", asked]) == 0
+    assert f"| 1 | {spread(max(values.values(), key=mean))} " in capsys.readouterr().out
+    assert main(["compare", str(folder), "--metric", asked]) == 0
+    compared = cells(capsys.readouterr().out)
+    assert compared[asked][:2] == [spread(own) for own in values.values()]
+    assert "knn_top1" not in compared
+    assert main(["table", str(folder), "--metric", "nope"]) == 2
+    said = capsys.readouterr().err
+    assert "known are knn_top1, knn_worst_group_top1, linear_top1," in said
+    assert "and 8 of single bias groups: try knn_top1" in said
+
+
+@pytest.mark.smoke
+def test_runs_have_every_figure_of_every_group(sweep):
+    _, folder = sweep
+    table = contrastive.runs(folder).set_index(["encoder.width", "seed"])
+    for (width, seed), result in results(folder).items():
+        line = table.loc[(width, seed)]
+        for name in ("knn", "linear"):
+            for key in ("worst_group", "group_mean", "aligned", "conflicting"):
+                assert line[f"{name}_{key}_top1"] == result["audit"][name][f"{key}_top1"]
+            for group in result["audit"]["groups"]:
+                assert line[f"{name}_top1/{group['class']}/{group['bias']}"] == group["top1"][name]
+
+
+@pytest.mark.smoke
+def test_a_page_has_the_columns_of_a_table(sweep, tmp_path):
+    pytest.importorskip("vl_convert")
+    _, folder = sweep
+    words = ["page", str(tmp_path / "out.html"), str(folder), "--static", "--metric"]
+    assert main([*words, "knn_conflicting_top1"]) == 0
+    head = re.findall(r"<th[^>]*>([^<]*)</th>", (tmp_path / "out.html").read_text())
+    assert "knn_conflicting_top1" in head and "knn_top1" not in head
+    assert main([*words, "nope"]) == 2
+
+
+def audit(conflicting: float) -> dict:
+    """That of a run by an older version, of which all groups were right but one."""
+    return {
+        "bias_top1": 90.0,
+        "knn": {"top1": 80.0, "conflicting_top1": conflicting, "cell_mean_top1": 70.0, "worst_cell_top1": 10.0},
+    }
+
+
+def test_runs_of_older_versions_have_the_same_columns(tmp_path, capsys):
+    for seed in (0, 1):
+        figures = {"test": {"knn_top1": 80.0}, "audit": audit(40.0 + seed)}
+        write_finished(tmp_path / str(seed), config={"seed": seed}, environment={}, **figures)
+    assert main(["table", str(tmp_path)]) == 0
+    assert cells(capsys.readouterr().out)["y"] == ["80.00 ± 0.00 (2)", "10.00 ± 0.00 (2)"]
+    assert contrastive.runs(tmp_path)["knn_conflicting_top1"].tolist() == [40.0, 41.0]
+    result = {"test": {"knn_top1": 80.0}, "untrained": {}, "audit": audit(40.0)}
+    assert "40.00        70.00         10.00" in finished(tmp_path, result)
+
+
+def test_of_many_groups_a_run_prints_only_the_summary():
+    groups = [{"class": str(i), "bias": "red", "n": 4, "top1": {"knn": 1.0 * i}} for i in range(100)]
+    result = {"test": {"knn_top1": 80.0}, "untrained": {}, "audit": audit(40.0) | {"groups": groups[:4]}}
+    assert "3, red" in finished(Path("run"), result)
+    result["audit"]["groups"] = groups
+    text = finished(Path("run"), result)
+    assert "red" not in text and "worst group" in text
+
+
+def test_a_list_is_one_check_and_newer_code_may_compute_more():
+    groups = pd.DataFrame({"n": [3, 4], "top1": [{"knn": 50.0}, {"knn": 75.0}]}).to_dict("records")
+    other = [groups[0], {"n": 4, "top1": {"knn": 75.0001}}]
+    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": groups}, exact=True)] == [True]
+    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": other}, exact=True)] == [False]
+    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": other}, exact=False)] == [True]
+    assert [c.passed for c in checks("audit", {"groups": groups}, {"groups": groups[:1]}, exact=True)] == [False]
+    for same_code, passed in ((True, False), (False, None)):
+        assert [c.passed for c in checks("audit", {}, {"groups": groups}, exact=True, same_code=same_code)] == [passed]
+
+
+def test_runs_that_are_not_finished_are_named(tmp_path, capsys):
+    write_finished(tmp_path / "done", config={}, environment={}, test={"knn_top1": 50.0})
+    write_finished(tmp_path / "stopped", config={"seed": 1}, environment={}, test={}).joinpath("result.json").unlink()
+    assert main(["table", str(tmp_path)]) == 0
+    assert f"not finished and not counted: {tmp_path / 'stopped'}\n" in capsys.readouterr().out
