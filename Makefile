@@ -59,7 +59,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
 
-results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 3 MB
+results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 9 MB
 	$(RUN) -m contrastive.report page --static outputs/results.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
