@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive import DebiasedPos, NTXent, SupCon
+from contrastive import RINCE, DebiasedPos, NTXent, SupCon
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_loss
 from contrastive.experiment.make import make
@@ -74,6 +74,29 @@ def test_curve_of_debiased_positives_is_their_formula() -> None:
     z = embeddings()[:, :1].detach().repeat(1, 2, 1)  # equal views: 1 + e^{1/t - s+} is 2 for every anchor
     ratio = DebiasedPos(temperature=T, tau_plus=0.5).diagnostics(z, None, None)["pairs/push_ratio"]
     assert ratio.item() == pytest.approx(2)
+
+
+def test_curve_of_the_oracles_of_debiased_positives() -> None:
+    """1 in the paper's form; released 1 + e^{1/t} / (e^{s+} + Σ e^s over the class), here of five views that are alike."""
+    z = embeddings().detach()
+    paper = DebiasedPos(temperature=T, tau_plus=0.5, drop_false_negatives=True)
+    assert paper.diagnostics(z, LABEL, None)["pairs/push_ratio"].item() == pytest.approx(1)
+    equal = z[:, :1].repeat(1, 2, 1)[[0, 0, 0, 3, 3, 3]]
+    released = DebiasedPos(temperature=T, tau_plus=0.5, semantics="released", drop_false_negatives=True)
+    ratio = released.diagnostics(equal, torch.tensor([0, 0, 0, 1, 1, 1]), None)["pairs/push_ratio"]
+    assert ratio.item() == pytest.approx(1 + 1 / 5)
+
+
+def test_lam_of_rince_weighs_repulsion_against_attraction() -> None:
+    z, lam = embeddings(), 0.1
+    unit = F.normalize(z, dim=-1).flatten(0, 1)
+    e = (unit @ unit.T / T).exp()
+    row = torch.arange(12)
+    positive, negative = e[row, row ^ 1], (e * (row[:, None] // 2 != row // 2)).sum(1)
+    loss = RINCE(temperature=T, q=1, lam=lam)
+    torch.testing.assert_close(loss(z), (lam * negative - (1 - lam) * positive).mean())
+    ratio = loss.diagnostics(z, None, None)["pairs/push_ratio"]
+    torch.testing.assert_close(ratio, lam * negative.sum() / ((1 - lam) * positive.sum()))
 
 
 @pytest.mark.parametrize("name", [

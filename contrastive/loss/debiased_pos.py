@@ -38,7 +38,8 @@ class DebiasedPos(SelfSupervisedLoss):
             times as strongly as it attracts. Without it the two are equal, as in NT-Xent, and P has N + 1 samples.
         drop_false_negatives: the oracle, needs labels. Means stay over 2B and N. `paper` leaves false negatives and
             the anchor itself out of P, so that it repels as much as it attracts. `released` keeps both there and only
-            thins S in P⁻.
+            thins S in P⁻: it repels 1 + e^c / (e^{s+} + Σ e^{s_j}) times as strongly, j over the anchor's class. What
+            the oracle gains or loses is therefore also that of the lost repulsion.
 
     Shapes: z (B, V, D) → scalar.
 

@@ -30,7 +30,7 @@ class Decoupled(SelfSupervisedLoss):
         ConfigError: an argument out of range.
 
     As the code that the authors' repository points to, which lets the gradient through w and adds log 1e-45 to the
-    logits that it leaves out; here they are left out.
+    logits that it leaves out; here they are left out. Its training adds the means of both views up: twice this loss.
     """
 
     picks_positive = True

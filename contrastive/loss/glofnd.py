@@ -40,7 +40,8 @@ class GloFND(SelfSupervisedLoss):
         ConfigError: an argument out of range.
 
     The released code (vibalcam/GloFND) corrects Adam's means by the number of the epoch, this one by the number of
-    updates of the image. Its command for ImageNet-100 has alpha 0.01 and begins at epoch 70 of 200.
+    updates of the image. There the epoch from which thresholds are learned and the one from which they are used are two
+    settings (0 and 20), here both are `start`. Its command for ImageNet-100 has alpha 0.01 and 70 for both, of 200.
     """
 
     reads_index = True

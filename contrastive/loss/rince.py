@@ -17,11 +17,14 @@ class RINCE(SelfSupervisedLoss):
         L_i = -e^{q s+} / q + (λ (e^{s+} + Σ_j e^{s_j}))^q / q
 
     over the N = 2B - 2 views j of other images. For q → 0 its gradient is that of NT-Xent; at q = 1 it is a symmetric
-    loss, which noise in the positives does not move. For the noise that `noise_frac` makes.
+    loss, which noise in the positives does not move: -(1 - λ) e^{s+} + λ S with S = Σ_j e^{s_j}. So λ weighs repulsion
+    against attraction; at q = 1 an anchor repels λ S / ((1 - λ) e^{s+}) times as strongly as it attracts. For the noise
+    that `noise_frac` makes.
 
     Args:
         temperature: t > 0.
-        q: in (0, 1]. lam: λ in (0, 1], about the density of wrong pairs that q must outweigh.
+        q: in (0, 1].
+        lam: λ in (0, 1], the weight of repulsion against attraction.
         drop_false_negatives: the oracle; needs labels.
 
     Shapes: z (B, V, D) → scalar.
