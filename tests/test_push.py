@@ -77,7 +77,7 @@ def test_curve_of_debiased_positives_is_their_formula() -> None:
 
 
 def test_curve_of_the_oracles_of_debiased_positives() -> None:
-    """1 in the paper's form; released 1 + e^{1/t} / (e^{s+} + Σ e^s over the class), here of five views that are alike."""
+    """1 in the paper's form; released 1 + e^{1/t} / (e^{s+} + Σ e^s over the class), here of views that are alike."""
     z = embeddings().detach()
     paper = DebiasedPos(temperature=T, tau_plus=0.5, drop_false_negatives=True)
     assert paper.diagnostics(z, LABEL, None)["pairs/push_ratio"].item() == pytest.approx(1)

@@ -28,7 +28,7 @@ def keep_printing() -> None:
         if stream is None:  # closed: else the next file that is opened, perhaps a checkpoint, would have its number
             fd = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(fd, True)
-            setattr(sys, name, open(fd, "r" if name == "stdin" else "w"))
+            setattr(sys, name, os.fdopen(fd, "r" if name == "stdin" else "w"))
         elif name != "stdin" and stream is getattr(sys, f"__{name}__"):  # no test or notebook listens
             raw = _Patient(stream.fileno(), "w", closefd=False)
             is_direct = stream.write_through  # python -u

@@ -75,7 +75,8 @@ class Loss(nn.Module, ABC):
         """
         if rest and _is_view(rest[0]):
             z, rest = stack_views(z, rest[0]), rest[1:]
-        label, bias, anchors, index = (*rest, *(label, bias, anchors, index)[len(rest) :])
+        given: tuple[Any, ...] = (*rest, *(label, bias, anchors, index)[len(rest) :])
+        label, bias, anchors, index = given
         check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
         if self.min_views > 1 and 1 < len(z) <= z.shape[1] // 2:  # a few views more than images may be meant
@@ -331,7 +332,8 @@ def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
     """Two views (B, ...) → (B, 2, ...)."""
     if z0.shape != z1.shape:
         raise ConfigError(
-            f"two views must have one shape (B, D), got {tuple(z0.shape)} and {tuple(z1.shape)}: try loss(z0, z1, label)"
+            f"two views must have one shape (B, D), got {tuple(z0.shape)} and {tuple(z1.shape)}: "
+            "try loss(z0, z1, label)"
         )
     return torch.stack([z0, z1], 1)
 
