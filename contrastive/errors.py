@@ -15,8 +15,9 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """Raise ConfigError unless `value` is one of `choices`.
 
     Args:
-        key: the setting as it is typed, such as `loss.form`. choices: the accepted values, the usual one first; the
-            sentence ends in the one that is spelled most like `value`, else in the usual one.
+        key: the setting as it is typed, such as `loss.form`.
+        choices: the accepted values, the usual one first; the sentence ends in the one that is spelled most like
+            `value`, else in the usual one.
     """
     if value not in choices:
         near = [*get_close_matches(str(value), choices, n=1), *choices][0]
@@ -27,7 +28,8 @@ def check_at_least(key: str, value: Numbers, least: float, *, example: object) -
     """Raise ConfigError unless `value` is a finite number of at least `least`, or a list of such numbers.
 
     Args:
-        key: the setting as it is typed, such as `evaluator.knn.k`. example: a value to type instead.
+        key: the setting as it is typed, such as `evaluator.knn.k`.
+        example: a value to type instead.
     """
     _check(key, value, lambda x: x >= least, f"at least {least}", example)
 

@@ -15,7 +15,8 @@ def resize_matrix(start: Tensor, length: Tensor, n_in: int, n_out: int, *, antia
     """Rows that crop [start, start + length) out of n_in pixels and resize it bilinearly to n_out.
 
     Args:
-        start, length: (B,) float, whole pixels.
+        start: (B,) float, whole pixels.
+        length: (B,) float, whole pixels.
         antialias: widen the triangle to the scale when shrinking, as PIL does; without it shrinking skips pixels.
 
     Returns:

@@ -15,7 +15,9 @@ class ColorJitter(Operation):
     """Change brightness, contrast, saturation and hue in random order (RandomApply([ColorJitter]) of torchvision).
 
     Args:
-        brightness, contrast, saturation: strength s in [0, 1]; the factor is uniform in [1 - s, 1 + s].
+        brightness: strength s in [0, 1]; the factor is uniform in [1 - s, 1 + s].
+        contrast: strength s in [0, 1]; the factor is uniform in [1 - s, 1 + s].
+        saturation: strength s in [0, 1]; the factor is uniform in [1 - s, 1 + s].
         hue: strength s in [0, 0.5]; the shift is uniform in [-s, s] full circles.
         p: probability for each image.
     """

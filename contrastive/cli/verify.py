@@ -187,7 +187,8 @@ def compare(
     """A check for each number of two nested records, and one for each list.
 
     Args:
-        exact: whether they must agree but for rounding. has_all: whether everything recorded can be computed.
+        exact: whether they must agree but for rounding.
+        has_all: whether everything recorded can be computed.
         same_code: whether nothing may be computed that is not recorded: newer code computes more.
     """
     flags = {"exact": exact, "has_all": has_all, "same_code": same_code}

@@ -30,7 +30,8 @@ def check_types(node: Any, key: str) -> None:
     """Check a component's node and every node inside it.
 
     Args:
-        node: plain containers, as instantiated. key: where the node stands among the settings, such as `loss`.
+        node: plain containers, as instantiated.
+        key: where the node stands among the settings, such as `loss`.
 
     Raises:
         ConfigError: a value is not of the type that the constructor declares.

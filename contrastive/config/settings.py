@@ -168,7 +168,8 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
     """The settings of a run, whose modules Python finds; a warning for each override that nothing reads.
 
     Args:
-        cfg: what the overrides compose. overrides: KEY=VALUE, as typed.
+        cfg: what the overrides compose.
+        overrides: KEY=VALUE, as typed.
 
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.

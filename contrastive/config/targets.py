@@ -29,7 +29,8 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
     """Check every `_target_` of a configuration that `read_config` read from a run directory, nested ones too.
 
     Args:
-        config: plain containers. folders: of modules that it may name besides the current one: those of --config-dir.
+        config: plain containers.
+        folders: of modules that it may name besides the current one: those of --config-dir.
 
     Raises:
         ConfigError: one that is no component of this package, no class of torch.nn, torch.optim or torchvision.models,

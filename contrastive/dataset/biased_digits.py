@@ -16,7 +16,10 @@ def biased_digits(
 
     Args:
         size: side in pixels, at least 8.
-        rho, colors, data_seed, hold_out: as in `biased_mnist`.
+        rho: as in `biased_mnist`.
+        colors: as in `biased_mnist`.
+        data_seed: as in `biased_mnist`.
+        hold_out: as in `biased_mnist`.
 
     Raises:
         ConfigError: an argument out of range, or scikit-learn is not installed.

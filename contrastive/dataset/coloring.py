@@ -82,9 +82,11 @@ def colored_splits(
     come from another. The sha256 of the training and test colors is among the facts that a run records.
 
     Args:
-        train, test: gray digits (N, H, W) uint8.
+        train: gray digits (N, H, W) uint8.
+        test: gray digits (N, H, W) uint8.
         rho: fraction in [0, 1] of the images of a class that have the color of the class.
-        palette: a key of PALETTES. data_seed: of the assignment of colors to images, in [0, 2³¹).
+        palette: a key of PALETTES.
+        data_seed: of the assignment of colors to images, in [0, 2³¹).
         stroke: lowest gray value that belongs to the digit.
         size: side in pixels that the colored images are resized to.
     """

@@ -46,7 +46,8 @@ def image_folder(
     same size and within one tick of the file system's clock is therefore not noticed: touch it, or delete `cache`.
 
     Args:
-        root: the folder. size: side of the images in pixels.
+        root: the folder.
+        size: side of the images in pixels.
         name: of the dataset, recorded by the run; None = the name of the folder.
         unlabeled: a folder of further training images without labels, which no probe uses; None = none.
         per_class: train on the first images of each class, by name or as the table has them, at least 2; None = all.
@@ -56,8 +57,8 @@ def image_folder(
         bias_pattern: regular expression searched in each path below train/ or test/; its first group names the bias of
             the image (corrupted CIFAR-10: `_([0-9]+)[.]png$`). None = no bias labels.
         table: a CSV file in the folder that tells path, split, label and bias of each image, as WILDS writes it, in
-            place of class folders; None = class folders. If it has a validation split, probes are selected on that
-            and fitted on all training images.
+            place of class folders; None = class folders. If it has a validation split, probes are selected on that and
+            fitted on all training images.
         columns: names of its columns, as {bias: place}; what is not named is called as in Waterbirds: img_filename,
             split, y, place. {bias: null} = no bias labels.
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.

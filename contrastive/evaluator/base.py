@@ -143,7 +143,8 @@ class StepObserver(ABC):
         """Learn from the features of one training batch, that of all processes together.
 
         Args:
-            h: (B, V, F), as the encoder in training mode computed them, without gradient. label: (B,), -1 = unlabeled.
+            h: (B, V, F), as the encoder in training mode computed them, without gradient.
+            label: (B,), -1 = unlabeled.
         """
 
     @abstractmethod

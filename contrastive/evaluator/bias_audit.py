@@ -35,10 +35,11 @@ class BiasAudit(Evaluator):
     without bias.
 
     Args:
-        reported: the probe that the published metric comes from: `linear`, `classifier`, `online_probe_best_test`
-            and so on; `auto` = the classifier that the loss trains along, else the linear probe.
+        reported: the probe that the published metric comes from: `linear`, `classifier`, `online_probe_best_test` and
+            so on; `auto` = the classifier that the loss trains along, else the linear probe.
         metric: the published metric: `top1`, `group_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
-        l2: strength of the bias regression, at least 0. max_iter: its L-BFGS iterations, at least 1.
+        l2: strength of the bias regression, at least 0.
+        max_iter: its L-BFGS iterations, at least 1.
     """
 
     reported: str = "auto"
@@ -112,7 +113,9 @@ def listed_groups(
     """Each (class, bias) group that has test images: {class, bias, n, top1: {read-out: percent right}}.
 
     Args:
-        guesses: {read-out: (N,) classes}. classes, biases: their names; one without a name is called by its number.
+        guesses: {read-out: (N,) classes}.
+        classes: their names; one without a name is called by its number.
+        biases: their names; one without a name is called by its number.
     """
     assert test.bias is not None
 
@@ -137,7 +140,10 @@ def group_accuracy(guess: Tensor, label: Tensor, bias: Tensor, majority: Tensor)
     their earlier names.
 
     Args:
-        guess, label, bias: (N,) of the test split. majority: (C,) from `majority_bias`.
+        guess: (N,) of the test split.
+        label: (N,) of the test split.
+        bias: (N,) of the test split.
+        majority: (C,) from `majority_bias`.
     """
     right = (guess == label).double()
     aligned = bias == majority[label]

@@ -24,7 +24,8 @@ class DFR(Evaluator):
     Put it before `bias_audit`, which then reports its groups: audit.dfr.worst_group_top1 is the published metric.
 
     Args:
-        l2: strengths of at least 0, tried from strong to weak. draws: at least 1 (10 in the authors' code).
+        l2: strengths of at least 0, tried from strong to weak.
+        draws: at least 1 (10 in the authors' code).
         max_iter: L-BFGS iterations per fit, at least 1.
 
     The authors penalize by |W|₁; the features are those of the last epoch here.

@@ -24,7 +24,9 @@ class FewShot(Evaluator):
     """Mean test accuracy of logistic regressions on `shots` labeled images of each class, over fixed draws.
 
     Args:
-        shots: training images of each class, at least 1. l2: strength of at least 0. draws: at least 1.
+        shots: training images of each class, at least 1.
+        l2: strength of at least 0.
+        draws: at least 1.
         max_iter: L-BFGS iterations per fit, at least 1.
     """
 
@@ -69,7 +71,9 @@ class FewLabel(Evaluator):
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].
-        l2: strengths of at least 0. draws: at least 1. max_iter: L-BFGS iterations per fit, at least 1.
+        l2: strengths of at least 0.
+        draws: at least 1.
+        max_iter: L-BFGS iterations per fit, at least 1.
     """
 
     fractions: tuple[float, ...] = (0.01, 0.1)

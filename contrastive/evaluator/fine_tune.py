@@ -39,10 +39,14 @@ class FineTune(Evaluator):
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].
-        lr: learning rates to try, each above 0. momentum: in (0, 1). weight_decay: at least 0.
-        epochs: passes over the labeled images, at least 1. min_steps: updates at least, however few the images are.
+        lr: learning rates to try, each above 0.
+        momentum: in (0, 1).
+        weight_decay: at least 0.
+        epochs: passes over the labeled images, at least 1.
+        min_steps: updates at least, however few the images are.
         batch_size: at least 2; the images left over join others.
-        scale: (least, most) share of the area that a crop shows. flip: probability.
+        scale: (least, most) share of the area that a crop shows.
+        flip: probability.
 
     Raises:
         ConfigError: an argument out of range, or features without images.

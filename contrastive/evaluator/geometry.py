@@ -83,7 +83,8 @@ class AlphaReQ(Evaluator):
     collapsed to few directions, much below 1 they are as noise.
 
     Args:
-        first, last: at least 1, first < last. The authors fit a range of their own for each network.
+        first: at least 1, first < last. The authors fit a range of their own for each network.
+        last: at least 1, first < last. The authors fit a range of their own for each network.
 
     Raises:
         ConfigError: an argument out of range.

@@ -28,7 +28,9 @@ def vote(similarity: Tensor, label: Tensor, *, n_classes: int, temperature: floa
     Scores of a query are divided by its largest weight, so that no temperature overflows.
 
     Args:
-        similarity: (Q, k), cosines of the neighbors, falling. label: (Q, k), their classes. temperature: above 0.
+        similarity: (Q, k), cosines of the neighbors, falling.
+        label: (Q, k), their classes.
+        temperature: above 0.
     """
     weight = ((similarity - similarity[:, :1]) / temperature).exp()
     return torch.zeros(len(similarity), n_classes, device=similarity.device).scatter_add_(1, label, weight)
@@ -40,8 +42,11 @@ def knn_scores(
     """(Q, C) class scores of the queries, see `vote`.
 
     Args:
-        bank (N, F), bank_label (N,), query (Q, F): features, normalized here; similarities are float32.
-        k: at most N. temperature: above 0.
+        bank (N, F): features, normalized here; similarities are float32.
+        bank_label (N,): features, normalized here; similarities are float32.
+        query (Q, F): features, normalized here; similarities are float32.
+        k: at most N.
+        temperature: above 0.
     """
     similarity, index = nearest(bank, query, k)
     return vote(similarity, bank_label[index], n_classes=n_classes, temperature=temperature)
@@ -60,7 +65,8 @@ class KNN(Evaluator):
     metric, for searches, has the other nine tenths of the training images as its bank.
 
     Args:
-        k: neighbors, at least 1; lowered to a tenth of the bank. temperature: of the weights e^{cos / t}, above 0.
+        k: neighbors, at least 1; lowered to a tenth of the bank.
+        temperature: of the weights e^{cos / t}, above 0.
     """
 
     k: int = 200

@@ -73,7 +73,10 @@ def fit_logistic(
     it converges in a few dozen iterations instead of hundreds. Deterministic.
 
     Args:
-        x: standardized features. label: (N,) in [0, C). l2: at least 0. max_iter: L-BFGS iterations.
+        x: standardized features.
+        label: (N,) in [0, C).
+        l2: at least 0.
+        max_iter: L-BFGS iterations.
         start: weights to start from; None = zero.
     """
     p = 1 / n_classes
@@ -112,7 +115,10 @@ def fit_strengths(
     """The fit of the strength with the highest validation accuracy, the strongest of equals.
 
     Args:
-        x, x_val: standardized features (N, F). label, val_label: (N,) in [0, C).
+        x: standardized features (N, F).
+        x_val: standardized features (N, F).
+        label: (N,) in [0, C).
+        val_label: (N,) in [0, C).
         l2: strengths, tried from strong to weak; each fit starts from the last solution.
     """
     weight, fits = None, []
@@ -161,7 +167,8 @@ def train_linear(
     """Train on augmented images of the bank; after each epoch yield the scores (N, C) of the test images.
 
     Args:
-        augmentation: None = the one of the run. lr_factor: epoch (from 0) → factor on the learning rate.
+        augmentation: None = the one of the run.
+        lr_factor: epoch (from 0) → factor on the learning rate.
         name: of the evaluator, for the error message.
 
     Raises:

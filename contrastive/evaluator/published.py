@@ -24,7 +24,10 @@ class AdamProbe(Evaluator):
     the running statistics of its "frozen" encoder drift; that is not imitated.
 
     Args:
-        lr: of Adam, above 0. weight_decay: L2, at least 0. epochs, batch_size: at least 1.
+        lr: of Adam, above 0.
+        weight_decay: L2, at least 0.
+        epochs: at least 1.
+        batch_size: at least 1.
 
     Raises:
         ConfigError: an argument out of range, or features without images.
@@ -69,9 +72,14 @@ class SGDProbe(Evaluator):
     of the last probe epoch, `top1`, stands beside it.
 
     Args:
-        lr: of SGD, above 0: 5 for SupCon, 1 for SimCLR. momentum: in [0, 1). weight_decay: at least 0.
-        epochs, batch_size: at least 1. milestones: probe epochs after which lr is multiplied by `decay`.
-        scale: (least, most) share of the area that a crop shows. flip: probability.
+        lr: of SGD, above 0: 5 for SupCon, 1 for SimCLR.
+        momentum: in [0, 1).
+        weight_decay: at least 0.
+        epochs: at least 1.
+        batch_size: at least 1.
+        milestones: probe epochs after which lr is multiplied by `decay`.
+        scale: (least, most) share of the area that a crop shows.
+        flip: probability.
 
     Raises:
         ConfigError: an argument out of range, or features without images.
@@ -143,7 +151,8 @@ class OnlineProbe(Evaluator, StepObserver):
     before the first step, and nothing when no image is labeled.
 
     Args:
-        lr: of Adam, above 0. weight_decay: L2, at least 0.
+        lr: of Adam, above 0.
+        weight_decay: L2, at least 0.
     """
 
     lr: float = 1e-3

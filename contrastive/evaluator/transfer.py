@@ -17,7 +17,10 @@ class Transfer(Evaluator):
 
     Args:
         datasets: names of datasets, such as cifar10, or paths of image folders.
-        k, temperature: of the neighbors, see `KNN`. l2, max_iter: of the linear probe, see `Linear`.
+        k: of the neighbors, see `KNN`.
+        temperature: of the neighbors, see `KNN`.
+        l2: of the linear probe, see `Linear`.
+        max_iter: of the linear probe, see `Linear`.
 
     Raises:
         ConfigError: an argument out of range, or a dataset that cannot be loaded.

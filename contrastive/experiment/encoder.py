@@ -32,7 +32,9 @@ class Transform:
     pixels. Then channels are standardized.
 
     Args:
-        size: (H, W) of the result. mean, std: per channel, of images scaled to [0, 1].
+        size: (H, W) of the result.
+        mean: per channel, of images scaled to [0, 1].
+        std: per channel, of images scaled to [0, 1].
 
     Shapes: a PIL image, a list of them, uint8 (3, h, w) or (N, 3, h, w) → float32 (N, 3, H, W).
     """

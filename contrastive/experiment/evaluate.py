@@ -57,8 +57,9 @@ def evaluate_run(
     It is evaluated again if `rerun` is set or a module of the user's own was edited since.
 
     Args:
-        config: of the run, its targets checked. settings: of use are dataset, evaluator, device, data_root, resident
-            and rerun. is_transfer: whether the dataset is another than the run's.
+        config: of the run, its targets checked.
+        settings: of use are dataset, evaluator, device, data_root, resident and rerun.
+        is_transfer: whether the dataset is another than the run's.
     """
     keep_freed_memory()
     data, data_hash = load_data(settings.dataset)

@@ -133,7 +133,8 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     Else it is torch's own, which OMP_NUM_THREADS decides.
 
     Args:
-        setting: `auto` or a number. rerun: the run starts over, whatever it had.
+        setting: `auto` or a number.
+        rerun: the run starts over, whatever it had.
     """
     state = run_state(path)
     resumes = not rerun and state.kind == "resumable"

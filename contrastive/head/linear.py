@@ -9,7 +9,8 @@ class Linear(nn.Linear):
     """One linear map with bias.
 
     Args:
-        in_dim: F. out_dim: D.
+        in_dim: F.
+        out_dim: D.
 
     Shapes: (N, F) → (N, D).
 

@@ -20,7 +20,9 @@ class MLP(nn.Sequential):
     google-research/simclr: its bias stays 0.
 
     Args:
-        in_dim: F. hidden_dim: width of the hidden layers; None = F. out_dim: D.
+        in_dim: F.
+        hidden_dim: width of the hidden layers; None = F.
+        out_dim: D.
         n_layers: number of linear layers, at least 2.
         batch_norm: after which linear layers a BatchNorm stands: `hidden`, all but the last; `all`; or `none`.
 

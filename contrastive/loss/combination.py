@@ -20,8 +20,11 @@ class Combination(SelfSupervisedLoss):
     In the code of Troeshestova & Isachenko 2023, though their command line cannot reach it; not in the paper.
 
     Args:
-        temperature: t > 0. tau_plus: τ⁺ in (0, 1). alpha: α in [0, 1].
-        aggregation, drop_false_negatives: as in both losses.
+        temperature: t > 0.
+        tau_plus: τ⁺ in (0, 1).
+        alpha: α in [0, 1].
+        aggregation: as in both losses.
+        drop_false_negatives: as in both losses.
 
     Shapes: z (B, V, D) → scalar.
 

@@ -20,7 +20,8 @@ class EpsSupCon(SupervisedContrastiveLoss):
     ε = 0 is SupCon `out`. An anchor without positives contributes 0.
 
     Args:
-        temperature: t > 0. epsilon: ε >= 0, in units of logits.
+        temperature: t > 0.
+        epsilon: ε >= 0, in units of logits.
         semantics: `paper`, as above; `released` multiplies by t / 0.07 and adds 1e-6 e^{1/t} to the denominator.
 
     Shapes: z (B, V, D), label (B,) → scalar.

@@ -19,9 +19,12 @@ class HardNegative(SelfSupervisedLoss):
     β = 0 is DebiasedNeg.
 
     Args:
-        temperature: t > 0. tau_plus: τ⁺ in [0, 1). beta: β >= 0.
-        aggregation: as in DebiasedNeg. drop_false_negatives: the oracle, needs labels. For β > 0, S_β is N times a mean
-            over the true negatives; at β = 0, as in DebiasedNeg, the sum only loses terms, so β → 0 differs from it.
+        temperature: t > 0.
+        tau_plus: τ⁺ in [0, 1).
+        beta: β >= 0.
+        aggregation: as in DebiasedNeg.
+        drop_false_negatives: the oracle, needs labels. For β > 0, S_β is N times a mean over the true negatives; at β =
+            0, as in DebiasedNeg, the sum only loses terms, so β → 0 differs from it.
 
     Shapes: z (B, V, D) → scalar.
 

@@ -20,7 +20,8 @@ class KCL(SelfSupervisedLoss):
     not depend on the batch size.
 
     Args:
-        scale: τ > 0 of the kernel. gamma: γ > 0, weight of the spread.
+        scale: τ > 0 of the kernel.
+        gamma: γ > 0, weight of the spread.
 
     Shapes: z (B, V, D) → scalar.
 

@@ -21,7 +21,8 @@ class SupCon(SupervisedContrastiveLoss):
     L_in <= L_out. An anchor without positives contributes 0 and stays in the mean.
 
     Args:
-        temperature: t > 0. form: `out` (the paper's choice) or `in`.
+        temperature: t > 0.
+        form: `out` (the paper's choice) or `in`.
 
     Shapes: z (B, V, D), label (B,) → scalar.
 

@@ -19,7 +19,9 @@ class VICReg(Loss):
     for two views x and y, plain (not normalized); the mean over all pairs of views. Memory grows with D², not with B².
 
     Args:
-        invariance, variance, covariance: weights, at least 0 (25, 25, 1 in the paper).
+        invariance: weights, at least 0 (25, 25, 1 in the paper).
+        variance: weights, at least 0 (25, 25, 1 in the paper).
+        covariance: weights, at least 0 (25, 25, 1 in the paper).
 
     Shapes: z (B, V, D) → scalar. Made for wide projections: `head.out_dim=2048` and more (8192 in the paper).
 

@@ -19,7 +19,10 @@ class LARS(Optimizer):
     the step is momentum v + lr r g. Norms stay on the device, so no step waits for the host.
 
     Args:
-        params: parameters. lr: at least 0. momentum: in [0, 1). weight_decay: at least 0.
+        params: parameters.
+        lr: at least 0.
+        momentum: in [0, 1).
+        weight_decay: at least 0.
         trust_coefficient: η > 0.
 
     Raises:

@@ -33,7 +33,8 @@ class Pairs:
         z: (B, V, D) embeddings, normalized here; half precision is widened to float32, float64 is kept.
         temperature: t > 0; a tensor if it is learned, which log-sum-exps hold constant.
         anchor_views: the first `anchor_views` views are anchors and candidates; further ones are only positives.
-        label, bias: (B,) int64; None = unknown, as is -1.
+        label: (B,) int64; None = unknown, as is -1.
+        bias: (B,) int64; None = unknown, as is -1.
         anchor_images: the images whose views are anchors; every image is a candidate in any case.
         tiling: how much of the A × A matrix is held at once; None = the default of the device.
         negatives: the pairs that repel an anchor.

@@ -46,7 +46,8 @@ def log_sum_exp(anchors: Tensor, candidates: Tensor | None, related: Related, *,
     """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient if no j is related.
 
     Args:
-        anchors (A, D), candidates (K, D): unit vectors; candidates=None means the anchors themselves.
+        anchors (A, D): unit vectors; candidates=None means the anchors themselves.
+        candidates (K, D): unit vectors; candidates=None means the anchors themselves.
         related: (rows, columns) → bool tile; symmetric if the candidates are the anchors.
         scale: 1 / t, for which `is_safe` holds.
         tile: side of a tile.

@@ -19,7 +19,8 @@ class EnD(SampleLoss):
     Every view is a sample; an empty set of pairs costs 0.
 
     Args:
-        alpha, beta: weights of at least 0.
+        alpha: weights of at least 0.
+        beta: weights of at least 0.
         semantics: `paper` takes all pairs of R_par; `released` only those with b_i < b_j, about half of them.
 
     Shapes: features (B, V, F), label (B,), bias (B,) → scalar.

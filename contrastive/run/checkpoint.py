@@ -29,7 +29,8 @@ def save_checkpoint(run: Path, state: dict[str, Any], *, made_by: dict[str, str]
     """Replace last.pt; what it was becomes previous.pt.
 
     Args:
-        state: plain containers and tensors. made_by: as `provenance_hashes` returns them.
+        state: plain containers and tensors.
+        made_by: as `provenance_hashes` returns them.
     """
     content = {**state, "made_by": made_by}
     with atomic(run / LAST, keep=run / PREVIOUS) as part, part.open("wb") as file:

@@ -251,7 +251,8 @@ def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash
     """`knn+linear-digits-1a2b3c4d`: the evaluators, the dataset and a hash of the settings and the data.
 
     Args:
-        dataset: its name. nodes: the nodes of the evaluators by name, and that of the dataset under `dataset`.
+        dataset: its name.
+        nodes: the nodes of the evaluators by name, and that of the dataset under `dataset`.
         data_hash: of the images and labels; two folders may have one name.
     """
     settings = {key: value for key, value in flatten(nodes).items() if is_identity(key)}

@@ -45,8 +45,10 @@ def environment_record(
     """The content of environment.json.
 
     Args:
-        config: the resolved configuration. overrides: the settings that were typed, as KEY=VALUE.
-        compiled: what torch.compile compiles. facts: recorded by the dataset, such as its name.
+        config: the resolved configuration.
+        overrides: the settings that were typed, as KEY=VALUE.
+        compiled: what torch.compile compiles.
+        facts: recorded by the dataset, such as its name.
     """
     import torch
 

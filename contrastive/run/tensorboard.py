@@ -76,7 +76,9 @@ class TensorBoard:
         SummaryWriter.add_embedding would announce a second set after a resume, and a half-written one after a kill.
 
         Args:
-            vectors: (n, F). columns: {name: n words}, shown as labels and colors. images: (n, 3, H, W) uint8.
+            vectors: (n, F).
+            columns: {name: n words}, shown as labels and colors.
+            images: (n, 3, H, W) uint8.
         """
         folder = self._path / PROJECTOR
         rows = ("\t".join(f"{value:.4g}" for value in row) for row in vectors.tolist())

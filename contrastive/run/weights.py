@@ -43,7 +43,8 @@ def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run:
     """Write the state of a network as torchvision names it, with metadata.
 
     Args:
-        path: of the .safetensors file. node: how to build the network, a `_target_` and its arguments.
+        path: of the .safetensors file.
+        node: how to build the network, a `_target_` and its arguments.
         run: what the metadata says about the run besides, {name: text or plain containers}.
     """
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in module.state_dict().items()}

@@ -9,7 +9,8 @@ class Step:
     """`schedule(epoch, epochs)` → gamma to the power of the number of milestones reached.
 
     Args:
-        milestones: epochs, rising. gamma: factor in (0, 1].
+        milestones: epochs, rising.
+        gamma: factor in (0, 1].
 
     Raises:
         ConfigError: an argument out of range.

@@ -69,7 +69,9 @@ def run_jobs(
     """Run every job, each writing what it prints to its log; returns those that failed.
 
     Args:
-        folders: of components of one's own. n_parallel: processes at a time. gpus: that they are spread over.
+        folders: of components of one's own.
+        n_parallel: processes at a time.
+        gpus: that they are spread over.
     """
     failed: list[TableJob] = []
     # composed when its process starts: a table of a hundred runs begins at once
@@ -127,7 +129,9 @@ def tables_text(
     """A line for each table.
 
     Args:
-        base: the folder of all tables' runs. device: the name of this device, a CPU or not. n_parallel: runs at a time.
+        base: the folder of all tables' runs.
+        device: the name of this device, a CPU or not.
+        n_parallel: runs at a time.
     """
     rows = [["table", "rows", "runs", "done", "hours left", "missing data"]]
     for table in tables:

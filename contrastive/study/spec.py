@@ -139,8 +139,9 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     """Read a table's YAML.
 
     Args:
-        preset: one of PRESETS; any but `paper` must stand in the YAML. n_seeds: seeds 0 ... n - 1 in place of the
-            table's. extra: overrides for every row, which beat all others.
+        preset: one of PRESETS; any but `paper` must stand in the YAML.
+        n_seeds: seeds 0 ... n - 1 in place of the table's.
+        extra: overrides for every row, which beat all others.
 
     Raises:
         ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or

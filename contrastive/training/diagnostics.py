@@ -114,8 +114,8 @@ def view_grid(images: Tensor, views: Tensor) -> Tensor:
     Small images are enlarged by a whole factor, pixel by pixel.
 
     Args:
-        images: uint8 (n, 3, h, w). views: (V, n, 3, h', w') in [0, 1], drawn from them; view 1 of a noisy pair shows
-            another image.
+        images: uint8 (n, 3, h, w).
+        views: (V, n, 3, h', w') in [0, 1], drawn from them; view 1 of a noisy pair shows another image.
     """
     size = views.shape[-2:]
     original = F.interpolate(images.float().cpu() / 255, size=size, mode="bilinear", antialias=True)

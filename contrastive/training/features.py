@@ -90,7 +90,8 @@ def extract_feature_sets(
     empty.
 
     Args:
-        classifier, dtype: as of `feature_sets`.
+        classifier: as of `feature_sets`.
+        dtype: as of `feature_sets`.
     """
     test = extract(encoder, data.test, normalize, dtype=dtype)
     labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
@@ -131,7 +132,9 @@ def feature_sets(
     """All that evaluators read of an encoder: `extract_feature_sets`, views of its images, and other datasets.
 
     Args:
-        normalize: images → the encoder's input. augmentation, seed: those of the run.
+        normalize: images → the encoder's input.
+        augmentation: those of the run.
+        seed: those of the run.
         load_other: loads the dataset of a name, with images of the same side.
         classifier: (N, F) → (N, C) logits, if a loss trained one along.
         dtype: of the encoder's arithmetic, float32 or bfloat16; the features are float32.

@@ -25,7 +25,8 @@ class Loader:
         batch_size: B, of all processes together, at most len(split).
         seed: with the epoch's number it fixes every draw, so that any epoch can be drawn again.
         sampler: `uniform` shuffles; the others draw with replacement, see `WEIGHTS`.
-        noise_frac, blur_frac: see `ViewNoise`.
+        noise_frac: see `ViewNoise`.
+        blur_frac: see `ViewNoise`.
         second_batch_size: images of a second batch, `Batch.second`: drawn without replacement, whatever the sampler,
             and without noise; 0 = none. With it an epoch is one pass of the second batches over the data, and the main
             batches are drawn again when they run out before (Hong & Yang 2021).

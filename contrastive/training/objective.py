@@ -51,7 +51,8 @@ class Objective(nn.Module):
 
     Args:
         train: the training data, which terms may take priors from.
-        feature_dim, projection_dim: F and D.
+        feature_dim: F and D.
+        projection_dim: F and D.
         map_dim: channels of the encoder's map; None = it offers none.
 
     Raises:

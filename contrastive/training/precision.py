@@ -70,7 +70,8 @@ class Normalize:
     """uint8, or float in [0, 1], images (N, 3, h, w) → float32, standardized per channel.
 
     Args:
-        mean, std: per channel, of images scaled to [0, 1]; a deviation below 1e-6 counts as 1e-6.
+        mean: per channel, of images scaled to [0, 1]; a deviation below 1e-6 counts as 1e-6.
+        std: per channel, of images scaled to [0, 1]; a deviation below 1e-6 counts as 1e-6.
         channels_last: the memory format of the result.
     """
 

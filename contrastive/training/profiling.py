@@ -18,7 +18,8 @@ def profiler(folder: Path, *, steps: int, device: torch.device) -> profile:
         operations.txt  operations in order of their own time on the device, summed
 
     Args:
-        folder: made if missing. steps: of the rest of the training, at least 1.
+        folder: made if missing.
+        steps: of the rest of the training, at least 1.
     """
 
     def write(recorded: profile) -> None:

@@ -32,7 +32,10 @@ class Progress:
     a sweep do, have lines that begin with their name.
 
     Args:
-        name: of the run. start: batches that are done already. epochs: of the whole run. per_epoch: batches.
+        name: of the run.
+        start: batches that are done already.
+        epochs: of the whole run.
+        per_epoch: batches.
         quiet: show nothing.
     """
 
@@ -113,7 +116,8 @@ def announced(task: str, *, name: str = "") -> Iterator[None]:
     """Say what the main process does, on a terminal too: once it has taken some seconds, and then every minute.
 
     Args:
-        task: such as `evaluating: linear`. name: of the run, in front of its lines where runs share a terminal.
+        task: such as `evaluating: linear`.
+        name: of the run, in front of its lines where runs share a terminal.
     """
     if not is_main():
         yield

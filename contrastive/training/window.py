@@ -46,7 +46,8 @@ class Window:
         With a loss scaler an infinite gradient only means that it skips the step.
 
         Args:
-            done: batches of this epoch so far. output: of the last one.
+            done: batches of this epoch so far.
+            output: of the last one.
 
         Raises:
             ConfigError: there is such a step; failure.json describes it.
@@ -68,8 +69,9 @@ class Window:
         """Write failure.json and raise.
 
         Args:
-            batch: the one at fault, from 0. values: [loss, gradient norm] of the steps up to it, from the last log line
-                on. output: of the newest step, which comes after the one at fault or is it.
+            batch: the one at fault, from 0.
+            values: [loss, gradient norm] of the steps up to it, from the last log line on.
+            output: of the newest step, which comes after the one at fault or is it.
         """
         loader, epoch, (loss, grad_norm) = self.loader, self.epoch, values[-1]
         index = loader.indices(epoch, batch)

@@ -25,7 +25,8 @@ def guess_columns(
     values; among several of them the name decides, then the order. What no column fits is `...`, a bias null.
 
     Args:
-        typed: {path, split, label, bias: column}, the defaults included. base: the folder that paths start from.
+        typed: {path, split, label, bias: column}, the defaults included.
+        base: the folder that paths start from.
     """
     chosen = {key: name for key, name in typed.items() if name is None or name in header}
     for key in (key for key in COLUMNS if key not in chosen):

@@ -32,8 +32,12 @@ def decoded_data(
     class. Of listed validation images none is a training image, and `hold_out` has nothing to do.
 
     Args:
-        size: side of the images in pixels. name: of the dataset.
-        per_class, imbalance, hold_out: as in `image_folder`. facts: more of them.
+        size: side of the images in pixels.
+        name: of the dataset.
+        per_class: as in `image_folder`.
+        imbalance: as in `image_folder`.
+        hold_out: as in `image_folder`.
+        facts: more of them.
 
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.

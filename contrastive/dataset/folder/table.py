@@ -42,7 +42,8 @@ def read_table(base: Path, path: Path, columns: Mapping[str, str | None]) -> Tab
     """Read a table.
 
     Args:
-        base: the folder that the paths of the images start from. path: of the table.
+        base: the folder that the paths of the images start from.
+        path: of the table.
         columns: {path, split, label, bias: name of the column}; None for a bias = there is none. Splits are train, val
             and test or 0, 1 and 2; labels and biases are any words, numbered in their order (of numbers by value).
 
