@@ -30,7 +30,7 @@ demo: $(VENV)/.done  ## pretrain and evaluate on the bundled digits: 20 to 60 se
 	$(RUN) train.py loss=debiased_pos tau_plus=0.1
 
 doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, ten steps: one page
-	$(RUN) -m contrastive.doctor
+	$(RUN) -m contrastive doctor
 
 # files in the order of their names: xdist's own puts those with few tests, which are the long ones, last
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -60,7 +60,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
 
 results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 9 MB
-	$(RUN) -m contrastive.report page --static outputs/results.html $(RESULTS)
+	$(RUN) -m contrastive report page --static outputs/results.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'

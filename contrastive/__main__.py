@@ -11,7 +11,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
     "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
     "doctor": ("cli.doctor", [], "one page about this machine"),
-    "export": ("export.__main__", [], "write a trained encoder in the formats of others"),
+    "export": ("cli.export", [], "write a trained encoder in the formats of others"),
     "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
     "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
     "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),

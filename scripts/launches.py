@@ -1,8 +1,8 @@
-"""Count the kernels that a training step launches on a GPU, by part, without one: python scripts/launches.py
+"""Count the kernels that a training step launches on a GPU, by part, without one: python -m scripts.launches
 
 Columns are recipes, rows parts of the second step, when the optimizer has its state. The last row is what waits for the
-device: 0. An operation counts as one kernel but for those in `contrastive/testing/fake_cuda.py`; libraries launch a few
-more. With other overrides: python scripts/launches.py loss=supcon optimizer=lars
+device: 0. An operation counts as one kernel but for those in `tests/fake_cuda.py`; libraries launch a few
+more. With other overrides: python -m scripts.launches loss=supcon optimizer=lars
 """
 
 import sys
@@ -21,13 +21,13 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_encoder, build_loss, build_one, build_optimizer, instantiate_node
 from contrastive.loss.base import Loss
-from contrastive.testing.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
 from contrastive.text import format_grid
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
 from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
 from contrastive.types import Split
+from tests.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
 
 N_IMAGES, N_CLASSES, SIDE = 50_000, 10, 32
 RECIPES = {

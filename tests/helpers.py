@@ -93,8 +93,8 @@ def program(*words: str, cwd: Path = ROOT, env: Mapping[str, str] = ONE_THREAD) 
 
 
 def module(name: str, *words: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    """Run python -m contrastive.NAME likewise."""
-    return forked.run(["-m", f"contrastive.{name}", *words], cwd=cwd, env=ONE_THREAD)
+    """Run python -m contrastive NAME likewise."""
+    return forked.run(["-m", "contrastive", name, *words], cwd=cwd, env=ONE_THREAD)
 
 
 def fresh_program(

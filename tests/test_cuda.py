@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from contrastive import load_encoder, make
 from contrastive.cli.evaluate import evaluate_runs, parse_args
+from contrastive.cli.export import main as export
 from contrastive.config.messages import user_message
 from contrastive.distributed.cores import gpus_for
 from contrastive.distributed.launch import launch
@@ -26,7 +27,6 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import build
 from contrastive.experiment.run import features, run_experiment
-from contrastive.export.__main__ import main as export
 from contrastive.seeding import generator
 from contrastive.training.checkpointer import on_host
 from contrastive.training.features import extract

@@ -70,7 +70,7 @@ def test_an_old_python_and_a_missing_package_are_faults(monkeypatch):
 @pytest.mark.slow
 def test_the_page_of_this_machine(tmp_path):
     env = {**ONE_THREAD, "PYTHONPATH": str(ROOT), "DATA_ROOT": str(tmp_path)}
-    words = [sys.executable, "-m", "contrastive.doctor"]
+    words = [sys.executable, "-m", "contrastive", "doctor"]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     for name in (*doctor.CHECKS, "10 steps of 128 digits", "ready"):

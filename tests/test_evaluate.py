@@ -293,7 +293,7 @@ def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "18 training images of 8 px without labels" in said
     assert said.count("are left out") == 1
-    assert f"-m contrastive.evaluate {path} dataset=digits" in said
+    assert f"-m contrastive evaluate {path} dataset=digits" in said
     assert "linear_top1" in evaluate_runs(parse_args([str(path), "dataset=digits", "evaluator=[linear]"]))
     with pytest.raises(ConfigError, match="have no labels, which linear need: try dataset=digits"):
         evaluate_runs(parse_args([str(path), "evaluator=[linear]"]))

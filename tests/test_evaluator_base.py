@@ -10,8 +10,8 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, evaluate
 from contrastive.evaluator.classifier import Classifier
 from contrastive.evaluator.geometry import AlignmentUniformity, alignment, uniformity
-from contrastive.testing import raw_inputs
 from contrastive.types import Features
+from tests.golden import raw_inputs
 from tests.helpers import blobs, feature_sets
 
 

@@ -1,4 +1,4 @@
-"""python -m contrastive.export: ONNX, torchvision's state dict, a folder for the Hub."""
+"""python -m contrastive export: ONNX, torchvision's state dict, a folder for the Hub."""
 
 import json
 
@@ -9,10 +9,10 @@ import yaml
 from safetensors import safe_open
 
 from contrastive import load_encoder
+from contrastive.cli.export import main
 from contrastive.encoder.resnet import ResNet
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import build_trusted
-from contrastive.export.__main__ import main
 from contrastive.export.huggingface import export_huggingface
 from contrastive.export.torchvision import torchvision_name
 from contrastive.run.files import encoder_node

@@ -25,7 +25,6 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.distributed import batch_norm
 from contrastive.evaluator.knn import knn_scores
 from contrastive.experiment.make import make
-from contrastive.testing.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
 from contrastive.testing.loss import in_tiles
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
@@ -34,6 +33,7 @@ from contrastive.training.step import TrainStep
 from contrastive.training.window import check_weights
 from contrastive.types import Batch, Split
 from tests import batch_norm_kernels
+from tests.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
 from tests.helpers import TERMS, unless_quick
 from tests.test_augmentation import EVERY
 

@@ -21,10 +21,10 @@ from contrastive.experiment import build as building
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
-from contrastive.testing.fake_cuda import CUDA, Counter, FakeGenerator, fake_cuda
 from contrastive.training import graph
 from contrastive.training.graph import WARM_UP, Captured, GraphedStep, check_graphs
 from contrastive.training.step import StepOutput, TrainStep
+from tests.fake_cuda import CUDA, Counter, FakeGenerator, fake_cuda
 from tests.helpers import TERMS, TINY, TWO_STREAMS, logged_lines, run_until_step, saved_weights, unless_quick
 from tests.test_fake_cuda import NOTHING, B, make_loader, make_step, on_device
 

@@ -8,8 +8,8 @@ import torch
 from contrastive.evaluator.base import FeatureSets
 from contrastive.evaluator.knn import KNN, KNNSweep, knn_scores
 from contrastive.evaluator.probes import topk_accuracy
-from contrastive.testing import raw_inputs
 from contrastive.types import Features
+from tests.golden import raw_inputs
 from tests.helpers import blobs, feature_sets
 
 

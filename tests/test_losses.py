@@ -12,8 +12,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
 from contrastive.loss.nt_xent import NTXent
 from contrastive.loss.supcon import SupCon
-from contrastive.testing import check, raw_inputs
-from contrastive.testing.__main__ import main
+from tests.golden import check, main, raw_inputs
 
 NAMES = ("nt_xent", "debiased_neg", "debiased_pos")
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from contrastive.experiment.make import make
-from contrastive.testing.golden import u
+from tests.golden import u
 
 
 @pytest.mark.parametrize(

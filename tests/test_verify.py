@@ -1,4 +1,4 @@
-"""python -m contrastive.verify: it agrees with an honest run and finds what was changed."""
+"""python -m contrastive verify: it agrees with an honest run and finds what was changed."""
 
 import json
 import shutil

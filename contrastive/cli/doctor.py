@@ -149,5 +149,5 @@ CHECKS = {
 @answering
 def main(words: list[str]) -> int:
     """Print the page; returns the exit code: 1 if there is a fault."""
-    Parser(".doctor", __doc__.split("\n\n")[0]).parse_args(words)
+    Parser("doctor", __doc__.split("\n\n")[0]).parse_args(words)
     return examine(CHECKS)

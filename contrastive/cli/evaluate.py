@@ -31,7 +31,7 @@ of the run is changed. The figures are written to RUN/evaluation/<name>.json and
     rerun=true                    evaluate again what is done already
     device=cuda  data_root=PATH   as of train.py
 """
-USAGE = "try python -m contrastive.evaluate RUN 'evaluator=[knn,linear]'"
+USAGE = "try python -m contrastive evaluate RUN 'evaluator=[knn,linear]'"
 SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
@@ -57,7 +57,7 @@ class Request(NamedTuple):
 def main(words: list[str]) -> int:
     """Evaluate and print; returns the exit code."""
     folders, words = take_config_dirs(words)
-    parser = Parser(".evaluate", HELP, usage="RUN [RUN ...] [KEY=VALUE ...] [--config-dir DIR]")
+    parser = Parser("evaluate", HELP, usage="RUN [RUN ...] [KEY=VALUE ...] [--config-dir DIR]")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="as above")
     parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
     requests = parse_args(parser.parse_args(words).words, folders=folders)

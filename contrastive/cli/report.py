@@ -168,6 +168,6 @@ def main(words: list[str]) -> int:
         return 0
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
     add_arguments, run = COMMANDS[name]
-    parser = Parser(f" report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))
+    parser = Parser(f"report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))
     add_arguments(parser)
     return run(parser.parse_args(rest))

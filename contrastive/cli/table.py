@@ -49,7 +49,7 @@ BASE = Path("outputs") / "table"
 @answering
 def main(words: list[str]) -> int:
     """Run the command on its words; returns the exit code."""
-    parser = Parser(" table", __doc__)
+    parser = Parser("table", __doc__)
     parser.add_argument("table", nargs="?", metavar="TABLE", help="its name; none: list them all")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as of train.py, for every row")
     parser.add_argument("--preset", default="paper", choices=PRESETS, help="how much of it; default: paper")

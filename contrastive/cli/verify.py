@@ -1,7 +1,7 @@
 """Verify a finished run: its files, their hashes, every figure of result.json computed again; or committed tables.
 
-    python -m contrastive.verify outputs/digits/nt_xent/default/seed=0
-    python -m contrastive.verify --table docs/results
+    python -m contrastive verify outputs/digits/nt_xent/default/seed=0
+    python -m contrastive verify --table docs/results
 
 The exit code is 1 if a check fails.
 """
@@ -37,7 +37,7 @@ from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.render.files import check_folder
 
-USAGE = "try python -m contrastive.verify RUN, or --table docs/results"
+USAGE = "try python -m contrastive verify RUN, or --table docs/results"
 SETTABLE = ("device", "data_root")
 TOLERANCE = 0.01  # relative, on another device or with another torch
 
@@ -53,7 +53,7 @@ class Check(NamedTuple):
 @answering
 def main(words: list[str]) -> int:
     """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
-    parser = Parser(".verify", __doc__, usage="RUN [device=cpu] [data_root=PATH] [--config-dir DIR] | --table FOLDER")
+    parser = Parser("verify", __doc__, usage="RUN [device=cpu] [data_root=PATH] [--config-dir DIR] | --table FOLDER")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="a run directory, and settings of train.py")
     parser.add_argument("--config-dir", metavar="DIR", help="modules of your own, as of train.py")
     parser.add_argument("--table", metavar="FOLDER", type=Path, help="check the committed tables of a folder instead")

@@ -15,7 +15,7 @@ class Parser(ArgumentParser):
     """A parser that keeps the lines of its description, and whose errors are one sentence.
 
     Args:
-        command: as it is typed after `python -m contrastive`, with what leads there, such as `.report table`.
+        command: as it is typed after `python -m contrastive`, such as `report table`.
         description: one sentence, and what else there is to say.
         usage: the words after the command; that of argparse if None.
 
@@ -24,7 +24,7 @@ class Parser(ArgumentParser):
     """
 
     def __init__(self, command: str, description: str, *, usage: str | None = None) -> None:
-        prog = f"python -m contrastive{command}"
+        prog = f"python -m contrastive {command}"
         super().__init__(
             prog=prog,
             usage=f"{prog} {usage}" if usage else None,

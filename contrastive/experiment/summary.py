@@ -70,7 +70,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         parts.append(_audit(result["audit"]))
     if "left_out" in result:
         parts.append(
-            f"To judge the encoder on labeled images: {command('python')} -m contrastive.evaluate {path} dataset=digits"
+            f"To judge the encoder on labeled images: {command('python')} -m contrastive evaluate {path} dataset=digits"
         )
     parts.append(f"run directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
     return "\n" + "\n\n".join(parts)

@@ -1,1 +1,1 @@
-"""Trained encoders in the formats of others: `python -m contrastive.export RUN --onnx`."""
+"""Trained encoders in the formats of others: `python -m contrastive export RUN --onnx`."""

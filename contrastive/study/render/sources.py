@@ -27,7 +27,7 @@ def read_sources(paths: list[Path], metrics: list[str] | None = None) -> tuple[l
     tables, folders, left_out = [], [], []
     for path in paths:
         if not path.exists():
-            raise ConfigError(f"{path} does not exist: try python -m contrastive.report page OUT.html outputs")
+            raise ConfigError(f"{path} does not exist: try python -m contrastive report page OUT.html outputs")
         file = path if path.is_file() else path.parent / f"{path.name}.json"
         if not file.exists():
             folders.append(path)

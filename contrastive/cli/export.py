@@ -1,11 +1,10 @@
 """Write the encoder of a finished run in the format of others; nothing is uploaded.
 
-    python -m contrastive.export outputs/digits/nt_xent/default/seed=0 --onnx
+    python -m contrastive export outputs/digits/nt_xent/default/seed=0 --onnx
 
 Several formats may be asked for at once.
 """
 
-import sys
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
@@ -14,7 +13,7 @@ from contrastive.config.arguments import Parser, answering
 @answering
 def main(words: list[str]) -> int:
     """Write what the words ask for, print the paths; returns the exit code."""
-    parser = Parser(".export", __doc__)
+    parser = Parser("export", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
@@ -35,7 +34,3 @@ def main(words: list[str]) -> int:
     if options.huggingface:
         print(export_huggingface(options.run, options.huggingface, license=options.license))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

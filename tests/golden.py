@@ -1,8 +1,11 @@
-"""Check golden values: the loss and the norm of its gradient, in float64."""
+"""Golden values, the loss and the norm of its gradient in float64: python -m tests.golden tests/data/golden.json"""
 
+import json
 import math
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -265,3 +268,23 @@ def out_of_domain(case: Case) -> bool:
         and case["inputs"]["kind"] == "flip"
         and case["params"]["tau_plus"] * case["inputs"]["B"] < 0.5
     )
+
+
+def main(path: str) -> int:
+    """Check every case of the file and print those that do not pass; returns the exit code."""
+    count = {"passed": 0, "failed": 0, "not implemented": 0, "out of domain": 0}
+    for case in json.loads(Path(path).read_text())["cases"]:
+        verdict, details = check(case)
+        count[verdict] += 1
+        if verdict != "passed":
+            print(f"case {case.get('id')} {case['loss']} {case['params']}: {verdict}: {details}")
+    if count["out of domain"]:
+        print(f"{count['out of domain']} out of domain")
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['not implemented']} not implemented")
+    return 1 if count["failed"] else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python -m tests.golden FILE.json, such as tests/data/golden.json")
+    sys.exit(main(sys.argv[1]))
