@@ -217,14 +217,14 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     shutil.copytree(run, tmp_path / "second")
     words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
-    evaluate_runs(parse_args(words))
+    evaluate_runs(parse_args(words), folders=[tmp_path])
     sys.modules.pop("my_evaluated", None)  # as in a new process
     capsys.readouterr()
-    evaluate_runs(parse_args(words))
+    evaluate_runs(parse_args(words), folders=[tmp_path])
     assert capsys.readouterr().out.count("is done already") == 2
     with (tmp_path / "my_evaluated.py").open("a") as file:
         file.write("# edited\n")
-    evaluate_runs(parse_args(words))
+    evaluate_runs(parse_args(words), folders=[tmp_path])
     assert "is done already" not in capsys.readouterr().out
     sys.modules.pop("my_evaluated", None)
 

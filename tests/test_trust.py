@@ -1,16 +1,21 @@
 """What a run directory may name: components and one's own modules. What one composes oneself may name anything."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 import yaml
 from safetensors.torch import save_file
 
+from contrastive.cli.evaluate import main as evaluate
+from contrastive.cli.verify import Check
+from contrastive.cli.verify import main as verify
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
-from tests.helpers import EMPTY_RESULT, SOUND_CONFIG
+from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
 REFUSED = [
@@ -54,12 +59,31 @@ def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch)
         path.write_text(source if "library" not in place else "open('EVIL', 'w')")
         monkeypatch.syspath_prepend(path.parent)
     monkeypatch.chdir(tmp_path / "here")
-    check_targets({"loss": {"_target_": "my_loss_of_here.Loss"}})
-    for target in ("my_loss_of_elsewhere.Loss", "my_library.Loss", "my_loss_of_here.system"):
-        with pytest.raises(ConfigError, match="try --config-dir with the folder of the module"):
-            check_targets({"loss": {"_target_": target}})
-    check_targets({"loss": {"_target_": "my_loss_of_elsewhere.Loss"}}, [tmp_path / "elsewhere"])
+    here, elsewhere = Path("."), tmp_path / "elsewhere"
+    check_targets({"loss": {"_target_": "my_loss_of_here.Loss"}}, [here])
+    check_targets({"loss": {"_target_": "my_loss_of_elsewhere.Loss"}}, [elsewhere])
+    for target, folders, typed in (
+        ("my_loss_of_here.Loss", [], r"try --config-dir \."),
+        ("my_loss_of_here.Loss", [elsewhere], r"try --config-dir \."),
+        ("my_loss_of_here.system", [here], "is no component"),
+        ("my_loss_of_elsewhere.Loss", [here], "try --config-dir FOLDER, the one that holds my_loss_of_elsewhere.py"),
+        ("my_library.Loss", [here], "is no component"),
+        ("__main__.Loss", [here], "try another run"),
+    ):
+        with pytest.raises(ConfigError, match=typed):
+            check_targets({"loss": {"_target_": target}}, folders)
     assert not list(tmp_path.rglob("EVIL"))
+
+
+def test_a_package_of_several_folders_is_yours_if_all_of_them_are(tmp_path, monkeypatch):
+    for place in ("mine", "theirs"):
+        (tmp_path / place / "my_parts").mkdir(parents=True)
+        monkeypatch.syspath_prepend(tmp_path / place)
+    (tmp_path / "theirs/my_parts/evil.py").write_text("class Loss: pass\nopen('EVIL', 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="is no component"):
+        check_targets({"loss": {"_target_": "my_parts.evil.Loss"}}, [tmp_path / "mine"])
+    assert not (tmp_path / "EVIL").exists()
 
 
 def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
@@ -73,6 +97,43 @@ def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="is no component"):
         Result(tmp_path).encoder()
     assert not (tmp_path / "EVIL").exists()
+
+
+@pytest.mark.parametrize("place", [".", "run"])
+@pytest.mark.parametrize("group", ["encoder", "dataset", "augmentation"])
+@pytest.mark.parametrize("use", [evaluate, verify, lambda words: Result(words[0]).encoder()])
+def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_path, monkeypatch, capsys):
+    """The shell stands where the archive was unpacked, or in the run itself."""
+    evil = f"evil_{tmp_path.name}"  # a name that no earlier case has imported
+    config = {**compose_settings().to_dict(), group: {"_target_": f"{evil}.Thing"}}
+    write_finished(tmp_path / "run", config=config, environment={})
+    (tmp_path / place / f"{evil}.py").write_text("open('EVIL', 'w')\nclass Thing: pass\n")
+    monkeypatch.chdir(tmp_path / place)
+    monkeypatch.setattr("sys.path", [str(Path.cwd()), *sys.path])  # as python -m has it
+    try:
+        code = use([str(tmp_path / "run")])
+    except ConfigError as error:
+        code = 2
+        print(error, file=sys.stderr)
+    assert not list(tmp_path.rglob("EVIL"))
+    assert code == 2
+    said = capsys.readouterr().err
+    assert f"{group}._target_={evil}.Thing is no component" in said
+    assert f"if you know what {evil} does, try --config-dir . (in Python config_dir='.')" in said
+
+
+def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypatch):
+    before, seen = list(sys.path), []
+
+    def look(*_: object, folders: list[Path], **__: object) -> list[Check]:
+        seen.append((folders, sys.path[len(before) :]))
+        return [Check("seen", True, "")]
+
+    monkeypatch.setattr("contrastive.cli.verify.verify", look)
+    monkeypatch.chdir(tmp_path)
+    verify(["run", "--config-dir", "."])
+    verify(["run"])
+    assert seen == [([tmp_path], [str(tmp_path)]), ([], [])]
 
 
 def test_a_composed_class_may_be_any_that_can_be_imported():

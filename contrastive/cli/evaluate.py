@@ -13,7 +13,7 @@ from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path, take_config_dirs
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
-from contrastive.config.targets import check_targets
+from contrastive.config.targets import check_modules, check_targets
 from contrastive.errors import ConfigError
 from contrastive.run.files import RESULT, dataset_below, read_config
 from contrastive.run.identity import dataset_name, flatten
@@ -70,10 +70,11 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     """Evaluate each run, and return a table of runs and figures. All settings are checked before the first.
 
     Args:
-        folders: of modules that configurations may name besides the current one: those of --config-dir.
+        folders: of modules that configurations may name: those of --config-dir.
     """
     for request in requests:
         check_targets(request.config, folders)
+        check_modules({"dataset": request.settings.dataset, "evaluator": request.settings.evaluator})
     from contrastive.experiment.evaluate import build_chosen, evaluate_run  # late: importing torch takes seconds
 
     evaluators = [build_chosen(request.settings) for request in requests]

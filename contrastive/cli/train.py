@@ -41,7 +41,7 @@ def run(cfg: DictConfig) -> float | None:
     sources = hydra_config.runtime.config_sources
     folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
     try:
-        with importable(folders):
+        with importable([Path.cwd(), *folders]):
             settings = checked_settings(cfg, overrides)
             result = None if "RANK" in os.environ else show_finished(settings, path)  # torchrun's processes say it once
             if result is None:

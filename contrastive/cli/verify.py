@@ -91,7 +91,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     """Every check of a run directory, which stays as it is.
 
     Args:
-        folders: of modules that its configuration may name, besides the current one: those of --config-dir.
+        folders: of modules that its configuration may name: those of --config-dir.
         typed: settings of SETTABLE in place of the run's.
 
     Raises:

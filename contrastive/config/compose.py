@@ -34,9 +34,13 @@ def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
 
 @contextmanager
 def importable(folders: Sequence[Path]) -> Iterator[None]:
-    """Let modules be imported from the current folder and from these, those of --config-dir, after all others."""
+    """Let modules be imported from these folders, those of --config-dir, after all others.
+
+    A command whose configuration is typed adds the current one; one that opens a run does not: a stranger may have
+    filled it.
+    """
     before = list(sys.path)
-    sys.path += [str(folder.resolve()) for folder in (Path.cwd(), *folders)]
+    sys.path += [str(folder.resolve()) for folder in folders]
     try:
         yield
     finally:

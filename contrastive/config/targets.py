@@ -1,7 +1,8 @@
 """What a `_target_` may name: anything in a composed configuration, little in a file or run directory.
 
 What you type and the folders that you name are yours and may name any class. A run directory is data, perhaps a
-stranger's: it may name components and your own modules, and nothing else.
+stranger's: it may name components and modules of the folders that you name, and nothing else. The current folder is
+none of them by itself: it is where an archive was unpacked.
 """
 
 import importlib
@@ -21,8 +22,8 @@ from contrastive.errors import ConfigError
 from contrastive.run.identity import COMPONENTS, targets
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")
-# Python's own, and what lies in the current folder where that is a checkout of this project
-NOT_YOURS = {*sys.stdlib_module_names, "contrastive", "scripts", "setup", "tests", "train"}
+# Python's own, and what lies in a checkout of this project
+NOT_YOURS = {*sys.stdlib_module_names, "__main__", "contrastive", "scripts", "setup", "tests", "train"}
 
 
 def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
@@ -30,21 +31,29 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
 
     Args:
         config: plain containers.
-        folders: of modules that it may name besides the current one: those of --config-dir.
+        folders: of modules that it may name: those of --config-dir.
 
     Raises:
         ConfigError: one that is no component of this package, no class of torch.nn, torch.optim or torchvision.models,
-            and of no module of yours.
+            and of no module in the folders.
     """
-    homes = [folder.resolve() for folder in (Path.cwd(), *folders)]
+    homes = [folder.resolve() for folder in folders]
     for key, target in targets(config):
         first = target.partition(".")[0] if isinstance(target, str) else ""
-        is_yours = first.isidentifier() and first not in NOT_YOURS and _lies_in(first, homes)
+        may_be_yours = first.isidentifier() and first not in NOT_YOURS
+        is_yours = may_be_yours and _lies_in(first, homes)
         if find(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
             raise ConfigError(
-                f"{key}={target} is no component, and of no module in this folder: "
-                "try --config-dir with the folder of the module, if you know what it does"
+                f"{key}={target} is no component, and of no module in a folder that you named: "
+                + (_name_folder(first) if may_be_yours else "try another run")
             )
+
+
+def _name_folder(module: str) -> str:
+    """What to type so that a run may name a module."""
+    is_here = any((Path.cwd() / name).exists() for name in (f"{module}.py", module))
+    folder = ". (in Python config_dir='.')" if is_here else f"FOLDER, the one that holds {module}.py"
+    return f"if you know what {module} does, try --config-dir {folder}"
 
 
 def check_modules(config: dict[str, Any]) -> None:
@@ -120,8 +129,10 @@ def _lies_in(module: str, homes: list[Path]) -> bool:
     spec = importlib.util.find_spec(module)
     files = [] if spec is None else [spec.origin] if spec.origin else [*(spec.submodule_search_locations or [])]
     paths = [Path(file).resolve() for file in files if file]
-    return any(
-        path.is_relative_to(home) and not {"site-packages", "dist-packages"}.intersection(path.relative_to(home).parts)
-        for path in paths
-        for home in homes
-    )
+    return bool(paths) and all(any(_is_below(path, home) for home in homes) for path in paths)
+
+
+def _is_below(path: Path, home: Path) -> bool:
+    """Whether a file or folder lies in a folder, and in no library there."""
+    inside = path.relative_to(home).parts if path.is_relative_to(home) else ("site-packages",)
+    return not {"site-packages", "dist-packages"}.intersection(inside)

@@ -32,13 +32,15 @@ class Result:
 
     Args:
         path: the directory of any finished run, or a folder with a single one below it.
+        config_dir: a folder of your own modules, which the configuration of the run may name; None = it may name none.
 
     Raises:
         ConfigError: there is no finished run in `path`, or several below it.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, config_dir: str | Path | None = None) -> None:
         self.path = run_below(Path(path), RESULT)
+        self._folders = [] if config_dir is None else [Path(config_dir).resolve()]
         record = read_result(self.path)
         if record is None:
             raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and the words of its run")
@@ -72,11 +74,12 @@ class Result:
     def encoder(self) -> tuple[nn.Module, Transform]:
         """The trained encoder in eval mode, on the CPU, and the transform of its images, as `load_encoder` gives them.
 
-        The network may be your own: the configuration of the run may name modules of the current folder.
+        The network may be your own, of a module in `config_dir`; after `pretrain` of one in the current folder.
         """
         config = read_config(self.path)
-        check_targets(config)
-        return load_run_encoder(self.path, config)
+        with importable(self._folders):
+            check_targets(config, self._folders)
+            return load_run_encoder(self.path, config)
 
 
 def pretrain(*words: str, **settings: Any) -> Result:
@@ -105,11 +108,11 @@ def pretrain(*words: str, **settings: Any) -> Result:
                 cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
                 path = Path(cfg.hydra.run.dir)
                 del cfg.hydra
-        with importable(()):
+        with importable([here := Path.cwd()]):
             result = run_experiment(checked_settings(cfg, overrides), path, overrides)
         if not result:
             raise ConfigError("a dry run has no result: try dry_run=false")
-        return Result(path)
+        return Result(path, config_dir=here)  # the configuration is the caller's
     except Exception as error:
         message = user_message(error)
         if message is None or isinstance(error, ConfigError):

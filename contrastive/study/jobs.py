@@ -104,7 +104,7 @@ class _Run:
         os.dup2(log, 2)
         print(f"python train.py {shlex.join(self.job.overrides)} hydra.run.dir={self.job.path}", flush=True)
         try:
-            with importable(self.folders):
+            with importable([Path.cwd(), *self.folders]):
                 settings = checked_settings(self.cfg, self.job.overrides)
                 from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
 
