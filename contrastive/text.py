@@ -14,8 +14,14 @@ def spread(values: list[float]) -> str:
     return f"{mean(values):.2f} ± {stdev(values):.2f} ({len(values)})"
 
 
+def plain(text: str) -> str:
+    """Text of others for a terminal: what is not printable, such as an escape code, is shown as \\x1b; lines stay."""
+    return "".join(x if x.isprintable() or x in "\n\t" else x.encode("unicode_escape").decode() for x in text)
+
+
 def format_grid(rows: list[list[str]]) -> str:
     """A Markdown table, padded so that it also reads in a terminal; the first row is its head."""
+    rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])

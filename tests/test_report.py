@@ -132,6 +132,25 @@ def test_a_table_in_every_format(tmp_path, capsys):
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
 
 
+def test_names_of_a_stranger_reach_no_terminal_and_no_spreadsheet_as_code(tmp_path, capsys):
+    codes, formula = "\x1b]0;owned\x07", '=HYPERLINK("http://x")'
+    config = {"dataset": SOUND_CONFIG["dataset"] | {"name": codes}, "loss": {"_target_": f"x.{codes}"}}
+    environment = {"device": codes, "overrides": [f"epochs={codes}"]}
+    for i, metrics in enumerate(({codes: 1.0, formula: 2.0}, {"knn_top1": 1.0})):
+        write_finished(tmp_path / str(i), config=config | {"epochs": i}, environment=environment, test=metrics)
+    (tmp_path / f"{codes}").mkdir()
+    (tmp_path / codes / "environment.json").write_text("{}")  # an unfinished run, whose folder is named in a note
+    for words in (["table", "--metric", "all"], ["best", "--metric", codes], ["compare"], ["list"]):
+        assert main([words[0], str(tmp_path), *words[1:]]) == 0
+        out, err = capsys.readouterr()
+        assert "\x1b" not in out + err
+        assert words == ["list"] or "\\x1b]0;owned\\x07" in out
+    assert main(["table", str(tmp_path), "--format", "csv"]) == 0
+    head = next(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert f"'{formula}" in head
+    assert formula not in head
+
+
 def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert f"no finished run under {tmp_path}: try python train.py first" in capsys.readouterr().err

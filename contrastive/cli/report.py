@@ -22,7 +22,7 @@ from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text
-from contrastive.text import as_typed, format_grid, spread
+from contrastive.text import as_typed, format_grid, plain, spread
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def section_latex(name: str, section: Frame, metrics: list[str]) -> str:
 def print_notes(frame: Frame) -> None:
     """What is not counted, below the tables."""
     if frame.notes:
-        print("\n" + "\n".join(frame.notes))
+        print(plain("\n" + "\n".join(frame.notes)))
 
 
 def add_best_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def print_best(arguments: argparse.Namespace) -> int:
     if on_val not in frame.metrics:
         frame.metric(arguments.metric)
     for name, section in frame.sections.items():
-        print(best(name, section, arguments.metric, arguments.top))
+        print(plain(best(name, section, arguments.metric, arguments.top)))
     print_notes(frame)
     return 0
 

@@ -15,7 +15,7 @@ from contrastive.study.curves import COLORS, curve, label, over_seeds, read_poin
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.names import setting_text
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
-from contrastive.text import format_grid, spread
+from contrastive.text import format_grid, plain, spread
 
 LETTERS = "ABCDEF"  # more columns, or curves, nobody reads side by side
 N_NAMED = 8  # names in an error
@@ -48,7 +48,7 @@ def print_comparison(arguments: argparse.Namespace) -> int:
     if out is not None and out.suffix not in (".md", ".png"):
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
     frame = chosen_rows(one_section(read_frame(arguments.folders)), arguments.only)
-    text = "\n".join([comparison(frame, frame.chosen(arguments.metric)), *frame.notes])
+    text = plain("\n".join([comparison(frame, frame.chosen(arguments.metric)), *frame.notes]))
     if out is None:
         print(f"{text}\n\nwith curves: add -o compare.md")
         return 0

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from contrastive.errors import ConfigError
+from contrastive.text import plain
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
@@ -162,8 +163,8 @@ def image_paths(folder: Path, skip: tuple[str, ...] = ()) -> list[str]:
 
 
 def printable(path: str | Path) -> str:
-    """A path as text; bytes of it that are no text are shown as \\xff."""
-    return os.fsencode(path).decode(errors="backslashreplace")
+    """A path as text; bytes of it that are no text, and escape codes, are shown as \\xff."""
+    return plain(os.fsencode(path).decode(errors="backslashreplace")).replace("\n", "\\n")
 
 
 def warn_left_out(path: str | Path, reason: str) -> None:
