@@ -131,7 +131,7 @@ def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = [
         "experiment=imagenet100", f"dataset.root={folder}", f"data_root={tmp_path}", "dataset.size=48", "device=cpu",
-        "augmentation.ops.crop.size=32", "augmentation.ops.blur.kernel_size=5", "encoder.width=2", "batch_size=12",
+        "augmentation.ops.crop.size=32", "augmentation.ops.blur.kernel_size=5", "encoder.width=8", "batch_size=12",
         "epochs=2", "resident=false", "evaluator.linear.max_iter=5",
     ]  # fmt: skip
     done = program(*words, cwd=tmp_path)
