@@ -21,9 +21,8 @@ from contrastive.config.settings import Settings
 from contrastive.experiment import build
 from tests.helpers import CONTIGUOUS, ROOT
 
-SMALL = [
-    "encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu", CONTIGUOUS
-]  # fmt: skip
+SMALL = ["encoder=resnet18_narrow", "encoder.width=2", "dataset.size=8", "epochs=1", "batch_size=64", "device=cpu"]
+SMALL.append(CONTIGUOUS)
 DRY = [*SMALL, "evaluator=[knn]", "dry_run=true", "hydra.run.dir=run"]  # naming a run composes once more
 
 

@@ -1,5 +1,6 @@
 """The audit of biased data, by hand and in whole runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,24 @@ def test_a_bias_that_is_in_the_features_is_read_from_them():
         assert low <= BiasAudit()(sets).audit["bias_top1"] <= high
 
 
+def test_the_bias_is_read_by_a_fit_on_the_validation_images():
+    train, val, test = (biased(n, visible=True) for n in (100, 60, 200))
+    lies = Features(train.h, train.label, (train.bias + 1) % 3)
+    sets = FeatureSets(bank=lies, train=lies, val=val, test=test, n_classes=4, n_biases=3)
+    assert BiasAudit()(sets).audit["bias_top1"] > 90
+
+
+def test_the_training_images_say_which_bias_is_usual():
+    train, val, test = (Features(torch.randn(n, 4), torch.arange(n) % 2, bias) for n, bias in (
+        (40, torch.arange(40) % 2), (60, torch.randint(0, 2, (60,))), (40, (torch.arange(40) % 2 == 0).long())
+    ))  # fmt: skip
+    guess = {"linear": test.label}
+    sets = FeatureSets(bank=train, train=train, val=val, test=test, n_classes=2, n_biases=2, predictions=guess)
+    audit = BiasAudit()(sets).audit["linear"]
+    assert audit["conflicting_top1"] == 100
+    assert "aligned_top1" not in audit  # every test image has the other bias
+
+
 def biased(n: int, *, visible: bool = False) -> Features:
     """Features that hold no class, and the bias only where it is visible."""
     rng = torch.Generator().manual_seed(n)
@@ -86,6 +105,8 @@ def test_the_reported_figure_names_its_read_out_and_its_metric():
     assert audit["reported"]["accuracy"] == pytest.approx(100 / 3)
     assert audit["linear"]["top1"] == 100
     assert BiasAudit()(sets).audit["reported"]["read_out"] == "linear"
+    both = replace(sets, predictions={**guess, "classifier": test.label})
+    assert BiasAudit()(both).audit["reported"]["read_out"] == "classifier"  # that of the loss
     assert "best test epoch, as published" in BiasAudit(reported="online_probe_best_test").protocol
 
 

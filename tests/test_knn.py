@@ -61,6 +61,16 @@ def test_the_sweep_reads_the_test_split_with_the_k_that_it_chose():
     assert KNNSweep(k=(200,))(features).test["k"] == len(features.train.h) // 10 < len(features.bank.h) // 10
 
 
+def test_the_sweep_takes_the_first_of_equals_and_searches_all_training_images():
+    rare = blobs(300, 0, 0.1)
+    features = feature_sets(blobs(300, 0, 0.1), blobs(80, 1, 0.1), blobs(200, 2, 0.1))
+    test = KNNSweep(k=(3, 1), temperature=(0.5, 0.1))(features).test
+    assert (test["top1"], test["k"], test["temperature"]) == (100, 3, 0.5)
+    features = feature_sets(rare[rare.label != 3], rare[rare.label == 3], blobs(200, 2, 0.1))
+    scores = KNNSweep(k=(1,))(features)
+    assert (scores.val["top1"], scores.test["top1"]) == (0, 100)  # a class that the validation images alone show
+
+
 def test_the_test_split_decides_nothing():
     train, val, test = blobs(300, 0, 3.0), blobs(80, 1, 3.0), blobs(200, 2, 3.0)
     shuffled = Features(test.h, test.label.roll(1))

@@ -15,7 +15,7 @@ from contrastive.evaluator.few import FewLabel, FewShot
 from contrastive.evaluator.fine_tune import FineTune
 from contrastive.evaluator.knn import KNN, KNNSweep
 from contrastive.evaluator.linear import Linear
-from contrastive.evaluator.probes import linear_layer, train_linear
+from contrastive.evaluator.probes import BestEpoch, linear_layer, train_linear
 from contrastive.evaluator.published import AdamProbe, OnlineProbe, SGDProbe
 from contrastive.evaluator.retrieval import Retrieval
 from contrastive.experiment.make import make
@@ -26,13 +26,13 @@ from contrastive.types import Features, Split
 from tests.helpers import TINY, blobs, feature_sets, logged_lines, run_until_step, saved_weights, without_time
 
 
-def sets(seen: list[object] | None = None) -> FeatureSets:
+def sets(seen: list[tuple[int, object]] | None = None) -> FeatureSets:
     """Blobs whose augmented features move a little from epoch to epoch."""
     plain = feature_sets(blobs(60, 0), blobs(20, 1), blobs(40, 2))
 
     def augmented(epoch: int, augmentation: object = None) -> Features:
         if seen is not None:
-            seen.append(augmentation)
+            seen.append((epoch, augmentation))
         noise = torch.randn(plain.bank.h.shape, generator=torch.Generator().manual_seed(epoch))
         return Features(plain.bank.h + 0.1 * noise, plain.bank.label)
 
@@ -88,13 +88,22 @@ def test_best_test_epoch_is_reported_beside_the_last():
     assert "best test epoch, as published" in OnlineProbe().protocol
 
 
+def test_the_first_of_equal_epochs_is_the_best():
+    best, label = BestEpoch(), torch.tensor([0, 1])
+    for guess in ([1, 0], [0, 0], [1, 1], [1, 0]):  # right of two: none, one, another one, none
+        best.update(torch.eye(2)[guess], label)
+    assert best.top1 == 50
+    assert best.predictions.tolist() == [0, 0]
+
+
 def test_augmentation_of_sgd_and_adam_probe():
-    seen: list[object] = []
-    SGDProbe(epochs=1)(sets(seen))
-    AdamProbe(epochs=1)(sets(seen))
-    crop = seen[0].ops["crop"]
-    assert (crop.scale, crop.flip, len(seen[0].ops)) == ((0.2, 1.0), 0.5, 1)
-    assert seen[1] is None
+    seen: list[tuple[int, object]] = []
+    SGDProbe(epochs=3)(sets(seen))
+    AdamProbe(epochs=3)(sets(seen))
+    assert [epoch for epoch, _ in seen] == [0, 1, 2, 0, 1, 2]  # each with views of its own
+    ops = seen[0][1].ops
+    assert (ops["crop"].scale, ops["crop"].flip, len(ops)) == ((0.2, 1.0), 0.5, 1)
+    assert seen[-1][1] is None
 
 
 @pytest.mark.parametrize("probe", [AdamProbe(), SGDProbe()])

@@ -1,9 +1,10 @@
-"""RankMe and α-ReQ in their limits."""
+"""RankMe, α-ReQ, alignment and uniformity in their limits and by hand."""
 
+import numpy as np
 import pytest
 import torch
 
-from contrastive.evaluator.geometry import AlphaReQ, RankMe
+from contrastive.evaluator.geometry import AlignmentUniformity, AlphaReQ, RankMe
 from contrastive.types import Features
 from tests.helpers import feature_sets
 
@@ -36,6 +37,27 @@ def test_alpha_of_a_spectrum_that_is_a_power_law(alpha):
     sets = feature_sets(test, test, test)
     assert AlphaReQ()(sets).test[""] == pytest.approx(alpha, abs=1e-4)
     assert AlphaReQ(first=2, last=10)(sets).test[""] == pytest.approx(alpha, abs=1e-4)
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 20), (2, 20), (1, 19), (3, 18)])
+def test_alpha_counts_the_eigenvalues_from_first_to_last(first, last):
+    rng = torch.Generator().manual_seed(0)
+    centered = torch.randn(300, 20, generator=rng, dtype=torch.float64)
+    eigenvalues = torch.linspace(3, 1, 20, dtype=torch.float64).exp()  # no power law
+    orthogonal = torch.linalg.qr(centered - centered.mean(0))[0]
+    test = Features((orthogonal * eigenvalues.sqrt()).float(), torch.arange(300) % 4)
+    rank = np.arange(first, last + 1)
+    slope, _ = np.polyfit(np.log(rank), np.log(eigenvalues[first - 1 : last].numpy()), 1)
+    assert AlphaReQ(first=first, last=last)(feature_sets(test, test, test)).test[""] == pytest.approx(-slope, rel=1e-3)
+
+
+def test_alignment_is_that_of_labeled_images():
+    h = torch.eye(6)[[0, 0, 1, 2, 3, 4]]
+    test = Features(h, torch.tensor([0, 0, 1, 1, -1, -1]))
+    values = AlignmentUniformity()(feature_sets(test, test, test)).test
+    assert values["alignment"] == pytest.approx((0 + 2) / 2)  # one pair of class 0 that coincides, one of class 1
+    squared = [0.0] + [2.0] * 14
+    assert values["uniformity"] == pytest.approx(np.log(np.mean(np.exp(-2 * np.array(squared)))), rel=1e-5)
 
 
 def test_alpha_of_collapsed_features_is_left_out():
