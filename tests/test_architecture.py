@@ -21,6 +21,7 @@ ORDER = """
     distributed
     run
     training
+    hook tracker
     config
     experiment testing export
     study

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from contrastive.training.checkpointer import Checkpointer, on_host
+from contrastive.training.checkpointer import Checkpointer, ResumePoint, on_host
 
 
 def checkpointer(*, every: int | str, age: float = 0.0, took: float = 0.0) -> Checkpointer:
     """One whose last checkpoint is `age` seconds old and took so many to save."""
     run = SimpleNamespace(writer=SimpleNamespace(seconds=took))
-    made = Checkpointer(None, None, run, start=None, observers={}, every=every, minutes=15)
+    made = Checkpointer(start=ResumePoint(0, 0), window=None, signals=None, every=every, minutes=15)
+    made.training = SimpleNamespace(run=run)
     made.saved = time.perf_counter() - age
     return made
 

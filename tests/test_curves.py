@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from contrastive.run.tensorboard import TensorBoard
+from contrastive.run.tensorboard import EventFile
 from contrastive.study import curves, record
 from contrastive.study.record import N_BINS
 from tests.helpers import SOUND_ENVIRONMENT
@@ -49,7 +49,7 @@ def test_bins_of_equal_width_hold_the_same_share():
 def test_views_and_histograms_are_read_from_the_events(tmp_path):
     (tmp_path / "config.yaml").write_text("{}")
     (tmp_path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT))
-    writer = TensorBoard(tmp_path, step=None)
+    writer = EventFile(tmp_path, step=None)
     writer.add_image("views", torch.rand(3, 4, 8), 0)
     for step, value in ((0, -0.9), (1, 0.9)):
         writer.add_histogram("similarity/positive_aligned", torch.full((10,), value), step)

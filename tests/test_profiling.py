@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from contrastive.experiment.run import run_experiment
+from contrastive.hook.profiling import profiler
 from contrastive.run.directory import clear
-from contrastive.training.profiling import profiler
 from tests.helpers import TINY, compose_settings, saved_weights
 
 BARE = [*(word for word in TINY if not word.startswith(("evaluator", "epochs"))), "epochs=1", "evaluator=[knn]"]

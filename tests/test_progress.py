@@ -39,7 +39,7 @@ def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
 
 
 def train(shown: Progress, epochs: int, per_epoch: int) -> None:
-    with shown:
+    with contextlib.closing(shown):
         for epoch in range(1, epochs + 1):
             for _ in range(per_epoch):
                 shown.update()

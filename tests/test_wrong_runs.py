@@ -3,6 +3,7 @@
 import copy
 import math
 import time
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -158,7 +159,7 @@ def test_convolutions_of_a_run_in_bf16_are_safe(experiment):
 
 
 def test_knn_of_an_earlier_epoch_is_shown_with_its_epoch(capsys):
-    with Progress(name="a run", start=0, epochs=3, per_epoch=2, quiet=False) as progress:
+    with closing(Progress(name="a run", start=0, epochs=3, per_epoch=2, quiet=False)) as progress:
         progress.show({"test/knn_top1": 31.2})
         for epoch in (1, 2, 3):
             for _ in range(2):

@@ -22,6 +22,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.run import environment_of, features, prepare_observers
+from contrastive.hook.evaluations import LearningEvaluators
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.content import content_hash, weights_hashes
 from contrastive.run.directory import EXACT_KEYS, provenance_hashes
@@ -36,6 +37,7 @@ from contrastive.run.files import (
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.render.files import check_folder
+from contrastive.training.checkpointer import hook_states
 
 USAGE = "try python -m contrastive verify RUN, or --table docs/results"
 SETTABLE = ("device", "data_root")
@@ -163,8 +165,7 @@ def check_files(
     try:
         state = read_checkpoint(path / LAST, made_by=hashes)
         experiment.step.load(state)
-        for name, observer in observers.items():
-            observer.load(state["observers"][name])
+        LearningEvaluators(observers).load_state_dict(hook_states(state).get("learning", {}))
         yield Check("checkpoint", True, "content and origin as recorded")
     except CheckpointError as error:
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")

@@ -40,6 +40,16 @@ class StopSignals:
         finally:
             self._held = False
 
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Within the body, inside that of `held`, a signal raises `Stop` at once; so does one that came before."""
+        self._held = False
+        try:
+            self.check()
+            yield
+        finally:
+            self._held = True
+
     def check(self, *, elsewhere: bool = False) -> None:
         """Raise `Stop` if a signal was held back, here or in another process."""
         if elsewhere and self.pending is None:

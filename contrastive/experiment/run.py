@@ -16,25 +16,32 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
-from contrastive.evaluator.base import FeatureSets, StepObserver, evaluate
+from contrastive.evaluator.base import FeatureSets, Scores, StepObserver, evaluate
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
 from contrastive.experiment.machine import busy_warning, explained_memory, keep_freed_memory, set_threads
 from contrastive.experiment.make import load_other_data
+from contrastive.hook.evaluations import Evaluations, LearningEvaluators
+from contrastive.hook.profiling import Profiling
+from contrastive.hook.show_progress import ShowProgress
+from contrastive.hook.step_log import StepLog
 from contrastive.run.directory import RunDirectory, open_run
 from contrastive.run.files import read_result, source_hashes
 from contrastive.run.finished import FinishedRun
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
-from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume
-from contrastive.training.diagnostics import grouped, log_scores, show_features, show_first_views, unseen_loss
+from contrastive.tracker.base import Harmless
+from contrastive.tracker.tensorboard import TensorBoard
+from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume, resume_point
+from contrastive.training.diagnostics import first_views, grouped, nested, pictures, unseen_loss
 from contrastive.training.features import feature_sets
+from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
-from contrastive.training.profiling import profiler
-from contrastive.training.progress import Progress, announced
+from contrastive.training.progress import announced
+from contrastive.training.window import Window
 
 
 def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -100,79 +107,95 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         Stop: a signal asked this process to end; a checkpoint was saved first.
     """
     settings, step, loader = experiment.settings, experiment.step, experiment.loader
-    epochs = settings.epochs
+    start = ResumePoint(0, 0) if run.state is None else resume_point(run.state)
     with stop_signals() as signals:
-        observers = prepare_observers(experiment)
-        if run.state is not None:
-            start = resume(run.state, step, observers)
-            inside = f" and {start.batch} of {len(loader)} batches" if start.batch else ""
-            print(f"resuming after epoch {start.epoch}{inside}")
-        else:
-            start = ResumePoint(0, 0, before_training(experiment, run) if epochs else {}, seconds=0.0)
+        window = Window(step, loader, run)
         checkpointer = Checkpointer(
-            step,
-            loader,
-            run,
             start=start,
-            observers=observers,
+            window=window,
+            signals=signals,
             every=settings.checkpoint_every,
             minutes=settings.checkpoint_every_minutes,
         )
-        done = start.epoch * len(loader) + start.batch
-        rest, recording = epochs * len(loader) - done, None
-        if settings.profile and rest and is_main():
-            recording = profiler(run.path / "profile", steps=rest, device=experiment.device)
-        with (
-            Progress(
-                name=as_typed(run.path), start=done, epochs=epochs, per_epoch=len(loader), quiet=settings.quiet
-            ) as progress,
-            recording or nullcontext(),
-        ):
-            if done == 0:  # a resumed run has other weights by now
-                progress.show(grouped("test", start.untrained))
-            train(
-                step,
-                loader,
-                run,
-                start=start,
-                epochs=epochs,
-                schedule=experiment.schedule,
-                log_every=settings.log_every,
-                checkpointer=checkpointer,
-                observers=observers,
-                evaluate=partial(evaluate_due, experiment, run),
-                progress=progress,
-                profiler=recording,
-                signals=signals,
-            )
-        with announced("evaluating: features", name=as_typed(run.path)):
-            sets = features(experiment, with_classifier=epochs > 0)
-        scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(run))
-        if epochs:
-            run.log(epochs * len(loader), epochs, loss_of_unseen(experiment))
-        log_scores(run, scores, step=epochs * len(loader), epoch=epochs)
-        show_features(run, sets.test, experiment.data, step=epochs * len(loader))
-        weights, finished = settings.encoder.get("weights"), datetime.now(UTC).isoformat(timespec="seconds")
-        result = {
-            "test": scores.test, "val": scores.val, "untrained": start.untrained,
-            "audit": scores.audit, "protocol": scores.protocol, "correct": scores.correct,
-            "encoder": {"features": feature(step.encoder), "weights": weights, "epochs": epochs},
-            "time": {"seconds": checkpointer.seconds, "finished": finished},
-            **({"left_out": experiment.left_out} if experiment.left_out else {}),
-        }  # fmt: skip
+        evaluations = Evaluations(
+            before=partial(before_training, experiment),
+            due=partial(evaluate_due, experiment, run),
+            after=partial(after_training, experiment),
+            checkpointer=checkpointer,
+            signals=signals,
+        )
+        hooks = hooks_in_order(experiment, run, window, evaluations, checkpointer)
+        if run.state is not None:
+            resume(run.state, step, hooks)
+            inside = f" and {start.batch} of {len(loader)} batches" if start.batch else ""
+            print(f"resuming after epoch {start.epoch}{inside}")
+        with signals.held():
+            train(step, loader, experiment.schedule, settings.epochs, hooks, run=run, start=start)
+        signals.check()
+        result = result_of(experiment, evaluations, seconds=checkpointer.seconds)
         run.finish(result, partial(write_weights, experiment, result))
         return run.result or result
 
 
-def before_training(experiment: Experiment, run: RunDirectory) -> dict[str, float]:
+def hooks_in_order(
+    experiment: Experiment, run: RunDirectory, window: Window, evaluations: Evaluations, checkpointer: Checkpointer
+) -> dict[str, Hook]:
+    """Everything that watches the run, by the name of its state in a checkpoint.
+
+    Lines of the log come first, so that every other hook sees them; the checkpoint comes last, with the state of all.
+    """
+    settings, observers = experiment.settings, prepare_observers(experiment)
+    hooks: dict[str, Hook] = {"log": StepLog(window, every=settings.log_every)}
+    if observers:
+        hooks["learning"] = LearningEvaluators(observers)
+    hooks["evaluations"] = evaluations
+    if is_main():
+        hooks["tracker.tensorboard"] = Harmless(TensorBoard(), name="tensorboard")
+        hooks["progress"] = ShowProgress(name=as_typed(run.path), quiet=settings.quiet)
+    if settings.profile and is_main():
+        hooks["profiler"] = Profiling(run.path / "profile")
+    return {**hooks, "checkpoint": checkpointer}
+
+
+def before_training(experiment: Experiment, training: Training) -> dict[str, float]:
     """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
+    if training.epochs == 0:
+        return {}
     cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    with announced("evaluating the untrained encoder: features", name=as_typed(run.path)):
+    with announced("evaluating the untrained encoder: features", name=as_typed(training.run.path)):
         sets = features(experiment)
-    untrained = evaluate(cheap, sets, announce=announcer(run)).test
-    run.log(0, 0, grouped("test", untrained) | loss_of_unseen(experiment))
-    show_first_views(run, experiment.step, experiment.loader)
+    untrained = evaluate(cheap, sets, announce=announcer(training.run)).test
+    training.log(grouped("test", untrained) | loss_of_unseen(experiment))
+    if is_main():
+        training.show("views", first_views(experiment.step, experiment.loader))
     return untrained
+
+
+def after_training(experiment: Experiment, training: Training) -> Scores:
+    """Evaluate the encoder as it is in the end; log the scores and show the features of the test split."""
+    with announced("evaluating: features", name=as_typed(training.run.path)):
+        sets = features(experiment, with_classifier=training.epochs > 0)
+    scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(training.run))
+    if training.epochs:
+        training.log(loss_of_unseen(experiment))
+    training.log(grouped("test", scores.test) | nested("audit", scores.audit))
+    if is_main():
+        for name, value in (scores.histograms | pictures(sets.test, experiment.data)).items():
+            training.show(name, value)
+    return scores
+
+
+def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: float) -> dict[str, Any]:
+    """What result.json says of a run that is trained and evaluated."""
+    settings, scores = experiment.settings, evaluations.scores
+    weights, finished = settings.encoder.get("weights"), datetime.now(UTC).isoformat(timespec="seconds")
+    return {
+        "test": scores.test, "val": scores.val, "untrained": evaluations.untrained,
+        "audit": scores.audit, "protocol": scores.protocol, "correct": scores.correct,
+        "encoder": {"features": feature(experiment.step.encoder), "weights": weights, "epochs": settings.epochs},
+        "time": {"seconds": seconds, "finished": finished},
+        **({"left_out": experiment.left_out} if experiment.left_out else {}),
+    }  # fmt: skip
 
 
 def announcer(run: RunDirectory) -> Callable[[str], AbstractContextManager[None]]:

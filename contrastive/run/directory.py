@@ -65,7 +65,7 @@ class RunDirectory:
     writable: bool = False
 
     def log(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
-        """One line of metrics.jsonl and one point on every curve."""
+        """A line of metrics.jsonl: a point on every curve."""
         if self.logs is not None:
             self.logs.add(step, epoch, metrics)
 
@@ -97,8 +97,7 @@ class RunDirectory:
         self.wait()
         if self.logs is not None:
             write_weights(self.path)
-            self.logs.tensorboard.add_hparams()
-            hashes = {"weights": weights_hashes(self.path), "log": self.logs.finish()}
+            hashes = {"weights": weights_hashes(self.path), "log": self.logs.flush()}
             self.result = {**result, **self.origin, **hashes}
             write_result(self.path, self.result)
 

@@ -1,4 +1,4 @@
-"""Curves of a run: a line of metrics.jsonl and points in TensorBoard."""
+"""Curves of a run: the lines of metrics.jsonl; and TensorBoard's files, as far as a resumed run keeps them."""
 
 import hashlib
 import json
@@ -10,18 +10,13 @@ from contrastive.files import write_text
 
 
 class Logs:
-    """metrics.jsonl and TensorBoard's events; what came after the checkpoint is cut: a resumed run logs it again."""
+    """metrics.jsonl; what came after the checkpoint is cut: a resumed run logs it again."""
 
     def __init__(self, path: Path, state: dict[str, Any] | None) -> None:
-        from contrastive.run.tensorboard import TensorBoard  # slow to import, and a finished run needs no writer
-
-        position: dict[str, Any] = state["logs"] if state else {"lines": 0, "events": {}}
         metrics = path / "metrics.jsonl"
-        lines = _lines(path)[: position["lines"]]
+        lines = _lines(path)[: state["logs"]["lines"] if state else 0]
         write_text(metrics, b"".join(lines).decode())
-        cut_events(path, position["events"])
         self._n_lines, self._hash, self._lines = len(lines), hashlib.sha256(b"".join(lines)), metrics.open("a")
-        self._path, self.tensorboard = path, TensorBoard(path, step=state["step"] if state else None)
 
     def add(self, step: int, epoch: float, metrics: dict[str, float]) -> None:
         line = json.dumps({"step": step, "epoch": epoch, **metrics}) + "\n"
@@ -29,24 +24,14 @@ class Logs:
         self._lines.flush()
         self._hash.update(line.encode())
         self._n_lines += 1
-        for key, value in metrics.items():
-            self.tensorboard.add_scalar(key, value, step)
 
     def flush(self) -> dict[str, Any]:
-        """Make everything logged durable; returns how far the logs are, for the checkpoint."""
+        """Make everything logged durable; returns how much it is, for the checkpoint and for the result."""
         os.fsync(self._lines.fileno())
-        self.tensorboard.flush()
-        sizes = {file.name: file.stat().st_size for file in event_files(self._path)}
-        return {"lines": self._n_lines, "sha256": self._hash.hexdigest(), "events": sizes}
-
-    def finish(self) -> dict[str, Any]:
-        """Make everything durable; returns what metrics.jsonl is in the end, for the result."""
-        position = self.flush()
-        return {name: position[name] for name in ("lines", "sha256")}
+        return {"lines": self._n_lines, "sha256": self._hash.hexdigest()}
 
     def close(self) -> None:
         self._lines.close()
-        self.tensorboard.close()
 
 
 def missing_lines(path: Path, position: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ BINS = 50  # of a histogram
 THUMBNAIL = 32  # pixels of the projector's images, at most
 
 
-class TensorBoard:
+class EventFile:
     """The event file of one session; `path` holds config.yaml and environment.json already.
 
     A session that starts from nothing removes what an earlier one has left and writes the texts and the layout. One

@@ -3,18 +3,16 @@
 import copy
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from contrastive.distributed.process import any_process, from_all, is_main, rank
-from contrastive.evaluator.base import StepObserver
-from contrastive.run.directory import RunDirectory
+from contrastive.distributed.process import Agreement, any_process, from_all, is_main, rank
+from contrastive.distributed.signals import StopSignals
 from contrastive.seeding import derive
-from contrastive.training.loader import Loader
-from contrastive.training.step import TrainStep
+from contrastive.training.hook import Hook, Training
+from contrastive.training.step import StepOutput, TrainStep
 from contrastive.training.window import Window, check_weights
 
 SOON, SHARE = 60, 100  # seconds; times what the last checkpoint took
@@ -28,36 +26,77 @@ class ResumePoint(NamedTuple):
 
     epoch: int
     batch: int
-    untrained: dict[str, float]  # metrics of the encoder before training
-    seconds: float  # spent on the run before
+    seconds: float = 0.0  # spent on the run before
     process: dict[str, Any] | None = None  # `process_state`, inside an epoch
 
 
-@dataclass
-class Checkpointer:
-    """Saves what `resume` restores.
+class Checkpointer(Hook):
+    """Saves what `resume` restores: when it is due, at a signal, and after the last epoch.
+
+    It is the last of the hooks, so that what it saves has seen the same steps in all of them.
 
     Args:
+        start: where training starts.
+        window: of the log; a checkpoint inside an epoch holds the steps since the last line, and none that broke down.
+        signals: held back while a step is half done.
         every: epochs between checkpoints. `auto` is the end of an epoch if the last checkpoint is a minute old, or a
             hundred times as old as it took to save: a kill loses no more than that and an epoch.
         minutes: the most that a kill may lose of a long epoch.
     """
 
-    step: TrainStep
-    loader: Loader
-    run: RunDirectory
-    start: ResumePoint
-    observers: Mapping[str, StepObserver]
-    every: int | str
-    minutes: float
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, *, start: ResumePoint, window: Window, signals: StopSignals, every: int | str, minutes: float
+    ) -> None:
+        self.start, self.window, self.signals, self.every, self.minutes = start, window, signals, every, minutes
+        self.agreement = Agreement()
         self.since = self.saved = time.perf_counter()
 
     @property
     def seconds(self) -> float:
         """Seconds spent on the run, in all sessions together."""
         return self.start.seconds + time.perf_counter() - self.since
+
+    def on_start(self, training: Training) -> None:
+        self.training = training
+        self.since = self.saved = time.perf_counter()
+
+    def on_epoch_start(self, training: Training) -> None:
+        """Go on with the random states of an interrupted epoch."""
+        if self.start.process is not None and training.epoch == self.start.epoch:
+            key = (training.loader.seed, "augmentation", training.epoch, training.batch)
+            restore(self.start.process, training.rng, self.window, key=key)
+
+    def on_step(self, training: Training, output: StepOutput) -> None:
+        """Save inside an epoch if the clock asks for it; save and stop at a signal.
+
+        Raises:
+            Stop: a signal asked this process or another one to end.
+        """
+        is_pending = self.signals.pending is not None
+        if training.ends_epoch:  # `on_epoch` saves after the evaluation, unless a signal came
+            (stops,) = any_process(is_pending)
+            if stops:
+                self.save(training.epoch, training.batch, wait=True)
+        else:
+            is_due, stops = self.agreement(self.is_due(), is_pending)
+            if is_due or stops:
+                self.window.check(training.batch, output)
+                self.save(training.epoch, training.batch, process_state(training.rng, self.window), wait=stops)
+        if stops:
+            self.signals.check(elsewhere=True)
+
+    def on_epoch(self, training: Training) -> None:
+        """Save after an epoch if it is due, at a signal, and after the last epoch.
+
+        Raises:
+            Stop: a signal asked this process or another one to end.
+        """
+        epochs = training.epoch + 1
+        (stops,) = any_process(self.signals.pending is not None)
+        ends = epochs == training.epochs or stops
+        if self.is_due_after(epochs) or ends:
+            self.save(epochs, wait=ends)
+        self.signals.check(elsewhere=stops)
 
     def is_due(self) -> bool:
         """Whether the clock asks the main process for a checkpoint inside an epoch."""
@@ -67,7 +106,8 @@ class Checkpointer:
         """Whether to save after so many whole epochs; every process must call this and gets the same answer."""
         if self.every != "auto":
             return epochs % int(self.every) == 0
-        took = 0.0 if self.run.writer is None else self.run.writer.seconds
+        writer = self.training.run.writer
+        took = 0.0 if writer is None else writer.seconds
         return any_process(is_main() and time.perf_counter() - self.saved >= min(SOON, SHARE * took))[0]
 
     def save(self, epoch: int, batch: int = 0, process: dict[str, Any] | None = None, *, wait: bool = False) -> None:
@@ -83,18 +123,19 @@ class Checkpointer:
             ConfigError: a weight is not finite. OSError: this checkpoint, with `wait`, or the one before could not be
                 written.
         """
-        step, n = self.step, epoch * len(self.loader) + batch
+        step, loader, run = self.training.step, self.training.loader, self.training.run
+        n = epoch * len(loader) + batch
         processes = None if process is None else from_all(process)
-        check_weights(self.run, {"encoder": step.encoder, "head": step.head, "loss": step.objective}, step=n)
+        check_weights(run, {"encoder": step.encoder, "head": step.head, "loss": step.objective}, step=n)
         if is_main():
-            self.run.save(on_host({
-                "step": n, "epoch": epoch, "batch": batch, "process": processes, "untrained": self.start.untrained,
-                "seconds": self.seconds, "observers": {name: item.state() for name, item in self.observers.items()},
-                **step.state(),
-            }, self.loader.device))  # fmt: skip
+            states = {name: state for name, hook in self.training.hooks.items() if (state := hook.state_dict())}
+            run.save(on_host({
+                "step": n, "epoch": epoch, "batch": batch, "process": processes, "seconds": self.seconds,
+                "hooks": states, **step.state(),
+            }, loader.device))  # fmt: skip
         self.saved = time.perf_counter()
         if wait:
-            self.run.wait()
+            run.wait()
 
 
 def on_host(state: dict[str, Any], device: torch.device) -> dict[str, Any]:
@@ -118,14 +159,32 @@ def _copy(node: Any) -> Any:
     return type(node)(map(_copy, node)) if isinstance(node, list | tuple) else node
 
 
-def resume(state: dict[str, Any], step: TrainStep, observers: Mapping[str, StepObserver]) -> ResumePoint:
-    """Restore a checkpoint."""
+def resume(state: dict[str, Any], step: TrainStep, hooks: Mapping[str, Hook]) -> None:
+    """Restore the step and the hooks of a checkpoint; a hook that it does not know starts anew."""
     step.load(state)
-    for name, observer in observers.items():
-        observer.load(state["observers"][name])
+    saved = hook_states(state)
+    for name in hooks.keys() & saved.keys():
+        hooks[name].load_state_dict(saved[name])
+
+
+def resume_point(state: dict[str, Any]) -> ResumePoint:
+    """Where a checkpoint goes on."""
     processes = state["process"]
     process = processes[rank() % len(processes)] if processes else None  # of another number of processes: not exact
-    return ResumePoint(state["epoch"], state["batch"], state["untrained"], state["seconds"], process)
+    return ResumePoint(state["epoch"], state["batch"], state["seconds"], process)
+
+
+def hook_states(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """{name: state} of the hooks of a checkpoint; those from before there were hooks have the parts elsewhere."""
+    if "hooks" in state:
+        states: dict[str, dict[str, Any]] = state["hooks"]
+        return states
+    logs = {key: state["logs"][key] for key in ("lines", "events")}
+    return {
+        "learning": state["observers"],
+        "evaluations": {"untrained": state["untrained"]},
+        "tracker.tensorboard": logs,
+    }
 
 
 def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:

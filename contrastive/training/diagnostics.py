@@ -8,13 +8,12 @@ from torch import Tensor
 from torchvision.utils import make_grid
 
 from contrastive.distributed.process import gather
-from contrastive.evaluator.base import Scores
 from contrastive.evaluator.geometry import alignment, uniformity
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
-from contrastive.run.directory import RunDirectory
 from contrastive.seeding import generator
 from contrastive.training.features import CHUNK
+from contrastive.training.hook import Points
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
 from contrastive.training.step import StepOutput, TrainStep
@@ -126,36 +125,24 @@ def view_grid(images: Tensor, views: Tensor) -> Tensor:
     return grid
 
 
-def show_first_views(run: RunDirectory, step: TrainStep, loader: Loader) -> None:
+def first_views(step: TrainStep, loader: Loader) -> Tensor:
     """A picture of eight images of the first batch, and of their views."""
-    if run.logs is None:
-        return
     rng = generator(loader.device, loader.seed, "augmentation", 0)
     batch = next(loader.epoch(0))
-    run.logs.tensorboard.add_image("views", view_grid(batch.image[:8], step.views(batch, rng)[:, :8]), 0)
+    return view_grid(batch.image[:8], step.views(batch, rng)[:, :8])
 
 
-def log_scores(run: RunDirectory, scores: Scores, *, step: int, epoch: int) -> None:
-    """Log the scores after training as points of curves and histograms."""
-    run.log(step, epoch, grouped("test", scores.test) | nested("audit", scores.audit))
-    if run.logs is not None:
-        for name, values in scores.histograms.items():
-            run.logs.tensorboard.add_histogram(name, values, step)
-
-
-def show_features(run: RunDirectory, features: Features, data: Data, *, step: int) -> None:
-    """Show the test features: as points with their labels, and how similar they are within and between classes."""
-    if run.logs is None:
-        return
+def pictures(features: Features, data: Data) -> dict[str, Tensor | Points]:
+    """Features of the test split: how similar they are within and between classes, and as points with their labels."""
     n = min(MAX_POINTS, max(1, MAX_NUMBERS // features.h.shape[1]))
     index = torch.randperm(len(features.h), generator=generator("cpu", "shown"))[:n]
-    shown = features[index.to(features.h.device)]
-    for name, values in class_similarities(shown.h, shown.label).items():
-        run.logs.tensorboard.add_histogram(f"similarity/{name}", values, step)
-    columns = {"class": names(shown.label, data.classes)}
-    if shown.bias is not None:
-        columns["bias"] = names(shown.bias, data.biases)
-    run.logs.tensorboard.add_embedding(shown.h, columns, data.test.image[index.to(data.test.image.device)])
+    chosen = features[index.to(features.h.device)]
+    columns = {"class": names(chosen.label, data.classes)}
+    if chosen.bias is not None:
+        columns["bias"] = names(chosen.bias, data.biases)
+    similarities = class_similarities(chosen.h, chosen.label)
+    points = Points(chosen.h, columns, data.test.image[index.to(data.test.image.device)])
+    return {**{f"similarity/{name}": values for name, values in similarities.items()}, "features": points}
 
 
 def names(number: torch.Tensor, known: tuple[str, ...]) -> list[str]:

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from tqdm import TqdmWarning
 from tqdm.notebook import tqdm as notebook_bar
@@ -76,12 +75,8 @@ class Progress:
         if epoch % line_every(self._epochs) == 0 or epoch == self._epochs:
             self._line()
 
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Training is over, or has ended."""
         self._bar.close()
 
     @property

@@ -5,6 +5,9 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
+from contrastive.training.hook import Hook, Training
+from contrastive.training.step import StepOutput
+
 WAIT, WARM_UP, STEPS = 8, 2, 20  # the first steps compile, choose algorithms and fill caches
 ROWS = 50
 
@@ -36,3 +39,28 @@ def profiler(folder: Path, *, steps: int, device: torch.device) -> profile:
         schedule=schedule(wait=wait, warmup=warm_up, active=active, repeat=1),
         on_trace_ready=write,
     )
+
+
+class Profiling(Hook):
+    """Records what `profiler` does, from the first step of this process on.
+
+    Args:
+        folder: made if missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.recording: profile | None = None
+
+    def on_start(self, training: Training) -> None:
+        if rest := training.epochs * len(training.loader) - training.steps_done:
+            self.recording = profiler(self.folder, steps=rest, device=training.loader.device)
+            self.recording.start()
+
+    def on_step(self, training: Training, output: StepOutput) -> None:
+        if self.recording is not None:
+            self.recording.step()
+
+    def close(self) -> None:
+        if self.recording is not None:
+            self.recording.stop()
