@@ -21,7 +21,7 @@ ORDER = """
     distributed
     run
     training
-    hook tracker
+    hook average tracker
     config
     experiment testing export
     study

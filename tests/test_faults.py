@@ -173,10 +173,12 @@ def test_a_signal_saves_a_checkpoint(whole, tmp_path, name):
     assert_same(tmp_path / "run", whole)
 
 
-RANDOM_LAYERS = ["noise_frac=0.3", "loss=debiased_pos", "evaluator=[knn,online_probe]", "resident=false"]
+RANDOM_LAYERS = [
+    "noise_frac=0.3", "loss=debiased_pos", "evaluator=[knn,online_probe]", "resident=false", "average=ema",
+]  # fmt: skip
 
 
-def test_noise_and_observers_go_on_inside_an_epoch(tmp_path):
+def test_noise_observers_and_averages_go_on_inside_an_epoch(tmp_path):
     assert run(tmp_path / "whole", *RANDOM_LAYERS) == 0
     moment = functools.partial(at_call, TrainStep, "__call__", 3, kill_me)
     assert run(tmp_path / "killed", *RANDOM_LAYERS, "checkpoint_every_minutes=0", fault=moment) == -signal.SIGKILL

@@ -229,7 +229,7 @@ def test_main_process_first_runs_rank_0_first(together, tmp_path):
         [*BIASED, "loss=eps_supinfonce", "regularizer=fairkl", "sampler=bias_balanced", "encoder=simple_convnet"],
         [*BIASED, "dataset.rho=0.9", "experiment=bc_bb", "regularizer.batch_size=128"],
         [*BIASED, "experiment=hong_yang_lnl", "regularizer.kernel_size=3"],
-        pytest.param(["loss=sogclr"], marks=pytest.mark.smoke),
+        pytest.param(["loss=sogclr", "average=ema"], marks=pytest.mark.smoke),
         ["loss=glofnd", "loss.start=0", "sampler=class_balanced"],
         [*BIASED, "loss=group_dro", "loss.step_size=1", "sampler=group_balanced"],
     ],
@@ -243,9 +243,13 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
         for module in (step.encoder, step.head, step.objective):
             module.double()
         step.normalize = lambda x: normalize(x).double()
-        for _, images in zip(range(3), built.loader.epoch(0), strict=False):
-            step(images, rng)
-        return step.encoder.state_dict() | step.objective.state_dict()
+        average = {} if built.average is None else built.average.encoder.double().state_dict()
+        for n, images in zip(range(1, 4), built.loader.epoch(0), strict=False):
+            output = step(images, rng)
+            if built.average is not None:
+                built.average.on_step(SimpleNamespace(step=step, steps_done=n), output)
+        averaged = {f"average.{key}": value for key, value in average.items()}
+        return step.encoder.state_dict() | step.objective.state_dict() | averaged
 
     alone = steps()
     for shared in together(steps):

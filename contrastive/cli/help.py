@@ -38,7 +38,7 @@ def overview(*, _root_: DictConfig) -> str:
     rows = []
     for group, (option, sentence) in group_sentences().items():
         names = ", ".join(option_files(group, folders))
-        default = f"[{option}]" if "," in option else choices.get(group) or "null"
+        default = option if option.startswith("[") else choices.get(group) or "null"
         rows.append((f"{group}={default}", f"{sentence}: {names}"))
     parts = ["Groups (group=option), each with its default:", _table(rows)]
     for heading, settings in root_settings():
@@ -67,7 +67,6 @@ def settings_reference() -> str:
     for heading, settings in root_settings():
         parts += [f"## {heading}", _markdown([(item, _with_readers(item)) for item in settings])]
     for group, (default, sentence) in group_sentences().items():
-        default = f"[{default}]" if "," in default else default
         parts += [f"## {group}", f"{sentence[:1].upper()}{sentence[1:]}. Default: `{group}={default}`."]
         if shared := shared_settings(group):
             parts += ["Of every option:", _markdown([(item, item.sentence) for item in shared])]

@@ -21,7 +21,7 @@ from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
-from contrastive.experiment.run import environment_of, features, prepare_observers
+from contrastive.experiment.run import environment_of, features, prepare_observers, protocol_of
 from contrastive.hook.evaluations import LearningEvaluators
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.content import content_hash, weights_hashes
@@ -37,7 +37,8 @@ from contrastive.run.files import (
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.render.files import check_folder
-from contrastive.training.checkpointer import hook_states
+from contrastive.training.checkpointer import hook_states, resume
+from contrastive.training.hook import Hook
 
 USAGE = "try python -m contrastive verify RUN, or --table docs/results"
 SETTABLE = ("device", "data_root")
@@ -122,13 +123,14 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     yield from checks
     has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
     scores = evaluate(experiment.evaluators, features(experiment, with_classifier=settings.epochs > 0), strict=False)
+    protocol = protocol_of(experiment, scores)
     for group in ("test", "val", "audit"):
         computed = getattr(scores, group)
         yield from compare(group, result[group], computed, exact=exact, has_all=has_all, same_code=same_code)
     if exact and has_all and "correct" in result:
         same = result["correct"] == scores.correct
         yield Check("correct", same, "the same test images" if same else "other test images than recorded")
-    same = result["protocol"] == scores.protocol
+    same = result["protocol"] == protocol
     yield Check("protocol", same if has_all else None, "as recorded" if same else "other probes than recorded")
 
 
@@ -138,7 +140,7 @@ def read_settings(path: Path, typed: dict[str, str]) -> Settings:
     if "data_root" in typed:
         config["dataset"] = dataset_below(config, typed["data_root"])
     try:
-        return Settings(**{**config, **typed, "devices": 1, "dry_run": False})
+        return Settings(**{**config, **typed, "tracker": {}, "devices": 1, "dry_run": False})
     except TypeError as error:
         raise ConfigError(f"{path / 'config.yaml'} cannot be read ({error}): {USAGE}") from error
 
@@ -161,11 +163,12 @@ def check_files(
     path: Path, experiment: Experiment, result: dict[str, Any], *, hashes: dict[str, str]
 ) -> Iterator[Check]:
     """Check the checkpoint, the weights and the log; load the exported encoder and what only the checkpoint holds."""
-    observers, state = prepare_observers(experiment), None
+    hooks, state = dict[str, Hook](learning=LearningEvaluators(prepare_observers(experiment))), None
+    if experiment.average is not None:
+        hooks["average"] = experiment.average
     try:
         state = read_checkpoint(path / LAST, made_by=hashes)
-        experiment.step.load(state)
-        LearningEvaluators(observers).load_state_dict(hook_states(state).get("learning", {}))
+        resume(state, experiment.step, hooks)
         yield Check("checkpoint", True, "content and origin as recorded")
     except CheckpointError as error:
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
@@ -174,9 +177,10 @@ def check_files(
         yield Check(name, name in files, "checksum" if name in files else "missing, damaged or another run's")
     if ENCODER in files:
         if state is not None:
-            same = content_hash(state["encoder"]) == files[ENCODER]
+            saved = hook_states(state).get("average", state)["encoder"]
+            same = content_hash(saved) == files[ENCODER]
             yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
-        experiment.step.encoder.load_state_dict(read_weights(path / ENCODER).tensors)
+        experiment.encoder.load_state_dict(read_weights(path / ENCODER).tensors)
     same_log = has_same_log(path, result) if result.get("log") else None
     said = {True: "checksum", False: "missing or changed", None: "not recorded"}[same_log]
     yield Check("metrics.jsonl", same_log, said)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.run.identity import dataset_name, flatten, is_identity
+from contrastive.run.identity import LISTS, dataset_name, identity
 
 MAX_LENGTH = 180  # characters of a directory's name
 IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path
@@ -27,7 +27,8 @@ def run_name(*, _root_: DictConfig) -> str:
     name = _root_.hydra.job.config_name
     recipe = [f"{group}={choices[group]}" for group in ("experiment", "dataset", "loss") if choices.get(group)]
     default_choices, default_leaves = _defaults(name, tuple(recipe))
-    choices.pop("evaluator", None)  # Hydra's entry for a single option; a list of options has no entry
+    for group in LISTS:
+        choices.pop(group, None)  # Hydra's entry for a single option; a list of options has no entry
     changed = [f"{group}={choice}" for group, choice in choices.items() if default_choices.get(group) != choice]
     actual = _leaves(_root_)
     if _evaluators(actual) != _evaluators(default_leaves):
@@ -53,15 +54,11 @@ def _defaults(config_name: str, overrides: tuple[str, ...]) -> tuple[dict[str, s
 def _leaves(cfg: DictConfig) -> dict[str, Any]:
     """The settings that are part of a run's identity, interpolations as written, by dotted key."""
     plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=False))
-    evaluators = plain["evaluator"] if isinstance(plain["evaluator"], dict) else {}  # what else it is, `Settings` says
-    plain["evaluator"] = {
-        name: node for name, node in evaluators.items() if isinstance(node, dict) and "_target_" in node
-    }
-    return {
-        key: value
-        for key, value in flatten({key: node for key, node in plain.items() if key != "hydra"}).items()
-        if is_identity(key) and key not in (*IN_THE_PATH, "dataset.name")
-    }
+    plain.pop("hydra", None)
+    for group in LISTS:
+        nodes = plain[group] if isinstance(plain[group], dict) else {}  # what else it is, `Settings` says
+        plain[group] = {name: node for name, node in nodes.items() if isinstance(node, dict) and "_target_" in node}
+    return {key: value for key, value in identity(plain).items() if key not in (*IN_THE_PATH, "dataset.name")}
 
 
 def _evaluators(leaves: dict[str, Any]) -> list[str]:

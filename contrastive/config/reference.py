@@ -71,10 +71,10 @@ def shared_settings(group: str) -> list[Setting]:
 
 
 def group_sentences() -> dict[str, tuple[str, str]]:
-    """{group: (the option that is used if none is typed, what the group is)}, as train.yaml has them."""
+    """{group: (what is used if nothing is typed, an option or [several], what the group is)}, as in train.yaml."""
     text = (CONFIGS / "train.yaml").read_text()
     found = re.findall(r"^  - (\w+): (.+?)\s+# (.*)$", text, re.MULTILINE)
-    lines = {group: (option.strip("[]").replace(" ", ""), sentence) for group, option, sentence in found}
+    lines = {group: (option.replace(" ", ""), sentence) for group, option, sentence in found}
     return {group: lines[group] for group in GROUPS}
 
 

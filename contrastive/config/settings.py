@@ -6,7 +6,7 @@ where they are built. Defaults stand in configs/train.yaml.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
@@ -22,12 +22,13 @@ from contrastive.errors import (
     check_tau_plus,
     check_temperature,
 )
-from contrastive.run.identity import COMPONENTS, OPTIONAL
+from contrastive.run.identity import COMPONENTS, LISTS, OPTIONAL
 
 MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them
 
 
+EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
 LATER = ("imbalance", "table", "columns")  # settings of datasets that runs of before lack
 
 
@@ -79,6 +80,9 @@ class Settings:
     graphs: bool = False
     bias_from: str | None = None
     bias_as: str = "predictions"
+    average: dict[str, Any] | None = None
+    hook: dict[str, Any] = field(default_factory=dict)
+    tracker: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range."""
@@ -141,27 +145,34 @@ class Settings:
         for group in COMPONENTS:
             if group not in OPTIONAL and "_target_" not in (plain[group] or {}):
                 raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
-        if "_target_" in plain["evaluator"]:
-            raise ConfigError(
-                f"the YAML of {plain['evaluator']['_target_']} does not say its name: "
-                "try '# @package evaluator.NAME' as its first line"
-            )
-        for name, node in plain["evaluator"].items():
-            if node is not None and not isinstance(node, dict):
-                raise ConfigError(f"evaluator.{name} must be a YAML with a _target_, got {node}: try evaluator=[knn]")
-        chosen = {name: node for name, node in plain["evaluator"].items() if "_target_" in (node or {})}
+        chosen = {group: _chosen(group, plain[group]) for group in LISTS}
         unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
         encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
         loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
         dataset = {key: value for key, value in plain["dataset"].items() if key not in LATER or value is not None}
-        return cls(**{**plain, "evaluator": chosen, "encoder": encoder, "loss": loss, "dataset": dataset})
+        average = plain["average"] or None  # the YAML of none is empty
+        return cls(**{**plain, **chosen, "average": average, "encoder": encoder, "loss": loss, "dataset": dataset})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain containers, as config.yaml holds them; without `bias_from` as it was before there was one."""
+        """Plain containers, as config.yaml holds them; what came later and is not set is left out."""
         plain = asdict(self)
         if self.bias_from is None:
             del plain["bias_from"], plain["bias_as"]
-        return plain
+        return {key: value for key, value in plain.items() if value or key not in ("average", "hook")}
+
+
+def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:
+    """The nodes of the options that were chosen, without settings of others."""
+    if "_target_" in nodes:
+        raise ConfigError(
+            f"the YAML of {nodes['_target_']} does not say its name: try '# @package {group}.NAME' as its first line"
+        )
+    for name, node in nodes.items():
+        if node is not None and not isinstance(node, dict):
+            raise ConfigError(
+                f"{group}.{name} must be a YAML with a _target_, got {node}: try {group}=[{EXAMPLES[group]}]"
+            )
+    return {name: node for name, node in nodes.items() if "_target_" in (node or {})}
 
 
 def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
@@ -182,14 +193,14 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
 
 
 def unused_overrides(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
-    """Typed settings that nothing reads: shared keys no component refers to, evaluators that were not chosen."""
+    """Typed settings that nothing reads: shared keys no component refers to, options that were not chosen."""
     typed = {item.split("=", 1)[0].lstrip("+") for item in overrides}
     written = json.dumps(OmegaConf.to_container(cfg, resolve=False))
     unused = [key for key in SHARED_KEYS if key in typed and f"${{{key}}}" not in written]
     for key in sorted(typed):
         group, _, rest = key.partition(".")
         name = rest.partition(".")[0]
-        node = cfg.evaluator.get(name) if group == "evaluator" and name else {"_target_": ""}
+        node = cfg[group].get(name) if group in LISTS and name else {"_target_": ""}
         if node is None or (isinstance(node, Mapping) and "_target_" not in node):
             unused.append(key)
     return unused

@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
+from contrastive.average.base import Average
 from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint
@@ -24,6 +25,7 @@ from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
     build_encoder,
     build_evaluators,
+    build_hooks,
     build_loss,
     build_one,
     build_optimizer,
@@ -38,6 +40,7 @@ from contrastive.run.files import weights_path
 from contrastive.seeding import derive
 from contrastive.training import precision as precisions
 from contrastive.training.graph import GraphedStep, check_graphs
+from contrastive.training.hook import Hook
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
 from contrastive.training.precision import Normalize
@@ -54,10 +57,18 @@ class Experiment:
     loader: Loader
     schedule: Callable[[float, int], float]
     evaluators: dict[str, Evaluator]
+    average: Average | None
+    hooks: dict[str, Hook]
+    trackers: dict[str, Hook]
     data: Data
     data_hash: str
     device: torch.device
     precision: str
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The encoder that is evaluated and written: the trained one, or its average."""
+        return self.step.encoder if self.average is None else self.average.encoder
 
     @property
     def left_out(self) -> list[str]:
@@ -82,6 +93,7 @@ def build(settings: Settings) -> Experiment:
     augmentation = build_one("augmentation", settings.augmentation, Augmentation)
     schedule = build_schedule(settings.schedule)
     evaluators = build_evaluators(settings.evaluator)
+    hooks, trackers = build_hooks("hook", settings.hook), build_hooks("tracker", settings.tracker)
     terms = [loss] if regularizer is None else [loss, regularizer]
     for term in terms:
         term.check_config(batch_size=settings.batch_size)
@@ -89,6 +101,7 @@ def build(settings: Settings) -> Experiment:
     encoder = build_encoder(settings.encoder, image_size(settings.dataset))
     head = instantiate_node(settings.head, in_dim=encoder.dim)
     optimizer = build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])  # refused before any data
+    build_average(settings.average, nn.Identity())
     if settings.graphs:
         check_graphs(
             device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk, optimizer=optimizer
@@ -165,7 +178,8 @@ def build(settings: Settings) -> Experiment:
     )
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=schedule,
-        evaluators=applicable_evaluators(evaluators, data),
+        evaluators=applicable_evaluators(evaluators, data), average=build_average(settings.average, encoder),
+        hooks=hooks, trackers=trackers,
         data=data, data_hash=data_hash, device=device, precision=precision,
     )  # fmt: skip
 
@@ -178,6 +192,14 @@ def is_complete(label: Tensor | None) -> bool:
 def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[str, Evaluator]:
     """The evaluators that the data allows: without classes those that need no labels."""
     return {name: item for name, item in evaluators.items() if data.classes or not item.needs_labels}
+
+
+def build_average(node: dict[str, Any] | None, encoder: nn.Module) -> Average | None:
+    """The average of an encoder's weights, which begins with the weights that it has; None if none is chosen."""
+    if node is None:
+        return None
+    average: Average = build_one("average", node, Average, encoder=encoder)
+    return average
 
 
 def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:

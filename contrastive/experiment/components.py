@@ -17,7 +17,8 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import encoder_node, weights_path
 from contrastive.run.foreign import load_into
-from contrastive.run.identity import targets
+from contrastive.run.identity import CHANGES_TRAINING, targets
+from contrastive.training.hook import Hook
 
 
 def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH", **wiring: Any) -> Any:
@@ -67,9 +68,9 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     return encoder
 
 
-def build_one(group: str, node: dict[str, Any], kind: type[Any]) -> Any:
+def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) -> Any:
     """Build the component of a group; raises ConfigError if it is of another kind."""
-    component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}))
+    component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}), **wiring)
     if not isinstance(component, kind):
         found, needed = type(component).__name__, kind.__name__
         raise ConfigError(f"{group} is a {found}, which is no {needed}: try from {kind.__module__} import {needed}")
@@ -113,6 +114,12 @@ def build_evaluators(nodes: dict[str, dict[str, Any]]) -> dict[str, Evaluator]:
         evaluator.check_names(list(evaluators))
         evaluators[name] = evaluator
     return evaluators
+
+
+def build_hooks(group: str, nodes: dict[str, dict[str, Any]]) -> dict[str, Hook]:
+    """Build the hooks or the trackers, by name, in the order in which they were chosen."""
+    arguments = {name: {k: v for k, v in node.items() if k != CHANGES_TRAINING} for name, node in nodes.items()}
+    return {name: build_one(f"{group}.{name}", node, Hook) for name, node in arguments.items()}
 
 
 def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:

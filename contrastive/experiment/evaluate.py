@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from contrastive.average.base import of_average
 from contrastive.config.check_types import check_types
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
@@ -18,7 +19,7 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.run.files import evaluation_name, read_evaluations, weights_path, write_evaluation
+from contrastive.run.files import evaluation_name, read_evaluations, read_result, weights_path, write_evaluation
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed
 from contrastive.training.features import feature_sets
@@ -118,10 +119,12 @@ def _evaluate(
             load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=settings.data_root),
         )
     scores = evaluate(evaluators, features, announce=lambda name: announced(f"evaluating: {name}"))
+    average = (read_result(run) or {}).get("encoder", {}).get("average")
     return {
         "weights": weights, "mean": transform.mean, "std": transform.std,
         "settings": {"dataset": settings.dataset, "evaluator": settings.evaluator},
-        "test": scores.test, "val": scores.val, "audit": scores.audit, "protocol": scores.protocol,
+        "test": scores.test, "val": scores.val, "audit": scores.audit,
+        "protocol": of_average(scores.protocol, average),
         "correct": scores.correct,
         "time": {"seconds": time.perf_counter() - since, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
     }  # fmt: skip

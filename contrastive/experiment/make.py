@@ -90,8 +90,11 @@ def _split_name(component: str) -> tuple[str, str]:
         )
     known = options(group)
     if option not in known:
-        example = (get_close_matches(option, known, n=1) or known)[0]
-        raise ConfigError(f'there is no {group}/{option}, known are {", ".join(known)}: try make("{group}/{example}")')
+        example = next(iter(get_close_matches(option, known, n=1) or known), "")
+        found = (
+            f', known are {", ".join(known)}: try make("{group}/{example}")' if known else f": try {group}=[my_{group}]"
+        )
+        raise ConfigError(f"there is no {group}/{option}{found}")
     return group, option
 
 

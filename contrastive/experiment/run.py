@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 
+from contrastive.average.base import of_average
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.launch import launch
@@ -34,7 +35,6 @@ from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
 from contrastive.text import as_typed
 from contrastive.tracker.base import Harmless
-from contrastive.tracker.tensorboard import TensorBoard
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume, resume_point
 from contrastive.training.diagnostics import first_views, grouped, nested, pictures, unseen_loss
 from contrastive.training.features import feature_sets
@@ -72,7 +72,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
             if run.state is not None:  # the files of weights are damaged, or another run's
-                experiment.step.load(run.state)
+                resume(run.state, experiment.step, {"average": experiment.average} if experiment.average else {})
                 run.rewrite(partial(write_weights, experiment, run.result))
             print(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
@@ -148,9 +148,12 @@ def hooks_in_order(
     hooks: dict[str, Hook] = {"log": StepLog(window, every=settings.log_every)}
     if observers:
         hooks["learning"] = LearningEvaluators(observers)
+    if experiment.average is not None:
+        hooks["average"] = experiment.average
     hooks["evaluations"] = evaluations
+    hooks |= {f"hook.{name}": hook for name, hook in experiment.hooks.items()}
     if is_main():
-        hooks["tracker.tensorboard"] = Harmless(TensorBoard(), name="tensorboard")
+        hooks |= {f"tracker.{name}": Harmless(hook, name=name) for name, hook in experiment.trackers.items()}
         hooks["progress"] = ShowProgress(name=as_typed(run.path), quiet=settings.quiet)
     if settings.profile and is_main():
         hooks["profiler"] = Profiling(run.path / "profile")
@@ -176,6 +179,7 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     with announced("evaluating: features", name=as_typed(training.run.path)):
         sets = features(experiment, with_classifier=training.epochs > 0)
     scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(training.run))
+    scores = replace(scores, protocol=protocol_of(experiment, scores))
     if training.epochs:
         training.log(loss_of_unseen(experiment))
     training.log(grouped("test", scores.test) | nested("audit", scores.audit))
@@ -185,6 +189,12 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     return scores
 
 
+def protocol_of(experiment: Experiment, scores: Scores) -> dict[str, str]:
+    """What is stored beside the numbers of each evaluator: its own words, and those of the average if there is one."""
+    average = experiment.average
+    return of_average(scores.protocol, None if average is None else average.protocol)
+
+
 def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: float) -> dict[str, Any]:
     """What result.json says of a run that is trained and evaluated."""
     settings, scores = experiment.settings, evaluations.scores
@@ -192,7 +202,10 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
     return {
         "test": scores.test, "val": scores.val, "untrained": evaluations.untrained,
         "audit": scores.audit, "protocol": scores.protocol, "correct": scores.correct,
-        "encoder": {"features": feature(experiment.step.encoder), "weights": weights, "epochs": settings.epochs},
+        "encoder": {
+            "features": feature(experiment.step.encoder), "weights": weights, "epochs": settings.epochs,
+            **({} if experiment.average is None else {"average": experiment.average.protocol}),
+        },
         "time": {"seconds": seconds, "finished": finished},
         **({"left_out": experiment.left_out} if experiment.left_out else {}),
     }  # fmt: skip
@@ -251,10 +264,10 @@ def prepare_observers(experiment: Experiment) -> dict[str, StepObserver]:
 def features(
     experiment: Experiment, *, with_classifier: bool = False, dtype: torch.dtype = torch.float32
 ) -> FeatureSets:
-    """Features of the encoder as it stands, see `feature_sets`."""
+    """Features of the encoder as it stands, or of its average, see `feature_sets`."""
     step, data = experiment.step, experiment.data
     return feature_sets(
-        step.encoder,
+        experiment.encoder,
         data,
         step.normalize,
         augmentation=step.augmentation,
@@ -267,5 +280,5 @@ def features(
 
 def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> None:
     """Write the weights of the encoder and of the head into the run directory."""
-    step = experiment.step
-    save_run_weights(path, result=result, data=experiment.data, encoder=step.encoder, head=step.head)
+    encoder, head = experiment.encoder, experiment.step.head
+    save_run_weights(path, result=result, data=experiment.data, encoder=encoder, head=head)

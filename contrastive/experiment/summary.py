@@ -72,7 +72,9 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         parts.append(
             f"To judge the encoder on labeled images: {command('python')} -m contrastive evaluate {path} dataset=digits"
         )
-    parts.append(f"run directory   {path}\ncurves          {command('tensorboard')} --logdir {path}")
+    has_events = any(folder.glob("events.*"))
+    curves = f"{command('tensorboard')} --logdir {path}" if has_events else f"{path}/metrics.jsonl"
+    parts.append(f"run directory   {path}\ncurves          {curves}")
     return "\n" + "\n\n".join(parts)
 
 

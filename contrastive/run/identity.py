@@ -10,8 +10,10 @@ from typing import Any
 # The groups of components, each a folder of configs/ and of the package.
 COMPONENTS = (
     "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
+    "average", "hook", "tracker",
 )  # fmt: skip
-OPTIONAL = ("regularizer", "evaluator")  # of them, what a run can do without: null, or none chosen
+LISTS = ("evaluator", "hook", "tracker")  # of them, those of which a run has as many as are chosen
+OPTIONAL = ("regularizer", "average", *LISTS)  # of them, what a run can do without: null, or none chosen
 # Settings under which a run may be resumed. Device, devices, compile, threads and, on a GPU,
 # deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (
@@ -19,12 +21,14 @@ NON_IDENTITY_KEYS = (
     "dataset.cache", "devices", "resident", "compile", "dry_run", "search_metric", "threads", "quiet",
     "deterministic", "profile", "graphs",
 )  # fmt: skip
-_CURVE = re.compile(r"evaluator\.\w+\.every")  # how often a curve gets a point
+CHANGES_TRAINING = "changes_training"  # true in the node of a hook that does more than watch
+# how often a curve gets a point, and what watches
+_WATCHING = re.compile(r"evaluator\.\w+\.every|(hook|tracker)(\..*)?")
 
 
 def is_identity(key: str) -> bool:
     """Whether the dotted key is part of a run's identity."""
-    return key not in NON_IDENTITY_KEYS and not _CURVE.fullmatch(key)
+    return key not in NON_IDENTITY_KEYS and not _WATCHING.fullmatch(key)
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
@@ -35,8 +39,11 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def identity(config: dict[str, Any]) -> dict[str, Any]:
-    """The flattened settings that are part of a run's identity."""
-    return {key: value for key, value in flatten(config).items() if is_identity(key)}
+    """The flattened settings that are part of a run's identity; a hook is one if its node says `changes_training`."""
+    flat = flatten(config)
+    changing = [name for name in config.get("hook") or () if flat.get(f"hook.{name}.{CHANGES_TRAINING}")]
+    kept = tuple(f"hook.{name}." for name in changing)
+    return {key: value for key, value in flat.items() if is_identity(key) or key.startswith(kept)}
 
 
 def targets(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
