@@ -33,6 +33,19 @@ def test_a_write_makes_its_folder_and_replaces_the_file(tmp_path):
     assert os.listdir(tmp_path / "new") == ["file"]
 
 
+def test_what_takes_the_name_is_on_the_disk_before(tmp_path, monkeypatch):
+    """A power failure after the renaming must not leave an empty file."""
+    durable = []
+
+    def fsync(descriptor: int) -> None:
+        assert not (tmp_path / "file").exists()
+        durable.append(os.pread(descriptor, 9, 0))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_text(tmp_path / "file", "whole")
+    assert durable == [b"whole"]
+
+
 def _append_under_lock(folder: Path) -> None:
     with locked(folder / "lock"):
         before = (folder / "log").read_text()

@@ -65,3 +65,13 @@ def test_a_module_of_ones_own_that_breaks_is_named_with_its_line(tmp_path, monke
 def test_a_class_that_cannot_be_imported_is_named():
     with pytest.raises(ConfigError, match=r"_target_=no\.such\.Class cannot be imported \(ModuleNotFoundError"):
         check_types({"_target_": "no.such.Class", "size": "abc"}, "encoder")
+
+
+def sized(size: int = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+    """Annotated as many people do."""
+
+
+def test_the_default_fits_whatever_the_annotation_says():
+    check_types({"_target_": f"{__name__}.sized", "size": None}, "dataset")
+    with pytest.raises(ConfigError, match=r"dataset\.size must be a whole number, got many: try dataset\.size=null"):
+        check_types({"_target_": f"{__name__}.sized", "size": "many"}, "dataset")

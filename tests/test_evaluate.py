@@ -162,6 +162,7 @@ def test_yamls_of_a_folder_with_an_odd_name_are_found(run, tmp_path):
     assert request.settings.evaluator["few"]["k"] == 3
 
 
+@pytest.mark.smoke
 def test_names_tell_evaluators_dataset_and_settings_apart():
     knn, data = {"_target_": "KNN", "k": 5, "every": 1}, {"root": "/a", "size": 8}
     name = evaluation_name("digits", {"evaluator.knn": knn, "dataset": data}, data_hash="1a")
@@ -283,7 +284,9 @@ def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
 def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
     folder = tmp_path / "flat"
     (write_image_folder(tmp_path / "insects") / "train/ant").rename(folder)
-    words = [word for word in TINY if word.startswith(("encoder", "device"))] + ["encoder=resnet18_narrow"]
+    words = [word for word in TINY if word.startswith(("encoder", "device", "channels_last"))] + [
+        "encoder=resnet18_narrow"
+    ]
     words += ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", f"dataset.cache={tmp_path}/cache"]
     words += ["epochs=1", "batch_size=8", "augmentation=digits"]
     path = tmp_path / "run"

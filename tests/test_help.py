@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from contrastive.cli.help import explain, settings_reference
+from contrastive.config.compose import search_path
 from contrastive.config.reference import GROUPS, defaults, first_line, group_sentences, option_files, root_settings
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
@@ -105,6 +106,14 @@ def test_the_defaults_are_those_that_hydra_composes(words):
         composed = reduce(getitem, key.split("."), cfg)
         written = value if "${" in value else OmegaConf.to_container(OmegaConf.create(f"x: {value}"))["x"]
         assert written == composed, key
+
+
+def test_a_folder_of_any_name_is_searched(tmp_path):
+    folder = tmp_path / "it's, [mine]"
+    (folder / "loss").mkdir(parents=True)
+    (folder / "loss/odd.yaml").write_text("_target_: odd.Odd\n")
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        assert compose("train", [*search_path([folder]), "loss=odd"]).loss._target_ == "odd.Odd"
 
 
 def test_the_reference_has_every_setting_once():

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from contrastive.config.messages import user_message
+from contrastive.errors import ConfigError
 from tests.helpers import write_image_folder
 from tests.hostile import DRY, SMALL, call
 
@@ -99,6 +100,12 @@ def test_a_file_system_without_locks_is_one_sentence():
     said = user_message(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), "run/.lock")) or ""
     assert said.startswith("run/.lock: ")
     assert said.endswith("try hydra.run.dir=PATH on a disk of this machine, whose files can be locked")
+
+
+def test_a_terminal_never_obeys_a_value():
+    assert user_message(ConfigError("no loss \x1b[31mred\x07: try loss=nt_xent")) == (
+        r"no loss \x1b[31mred\x07: try loss=nt_xent"
+    )
 
 
 def test_a_limit_of_the_size_of_files_is_one_sentence():

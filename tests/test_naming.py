@@ -32,8 +32,14 @@ def test_long_and_odd_names_are_told_apart():
     other = run_named("optimizer.betas=[0.9,0.98]")
     assert one != other
     assert "[" not in one
+    assert run_named("~augmentation.ops.blur") != run_named()
+
+
+def test_names_that_are_shortened_are_still_told_apart():
     milestones = ",".join(map(str, range(90)))
-    assert len(run_named("schedule=step", f"schedule.milestones=[{milestones}]").split("/")[2]) <= 200
+    names = [run_named("schedule=step", f"schedule.milestones=[{milestones},{last}]") for last in (100, 101)]
+    assert all(len(name.split("/")[2]) <= 200 for name in names)
+    assert names[0] != names[1]
 
 
 def test_an_image_folder_is_called_by_its_name():

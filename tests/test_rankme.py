@@ -1,10 +1,10 @@
-"""RankMe, α-ReQ, alignment and uniformity in their limits and by hand."""
+"""RankMe and α-ReQ in their limits and by least squares."""
 
 import numpy as np
 import pytest
 import torch
 
-from contrastive.evaluator.geometry import AlignmentUniformity, AlphaReQ, RankMe
+from contrastive.evaluator.geometry import AlphaReQ, RankMe
 from contrastive.types import Features
 from tests.helpers import feature_sets
 
@@ -49,15 +49,6 @@ def test_alpha_counts_the_eigenvalues_from_first_to_last(first, last):
     rank = np.arange(first, last + 1)
     slope, _ = np.polyfit(np.log(rank), np.log(eigenvalues[first - 1 : last].numpy()), 1)
     assert AlphaReQ(first=first, last=last)(feature_sets(test, test, test)).test[""] == pytest.approx(-slope, rel=1e-3)
-
-
-def test_alignment_is_that_of_labeled_images():
-    h = torch.eye(6)[[0, 0, 1, 2, 3, 4]]
-    test = Features(h, torch.tensor([0, 0, 1, 1, -1, -1]))
-    values = AlignmentUniformity()(feature_sets(test, test, test)).test
-    assert values["alignment"] == pytest.approx((0 + 2) / 2)  # one pair of class 0 that coincides, one of class 1
-    squared = [0.0] + [2.0] * 14
-    assert values["uniformity"] == pytest.approx(np.log(np.mean(np.exp(-2 * np.array(squared)))), rel=1e-5)
 
 
 def test_alpha_of_collapsed_features_is_left_out():

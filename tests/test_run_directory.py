@@ -13,10 +13,10 @@ from torch import nn
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
-from contrastive.run.directory import open_run
+from contrastive.run.directory import open_run, run_files
 from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
 from contrastive.run.finished import finished_run
-from contrastive.run.identity import NON_IDENTITY_KEYS, differences, identity
+from contrastive.run.identity import NON_IDENTITY_KEYS, config_hash, differences, flatten, identity, is_identity
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG
@@ -136,6 +136,28 @@ def test_the_checkpoint_of_a_run_that_breaks_off_is_written(tmp_path, gate):
     assert saved_step(tmp_path / "checkpoints/last.pt") == 1
 
 
+def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys):
+    last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
+    for step in (1, 2):
+        with opened(tmp_path) as run:
+            run.save({"step": step})
+    last.write_bytes(last.read_bytes()[:-100])
+    with opened(tmp_path) as run:
+        assert run.state["step"] == saved_step(last) == 1
+        assert not previous.exists()  # the next checkpoint must not put the damaged one here
+    assert "last.pt is damaged or of another version: going on from previous.pt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["config", "data"])
+def test_a_checkpoint_of_another_run_is_not_read(tmp_path, key):
+    made_by = {"config": "a", "data": "b", "code": "c"}
+    checkpoint.save_checkpoint(tmp_path, {"step": 1}, made_by=made_by)
+    path = tmp_path / "checkpoints/last.pt"
+    assert checkpoint.read_checkpoint(path, made_by={**made_by, "code": "other"})["step"] == 1
+    with pytest.raises(checkpoint.CheckpointError, match=f"is of another run: other {key}"):
+        checkpoint.read_checkpoint(path, made_by={**made_by, key: "other"})
+
+
 @pytest.mark.parametrize(
     "then",
     [lambda run: run.save({"step": 2}), lambda run: run.wait(), lambda run: run.finish(RESULT, write_weights), id],
@@ -154,6 +176,26 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_run(tmp_path, mo
     with pytest.raises(OSError, match="No space left"):
         save()
     assert not (tmp_path / "result.json").exists()
+
+
+def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypatch):
+    """config.yaml is written last and removed last, and result.json removed first."""
+    kinds = []
+
+    def stopped(*_, **__):
+        kinds.append(run_state(tmp_path).kind)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastive.run.directory.write_text", stopped)  # of environment.json
+        with pytest.raises(KeyboardInterrupt), opened(tmp_path):
+            pass
+    assert kinds == [run_state(tmp_path).kind] == ["empty"]
+    with opened(tmp_path) as run:
+        run.save({"step": 1})
+        run.finish(RESULT, write_weights)
+    names = [file.name for file in run_files(tmp_path)]
+    assert (names[0], names[-1]) == ("result.json", "config.yaml")
 
 
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):
@@ -213,7 +255,12 @@ def test_run_state_of_every_kind(tmp_path):
         open_.finish(RESULT, write_weights)
     assert run_state(run).kind == "finished"
     assert run_state(run).result == read_result(run)
-    for content in ("{", *(json.dumps({**RESULT, key: 1}) for key in ("test", "log", "made_by", "weights", "correct"))):
+    edited = (run / "result.json").read_text().replace("1.0", "2.0")  # its checksum is that of another figure
+    for content in (
+        "{",
+        edited,
+        *(json.dumps({**RESULT, key: 1}) for key in ("test", "log", "made_by", "weights", "correct")),
+    ):
         (run / "result.json").write_text(content)
         assert run_state(run).kind == "resumable"
     (run / "checkpoints/last.pt").unlink()
@@ -223,8 +270,8 @@ def test_run_state_of_every_kind(tmp_path):
     assert "config.yaml is missing or damaged: try rerun=true" in run_state(run).reason
 
 
-@pytest.mark.parametrize("key", ["data", "weights"])
-def test_other_data_and_weights_refuse_a_resume(tmp_path, key):
+@pytest.mark.parametrize("key", ["data", "weights", "bias_from", "bias_labels"])
+def test_other_data_weights_and_bias_labels_refuse_a_resume(tmp_path, key):
     interrupt(tmp_path)
     with pytest.raises(ConfigError, match=f"interrupted under other {key} and"):
         interrupt(tmp_path, environment={**ENVIRONMENT, key: "other", "code": "other"})
@@ -237,6 +284,8 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
     assert capsys.readouterr().out.count("warning: the code changed since the run was interrupted: it goes on") == 2
     with opened(tmp_path, environment=sessions[-1]) as run:
         run.finish(RESULT, write_weights)
+    earlier = json.loads((tmp_path / "environment.json").read_text())["earlier"]
+    assert [session["commit"] for session in earlier] == [f"commit of {code}" for code in "1223"]
     changes = [{"commit": f"commit of {code}", "dirty": False, "diff": None, "modules": {}} for code in "23"]
     for name in ("result.json", "environment.json"):
         assert json.loads((tmp_path / name).read_text())["resumed_with"] == changes
@@ -281,6 +330,23 @@ def test_differences_leave_out_settings_that_change_no_result():
         "a.b: 1 -> (absent)",
         "c: (absent) -> 2",
     ]
+
+
+def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
+    """Who adds one here lets runs be resumed under another value of it."""
+    words = ["dataset=image_folder", "dataset.root=x", "dataset.size=8", "evaluator=[knn]"]
+    flat = flatten(composed(*words).to_dict())
+    assert {key for key in flat if not is_identity(key)} == {
+        "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
+        "dataset.cache", "checkpoint_every", "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
+        "dry_run", "quiet", "profile", "search_metric",
+    }  # fmt: skip
+
+
+def test_a_whole_number_is_the_same_setting_with_and_without_its_point():
+    one, same, other = ({**CONFIG, "temperature": value} for value in (1, 1.0, 2))
+    assert config_hash(one) == config_hash(same) != config_hash(other)
+    assert differences(one, same) == []
 
 
 def test_every_key_without_identity_is_a_setting(composed):

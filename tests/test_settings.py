@@ -24,6 +24,9 @@ from tests.helpers import ROOT
         ("precision=fp8", "precision=auto"),
         ("resident=maybe", "resident=auto"),
         ("compile=maybe", "compile=auto"),
+        ("batch_size=1", "batch_size=128"),
+        ("n_views=0", "n_views=2"),
+        ("log_every=0", "log_every=100"),
         ("threads=0", "threads=auto"),
         ("threads=99999999999999999999999", "threads=auto"),
     ],
@@ -57,6 +60,7 @@ def test_a_wrong_type_or_name_is_one_sentence(composed, word, message):
         (["devices=3", "batch_size=256"], "batch_size=255"),
         (["devices=2", "device=cuda:0"], "device=cuda"),
         (["noise_frac=0.3", "n_views=1"], "n_views=2"),
+        (["grad_cache_chunk=1"], "grad_cache_chunk=128"),
         (["+surprise=1"], "--help"),
     ],
 )
