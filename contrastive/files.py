@@ -1,5 +1,6 @@
 """Atomic file writes, hashes of files, and locks between processes."""
 
+import errno
 import fcntl
 import functools
 import hashlib
@@ -7,6 +8,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+
+from contrastive.errors import ConfigError
 
 
 @contextmanager
@@ -38,11 +42,31 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text)
 
 
+def check_no_link(path: Path) -> None:
+    """Raise ConfigError for a symbolic link, through which a directory of a stranger could lead anywhere."""
+    if path.is_symlink():
+        raise ConfigError(f"{path} is a link, and it would be written where that leads: try rm {path}")
+
+
+def open_lock(path: Path) -> TextIO:
+    """Open the file of a lock, made if missing, as it is: what it says is replaced by whoever holds the lock.
+
+    Raises:
+        ConfigError: it is a symbolic link.
+    """
+    try:
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            check_no_link(path)
+        raise
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`, created if missing; other processes wait at the same call."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    with open_lock(path) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -15,6 +15,7 @@ from contrastive.cli.verify import main as verify
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
+from contrastive.run.directory import lock
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
@@ -134,6 +135,27 @@ def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypat
     verify(["run", "--config-dir", "."])
     verify(["run"])
     assert seen == [([tmp_path], [str(tmp_path)]), ([], [])]
+
+
+def test_the_lock_of_a_strangers_run_overwrites_no_file(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(ConfigError, match=r"run/\.lock is a link, .*: try rm "), lock(tmp_path / "run"):
+        pass
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_the_evaluations_of_a_strangers_run_are_written_nowhere_else(tmp_path, monkeypatch, capsys):
+    evaluated = []
+    monkeypatch.setattr("contrastive.experiment.evaluate.evaluate_run", lambda *_, **__: evaluated.append(1))
+    for name in ("elsewhere", "run"):
+        (tmp_path / name).mkdir()
+    write_finished(tmp_path / "run", config=compose_settings().to_dict(), environment={})
+    (tmp_path / "run/evaluation").symlink_to(tmp_path / "elsewhere")
+    assert evaluate([str(tmp_path / "run"), "evaluator=[rankme]"]) == 2
+    assert "run/evaluation is a link, and it would be written where that leads: try rm " in capsys.readouterr().err
+    assert not evaluated
 
 
 def test_a_composed_class_may_be_any_that_can_be_imported():

@@ -15,7 +15,8 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
 from contrastive.errors import ConfigError
-from contrastive.run.files import RESULT, dataset_below, read_config
+from contrastive.files import check_no_link
+from contrastive.run.files import EVALUATIONS, RESULT, dataset_below, read_config
 from contrastive.run.identity import dataset_name, flatten
 from contrastive.text import as_typed, format_grid
 
@@ -74,6 +75,7 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     """
     for request in requests:
         check_targets(request.config, folders)
+        check_no_link(request.run / EVALUATIONS)
         check_modules({"dataset": request.settings.dataset, "evaluator": request.settings.evaluator})
     from contrastive.experiment.evaluate import build_chosen, evaluate_run  # late: importing torch takes seconds
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.files import write_text
+from contrastive.files import open_lock, write_text
 from contrastive.run.checkpoint import CheckpointError, CheckpointWriter, load_checkpoint, read_checkpoint
 from contrastive.run.content import has_own_weights, weights_hashes
 from contrastive.run.files import (
@@ -280,10 +280,10 @@ def lock(path: Path) -> Iterator[None]:
     The kernel releases the lock when its process ends, however it ends: a file that is left over locks nothing.
 
     Raises:
-        ConfigError: another process holds the lock.
+        ConfigError: another process holds the lock, or its file is a link.
     """
     path.mkdir(parents=True, exist_ok=True)
-    with (path / ".lock").open("a+") as file:
+    with open_lock(path / ".lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
