@@ -30,7 +30,7 @@ def test_targets_of_make_write_nothing_into_the_site():
     written = subprocess.run(
         ["make", "--dry-run", "--always-make", "results-page"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    (page,) = re.findall(r"contrastive\.report page --static (\S+)", written)
+    (page,) = re.findall(r"contrastive report page --static (\S+)", written)
     place = (ROOT / page).resolve()
     assert not place.is_relative_to(ROOT / "docs")  # beside README.md, index.html would be a second page of one address
     assert place.is_relative_to(ROOT / "outputs")  # whose content is in no repository
