@@ -23,12 +23,12 @@ from hydra.types import RunMode
 from PIL import Image
 
 from contrastive.config import naming  # registers the resolver
+from contrastive.config.identity import COMPONENTS, OPTIONAL
 from contrastive.config.settings import Settings
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import GROUPS
-from contrastive.run.identity import COMPONENTS, OPTIONAL
 from contrastive.training.step import TrainStep
 from contrastive.types import Data, Features
 from tests import forked

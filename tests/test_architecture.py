@@ -1,6 +1,7 @@
 """The rules of the layout: imports go one way, files and folders stay small, Hydra and torch stay in their place."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -19,10 +20,10 @@ ORDER = """
     loss
     regularizer evaluator
     distributed
+    config
     run
     training
     hook average tracker
-    config
     experiment testing export
     study
     cli
@@ -48,6 +49,29 @@ def test_imports_go_one_way():
     arrows = [(path, name) for path in FILES for name in imports(path) if name.startswith("contrastive.")]
     back = [(path, name) for path, name in arrows if LEVEL.get(name.split(".")[1], 0) > LEVEL[folder(path)]]
     assert not back, "\n".join(sorted(f"{path} imports {name}" for path, name in back))
+
+
+# what stands in one box of the diagram
+BOXES = {
+    **dict.fromkeys(ORDER[0].split(), "ground"),
+    **dict.fromkeys(ORDER[2].split(), "components"),
+    **dict.fromkeys(("hook", "average", "tracker"), "hook"),
+}
+
+
+def test_the_diagram_of_folders_has_the_arrows_that_are_imports():
+    """An arrow stands for imports that exist; those that a chain of arrows implies are left out."""
+    arrows = set()
+    for path in FILES:
+        names = {name.split(".")[1] for name in imports(path) if name.startswith("contrastive.")}
+        ends = {(BOXES.get(folder(path), folder(path)), BOXES.get(name, name)) for name in names & LEVEL.keys()}
+        arrows |= {(a, b) for a, b in ends if a != b}
+    chains = set(arrows)
+    while more := {(a, d) for a, b in chains for c, d in arrows if b == c} - chains:
+        chains |= more
+    shortest = {(a, b) for a, b in arrows if not any((a, c) in arrows and (c, b) in chains for _, c in arrows)}
+    drawn = re.findall(r"^    (\w+)(?:\[.*?\])? --> (\w+)", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    assert sorted(drawn) == sorted(shortest)
 
 
 def test_files_and_folders_are_small():

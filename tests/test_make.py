@@ -10,11 +10,11 @@ import torch
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
+from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import instantiate_node
 from contrastive.experiment.make import make
-from contrastive.run.identity import COMPONENTS
 
 YAMLS = [path for group in COMPONENTS for path in sorted((CONFIGS / group).glob("*.yaml"))]
 WIRED = {"in_dim", "params", "encoder"}  # supplied by the program

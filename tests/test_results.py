@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contrastive.run.identity import key_of
+from contrastive.config.identity import key_of
 from contrastive.study.claims import judge_claims
 from contrastive.study.render.files import check_folder, read_table_json
 from contrastive.study.spec import read_table

@@ -10,13 +10,13 @@ import torch
 import yaml
 from torch import nn
 
+from contrastive.config.identity import NON_IDENTITY_KEYS, config_hash, differences, flatten, identity, is_identity
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.directory import open_run, run_files
 from contrastive.run.files import RunState, read_config, read_environment, read_result, run_state, write_config
 from contrastive.run.finished import finished_run
-from contrastive.run.identity import NON_IDENTITY_KEYS, config_hash, differences, flatten, identity, is_identity
 from contrastive.run.provenance import code_record
 from contrastive.run.weights import save_weights
 from tests.helpers import SOUND_CONFIG

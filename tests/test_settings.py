@@ -5,10 +5,10 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 
+from contrastive.config.identity import differences
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.errors import ConfigError
-from contrastive.run.identity import differences
 from tests.helpers import ROOT
 
 

@@ -11,13 +11,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path, take_config_dirs
+from contrastive.config.identity import dataset_name, flatten
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
 from contrastive.errors import ConfigError
 from contrastive.files import check_no_link
 from contrastive.run.files import EVALUATIONS, RESULT, dataset_below, read_config
-from contrastive.run.identity import dataset_name, flatten
 from contrastive.text import as_typed, format_grid
 
 HELP = """Evaluate finished runs again, without training.

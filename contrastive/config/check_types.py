@@ -9,10 +9,10 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
+from contrastive.config.identity import COMPONENTS
 from contrastive.config.settings import Settings
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
-from contrastive.run.identity import COMPONENTS
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 ACCEPTED = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), type(None): (type(None),)}

@@ -8,7 +8,7 @@ from typing import Any, cast
 from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.run.identity import LISTS, dataset_name, identity
+from contrastive.config.identity import LISTS, dataset_name, identity
 
 MAX_LENGTH = 180  # characters of a directory's name
 IN_THE_PATH = ("dataset", "loss", "seed")  # each is a folder of the path

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS, options
-from contrastive.run.files import LOADER
-from contrastive.run.identity import COMPONENTS
+from contrastive.files import YAML_LOADER
 
 GROUPS = (*COMPONENTS, "experiment")
 SCHEMA = "contrastive.config.settings.Settings"
@@ -142,7 +142,7 @@ def read_option(group: str, name: str, folders: Sequence[Path] = ()) -> Option:
     header = _header(text)
     package = re.search(r"^# @package (\S+)", text, re.MULTILINE)
     prefix = {None: f"{group}.", "_global_": ""}.get(package and package[1], f"{package and package[1]}.")
-    content: Any = yaml.load(text, LOADER) or {}
+    content: Any = yaml.load(text, YAML_LOADER) or {}
     own, bases = f"{prefix or group + '.'}", list[str]()
     recipe, inherited = list[str](), dict[str, Setting]()
     for default in content.get("defaults", []):
@@ -183,7 +183,7 @@ def _header(text: str) -> list[str]:
 def _leaves(file: Path, *, prefix: str = "", kinds: dict[str, str] | None = None) -> Iterator[tuple[int, Setting]]:
     """(line, setting) of every value of a YAML, those inside of mappings by their dotted key."""
     text = file.read_text()
-    lines, root = text.splitlines(), yaml.compose(text, LOADER)
+    lines, root = text.splitlines(), yaml.compose(text, YAML_LOADER)
 
     def walk(node: yaml.MappingNode, before: str) -> Iterator[tuple[int, Setting]]:
         for name, value in node.value:

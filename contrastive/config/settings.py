@@ -12,6 +12,7 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
+from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL
 from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
 from contrastive.errors import (
@@ -22,7 +23,6 @@ from contrastive.errors import (
     check_tau_plus,
     check_temperature,
 )
-from contrastive.run.identity import COMPONENTS, LISTS, OPTIONAL
 
 MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them

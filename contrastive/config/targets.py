@@ -17,9 +17,9 @@ from typing import Any
 
 from hydra.utils import get_object
 
+from contrastive.config.identity import COMPONENTS, targets
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.run.identity import COMPONENTS, targets
 
 ALLOWED = (*(f"contrastive.{group}" for group in COMPONENTS), "torch.nn", "torch.optim", "torchvision.models")
 # Python's own, and what lies in a checkout of this project

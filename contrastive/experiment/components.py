@@ -9,6 +9,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from torch import Tensor, nn
 
+from contrastive.config.identity import CHANGES_TRAINING, targets
 from contrastive.config.messages import user_message
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
@@ -17,7 +18,6 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import encoder_node, weights_path
 from contrastive.run.foreign import load_into
-from contrastive.run.identity import CHANGES_TRAINING, targets
 from contrastive.training.hook import Hook
 
 

@@ -9,10 +9,10 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.check_types import check_types
+from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_loss, build_one, instantiate_node
-from contrastive.run.identity import COMPONENTS
 from contrastive.types import Data
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.identity import config_hash, differences
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.files import open_lock, write_text
@@ -38,7 +39,6 @@ from contrastive.run.files import (
     write_result,
 )
 from contrastive.run.finished import is_own
-from contrastive.run.identity import config_hash, differences
 from contrastive.run.log import Logs
 from contrastive.run.provenance import CODE_KEYS
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import yaml
 
+from contrastive.config.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash, write_text
-from contrastive.run.identity import COMPONENTS, OPTIONAL, flatten, is_identity
+from contrastive.files import YAML_LOADER, file_hash, write_text
 
 # in a run directory; result.json, written last, means that the run is done
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
@@ -69,9 +69,6 @@ def has_checkpoint(run: Path) -> bool:
     return (run / LAST).exists() or (run / PREVIOUS).exists()
 
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML comes with libyaml
-
-
 def write_config(run: Path, config: dict[str, Any]) -> None:
     """Write config.yaml, without aliases."""
     write_text(run / "config.yaml", yaml.dump(config, Dumper=_Dumper, sort_keys=False))
@@ -110,12 +107,12 @@ def _content(text: str) -> Any:
         settings = [_parsed(part) for part in re.split(r"^(?=\w)", text, flags=re.MULTILINE) if part]
         if all(isinstance(setting, dict) and len(setting) == 1 for setting in settings):
             return copy.deepcopy({key: value for setting in settings for key, value in setting.items()})
-    return yaml.load(text, LOADER)
+    return yaml.load(text, YAML_LOADER)
 
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Any:
-    return yaml.load(text, LOADER)
+    return yaml.load(text, YAML_LOADER)
 
 
 def _is_plain(text: str) -> bool:
@@ -124,7 +121,7 @@ def _is_plain(text: str) -> bool:
     if "*" not in text and sum(map(text.count, "[{-?")) < 1000:
         return True
     depth = 0
-    for event in yaml.parse(text, LOADER):
+    for event in yaml.parse(text, YAML_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or depth > 100:
             return False

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.identity import config_hash, differences
 from contrastive.errors import ConfigError
 from contrastive.run.content import has_own_weights
 from contrastive.run.files import run_state, source_hashes
-from contrastive.run.identity import config_hash, differences
 from contrastive.run.log import has_same_log
 from contrastive.run.provenance import code_record
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import contrastive
+from contrastive.config.identity import targets
 from contrastive.files import file_hash
-from contrastive.run.identity import targets
 
 ADDED = "+hydra.callbacks.record_jobs"  # what a sweep adds to the words that were typed begins with this
 

@@ -19,9 +19,9 @@ from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 from torchvision.utils import make_grid, save_image
 
+from contrastive.config.identity import flatten, is_identity
 from contrastive.files import atomic, write_text
 from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
-from contrastive.run.identity import flatten, is_identity
 
 MAIN_SETTINGS = (
     "epochs", "batch_size", "n_views", "seed", "sampler", "loss.temperature", "loss.tau_plus", "optimizer.lr",

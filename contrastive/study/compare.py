@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from contrastive.config.identity import option_name
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.identity import option_name
 from contrastive.study.claims import interval_text, judge
 from contrastive.study.curves import COLORS, curve, label, over_seeds, read_points
 from contrastive.study.frame import Frame, add_metrics, read_frame

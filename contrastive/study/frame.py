@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from contrastive.config.identity import flatten, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.figures import WORST, is_detail
-from contrastive.run.identity import flatten, option_name
 from contrastive.study.names import told_apart, typed_words, without_shared
 from contrastive.study.runs import Figure, Run, by_seed, configurations, find_runs, later_figures, own_figures
 

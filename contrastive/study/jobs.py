@@ -14,11 +14,11 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable
+from contrastive.config.identity import differences
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.run.files import read_result, run_state
-from contrastive.run.identity import differences
 from contrastive.study.spec import Row, Table, row_folder
 from contrastive.text import format_grid
 

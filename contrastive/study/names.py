@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from contrastive.run.identity import is_identity, key_of, option_name
+from contrastive.config.identity import is_identity, key_of, option_name
 
 # Words that no name needs: the seed is the spread over runs, the dataset a heading, an evaluator part of its metrics.
 LEFT_OUT = ("seed", "loss", "dataset", "evaluator", "hydra")

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.identity import is_identity
 from contrastive.run.files import RunState, run_state
-from contrastive.run.identity import is_identity
 from contrastive.study.curves import MAX_POINTS, read_points, short, thin
 from contrastive.study.frame import Frame
 from contrastive.study.spec import Curves, Row, Table, folder_name, look_up, row_folder

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contrastive.config.identity import dataset_name, identity, is_identity, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.figures import test_figures
 from contrastive.run.files import RunState, read_evaluations, run_state
-from contrastive.run.identity import dataset_name, identity, is_identity, option_name
 
 MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
 DATA_SEED = "dataset.data_seed"

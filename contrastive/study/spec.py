@@ -48,8 +48,8 @@ from typing import Any
 
 import yaml
 
+from contrastive.config.identity import is_identity, key_of
 from contrastive.errors import ConfigError
-from contrastive.run.identity import is_identity, key_of
 
 PRESETS = ("paper", "small", "smoke")
 # the keys of a table's YAML, of a preset, a row and a claim in it

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.identity import key_of
 from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
 from contrastive.study.frame import add_metrics
