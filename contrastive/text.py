@@ -1,8 +1,32 @@
-"""Numbers, tables and paths as text."""
+"""Numbers, tables and paths as text, and the filter that foreign text passes before it is printed."""
 
+import re
 import shlex
 from pathlib import Path
 from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def printable(text: object) -> str:
+    r"""Text without anything that a terminal obeys: \x1b in place of an escape, \n of a new line, \xff of a stray byte.
+
+    Names of metrics, settings, folders and files may come from strangers.
+    """
+    return "".join(letter if letter.isprintable() else _spelled(letter) for letter in str(text))
+
+
+def _spelled(letter: str) -> str:
+    """As repr spells it; a byte of a file's name that is no text, a lone surrogate in Python, as that byte."""
+    code = ord(letter)
+    return rf"\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(letter)[1:-1]
+
+
+def show(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
+    """Print lines that may hold foreign text, each as `printable` has it."""
+    print("\n".join(map(printable, text.split("\n"))), file=file, end=end, flush=True)
 
 
 def spread(values: list[float]) -> str:
@@ -14,14 +38,9 @@ def spread(values: list[float]) -> str:
     return f"{mean(values):.2f} ± {stdev(values):.2f} ({len(values)})"
 
 
-def plain(text: str) -> str:
-    """Text of others for a terminal: what is not printable, such as an escape code, is shown as \\x1b; lines stay."""
-    return "".join(x if x.isprintable() or x in "\n\t" else x.encode("unicode_escape").decode() for x in text)
-
-
 def format_grid(rows: list[list[str]]) -> str:
     """A Markdown table, padded so that it also reads in a terminal; the first row is its head."""
-    rows = [[plain(cell) for cell in row] for row in rows]
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
@@ -30,6 +49,16 @@ def format_grid(rows: list[list[str]]) -> str:
 def counted(n: int, noun: str) -> str:
     """`1 epoch`, `1,000 epochs`, `2 batches`."""
     return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'ch', 'x')) else 's'}"
+
+
+def spreadsheet(table: "pd.DataFrame", *, float_format: str | None = None) -> str:
+    """A CSV whose cells no spreadsheet computes: an apostrophe leads what begins as a formula and is no number."""
+    table = table.apply(lambda column: column.map(_inert)).rename(columns=_inert)
+    return str(table.to_csv(index=False, float_format=float_format))
+
+
+def _inert(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and re.match(r"[=+@\t\r-](?![\d.]+(e[+-]?\d+)?$)[\s\S]", cell) else cell
 
 
 def clock(seconds: float) -> str:

@@ -98,6 +98,16 @@ def test_a_broken_image_is_named_at_every_start_and_left_out(folder, capsys):
     assert len(load_image_folder(folder).pretrain) == 38
 
 
+def test_the_name_of_a_broken_image_and_of_its_class_sends_nothing_to_the_terminal(folder, capsys):
+    (folder / "train/bee").rename(folder / "train/b\x1b[31mee")
+    (folder / "test/bee").rename(folder / "test/b\x1b[31mee")
+    (folder / "train/ant/\x1b]0;owned\x07x.png").write_bytes(b"\x89PNG not really")
+    assert load_image_folder(folder).classes == ("ant", r"b\x1b[31mee")
+    said = capsys.readouterr().out
+    assert r"ant/\x1b]0;owned\x07x.png cannot be read" in said
+    assert "\x1b" not in said
+
+
 def test_a_linked_folder_inside_a_class_is_named(folder, tmp_path, capsys):
     (folder / "train/ant/more").symlink_to(folder / "train/bee")
     assert len(load_image_folder(folder).pretrain) == 40

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 import subprocess
 import sys
@@ -11,10 +12,14 @@ from typing import Any
 import pytest
 
 from contrastive.cli.report import main
+from contrastive.experiment.summary import already_done
+from contrastive.run.finished import FinishedRun
 from contrastive.study.frame import read_frame
 from contrastive.study.sweep import Job, sweep_table
-from contrastive.text import spread
-from tests.helpers import ROOT, SOUND_CONFIG, write_finished
+from contrastive.text import printable, show, spread
+from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, write_finished
+
+CLASSES = {"mean_top1": 1.0, "worst_top1": 1.0, "top1": {"0": 1.0}}
 
 
 def result(knn: float) -> dict:
@@ -132,23 +137,51 @@ def test_a_table_in_every_format(tmp_path, capsys):
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
 
 
-def test_names_of_a_stranger_reach_no_terminal_and_no_spreadsheet_as_code(tmp_path, capsys):
-    codes, formula = "\x1b]0;owned\x07", '=HYPERLINK("http://x")'
-    config = {"dataset": SOUND_CONFIG["dataset"] | {"name": codes}, "loss": {"_target_": f"x.{codes}"}}
-    environment = {"device": codes, "overrides": [f"epochs={codes}"]}
-    for i, metrics in enumerate(({codes: 1.0, formula: 2.0}, {"knn_top1": 1.0})):
-        write_finished(tmp_path / str(i), config=config | {"epochs": i}, environment=environment, test=metrics)
-    (tmp_path / f"{codes}").mkdir()
-    (tmp_path / codes / "environment.json").write_text("{}")  # an unfinished run, whose folder is named in a note
-    for words in (["table", "--metric", "all"], ["best", "--metric", codes], ["compare"], ["list"]):
-        assert main([words[0], str(tmp_path), *words[1:]]) == 0
-        out, err = capsys.readouterr()
-        assert "\x1b" not in out + err
-        assert words == ["list"] or "\\x1b]0;owned\\x07" in out
+ESCAPE, TITLE = "\x1b[31mred", "\x1b]0;owned\x07"
+
+
+@pytest.mark.parametrize("words", [["table"], ["table", "--format=csv"], ["table", "--format=latex"], ["best"]])
+def test_names_of_strangers_send_nothing_to_the_terminal(words, tmp_path, capsys):
+    for name in (TITLE, "again"):  # the second is left out, and named
+        save_run(tmp_path / name, data="d", knn=1.0, device=ESCAPE, loss={"_target_": f"x.{ESCAPE}", "k": "\n| forged"})
+    write_finished(
+        tmp_path / "c", config={"dataset": {"_target_": "x.y", "name": ESCAPE}}, environment={"data": "e"},
+        test={"linear_top1": 1.0, f"{TITLE}\n": 1.0},
+    )  # fmt: skip
+    assert main([*words, str(tmp_path)]) == 0
+    said = "".join(capsys.readouterr())
+    assert all(letter.isprintable() for letter in said.replace("\n", ""))
+    assert "forged" not in {line.strip("| ") for line in said.splitlines()}
+
+
+def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, capsys):
+    for k in (1, 2):
+        save_run(tmp_path / f"{TITLE}{k}", data="d", knn=1.0, loss={"_target_": f"x.{ESCAPE}", "k": k})
+    assert main(["compare", str(tmp_path)]) == 0
+    result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}}}
+    show(already_done(FinishedRun(path=tmp_path / TITLE, result=result)))
+    said = "".join(capsys.readouterr())
+    assert "x1b[31mred" in said
+    assert all(letter.isprintable() for letter in said.replace("\n", ""))
+
+
+def test_text_shows_what_a_terminal_would_obey():
+    assert printable("a\x1b\n\t\u202eb é ±") == r"a\x1b\n\t\u202eb é ±"
+    assert printable(os.fsdecode(b"\xff.png")) == r"\xff.png"
+    assert printable("\ud800") == r"\ud800"  # JSON may hold one
+
+
+def test_a_spreadsheet_computes_nothing(tmp_path, capsys):
+    save_run(tmp_path / "a", data="d", knn=-1.0, loss={"_target_": "x.=1+1", "k": "@SUM(1)"})
+    save_run(tmp_path / "b", data="d", knn=-2.0, loss={"_target_": "x.y", "k": "-3"})
+    path = tmp_path / "a/result.json"
+    path.write_text(path.read_text().replace("linear_top1", "=HYPERLINK(1)"))
     assert main(["table", str(tmp_path), "--format", "csv"]) == 0
-    head = next(csv.reader(io.StringIO(capsys.readouterr().out)))
-    assert f"'{formula}" in head
-    assert formula not in head
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    cells = [cell for row in rows for pair in row.items() for cell in pair]
+    assert not [cell for cell in cells if cell.startswith(("=", "@"))]
+    assert {"'=1+1", "'@SUM(1)", "'=HYPERLINK(1)", "-3"} <= set(cells)
+    assert {row["knn_top1"] for row in rows} == {"-1.0000", "-2.0000"}
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):

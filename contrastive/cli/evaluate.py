@@ -18,7 +18,7 @@ from contrastive.config.targets import check_modules, check_targets
 from contrastive.errors import ConfigError
 from contrastive.files import check_no_link
 from contrastive.run.files import EVALUATIONS, RESULT, dataset_below, read_config
-from contrastive.text import as_typed, format_grid
+from contrastive.text import as_typed, format_grid, show
 
 HELP = """Evaluate finished runs again, without training.
 
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
     requests = parse_args(parser.parse_args(words).words, folders=folders)
     with importable(folders):
-        print(evaluate_runs(requests, folders=folders))
+        show(evaluate_runs(requests, folders=folders))
     return 0
 
 

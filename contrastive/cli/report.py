@@ -22,7 +22,7 @@ from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text
-from contrastive.text import as_typed, format_grid, plain, spread
+from contrastive.text import as_typed, format_grid, printable, show, spread
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -49,17 +49,17 @@ def print_table(arguments: argparse.Namespace) -> int:
     by = frame.metric(arguments.sort) if arguments.sort else None
     columns = frame.chosen(arguments.metric) if arguments.metric else []
     if arguments.format == "csv":
-        print(as_csv(frame, columns or frame.chosen(["all"])), end="")
+        show(as_csv(frame, columns or frame.chosen(["all"])), end="")
         return 0
     for name, section in frame.sections.items():
         ordered = section.by_metric(by) if by in section.metrics else section.by_name()
         metrics = [m for m in columns if m in section.metrics] or ordered.chosen(None)
         metrics = list(dict.fromkeys([*metrics, *([by] if by in section.metrics else [])]))
         if arguments.format == "latex":
-            print(section_latex(name, ordered, metrics if columns else metrics[:N_COLUMNS]), end="\n\n")
+            show(section_latex(name, ordered, metrics if columns else metrics[:N_COLUMNS]), end="\n\n")
         else:
             more = "" if columns else "add --metric all, or names"
-            print(section_text(name, ordered, metrics, more=more))
+            show(section_text(name, ordered, metrics, more=more))
     if arguments.format == "md":
         print_notes(frame)
     return 0
@@ -75,7 +75,7 @@ def section_latex(name: str, section: Frame, metrics: list[str]) -> str:
 def print_notes(frame: Frame) -> None:
     """What is not counted, below the tables."""
     if frame.notes:
-        print(plain("\n" + "\n".join(frame.notes)))
+        show("\n" + "\n".join(map(printable, frame.notes)))
 
 
 def add_best_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def print_best(arguments: argparse.Namespace) -> int:
     if on_val not in frame.metrics:
         frame.metric(arguments.metric)
     for name, section in frame.sections.items():
-        print(plain(best(name, section, arguments.metric, arguments.top)))
+        show(best(name, section, arguments.metric, arguments.top))
     print_notes(frame)
     return 0
 

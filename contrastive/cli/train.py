@@ -29,6 +29,7 @@ from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
 from contrastive.study.sweep import sweep_table
+from contrastive.text import show
 
 WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 
@@ -75,7 +76,7 @@ def main(words: list[str]) -> int:
         code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
         jobs = [job for job in read_jobs(records) if job.result or job.failure]
     if jobs:
-        print(sweep_table(jobs), flush=True)
+        show(sweep_table(jobs))
     return code
 
 

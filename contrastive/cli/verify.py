@@ -37,6 +37,7 @@ from contrastive.run.files import (
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.render.files import check_folder
+from contrastive.text import show
 from contrastive.training.checkpointer import hook_states, resume
 from contrastive.training.hook import Hook
 
@@ -73,7 +74,7 @@ def main(words: list[str]) -> int:
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = {True: "ok", False: "FAILED", None: "-"}[check.passed]
-        print(f"{check.name:{width}}  {mark:6}  {check.details}")
+        show(f"{check.name:{width}}  {mark:6}  {check.details}")
     failed = sum(check.passed is False for check in checks)
     print(f"{len(checks)} checks, {failed} failed")
     return 1 if failed else 0
@@ -85,7 +86,7 @@ def verify_tables(folder: Path) -> int:
     if not checked:
         raise ConfigError(f"{folder} holds no table's JSON: {USAGE}")
     for message in wrong:
-        print(message, file=sys.stderr)
+        show(message, file=sys.stderr)
     print(f"{checked} tables of {folder} recomputed, {len(wrong)} differ")
     return 1 if wrong else 0
 

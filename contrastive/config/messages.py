@@ -12,6 +12,7 @@ from contrastive.config.compose import take_config_dirs
 from contrastive.config.neighbors import did_you_mean, no_setting
 from contrastive.config.reference import GROUPS, defaults, option_files
 from contrastive.errors import ConfigError
+from contrastive.text import printable
 
 SEE_ALL = "try python train.py --help"
 PLUGINS = {"submitit": "slurm", "ray": "ray", "optuna": "search"}  # of Hydra, and the extra that installs each
@@ -39,8 +40,7 @@ def user_message(error: BaseException, *, place: str = "hydra.run.dir=PATH", wor
         words: what was typed: of its dataset, loss and so on are the defaults and the neighbors of a typo.
     """
     message = _message(error, place, words)
-    # control characters, which values may hold, as \x1b: a terminal would obey them
-    return message and "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
+    return message and printable(message)
 
 
 def _message(error: BaseException, place: str, words: Sequence[str]) -> str | None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from contrastive.dataset.folder.data import decoded_data
-from contrastive.dataset.folder.layout import Part, find_images, printable
+from contrastive.dataset.folder.layout import Part, find_images
 from contrastive.dataset.folder.table import TableOfImages, read_table
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.text import printable
 from contrastive.types import Data
 
 USUAL_SIZE = 32

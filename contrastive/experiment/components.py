@@ -18,6 +18,7 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.run.files import encoder_node, weights_path
 from contrastive.run.foreign import load_into
+from contrastive.text import show
 from contrastive.training.hook import Hook
 
 
@@ -64,7 +65,7 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     if weights is not None:
         loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
-            print(loaded)
+            show(loaded)
     return encoder
 
 

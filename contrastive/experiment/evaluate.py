@@ -21,7 +21,7 @@ from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
 from contrastive.run.files import evaluation_name, read_evaluations, read_result, weights_path, write_evaluation
 from contrastive.run.provenance import environment_record
-from contrastive.text import as_typed
+from contrastive.text import as_typed, show
 from contrastive.training.features import feature_sets
 from contrastive.training.precision import Normalize, set_tf32
 from contrastive.training.progress import announced
@@ -78,7 +78,7 @@ def evaluate_run(
     record = None if settings.rerun else read_evaluations(run).get(name)
     if record is not None and record["environment"].get("modules", {}) == environment["modules"]:
         by = "" if record["environment"]["code"] == environment["code"] else ", by other code than there is now"
-        print(f"{place} is done already{by}; rerun=true evaluates again", flush=True)
+        show(f"{place} is done already{by}; rerun=true evaluates again")
         return record
     applicable = applicable_evaluators(evaluators, data)
     if not applicable:
@@ -90,7 +90,7 @@ def evaluate_run(
     record = {**_evaluate(run, config, settings, applicable, data, device), **origin, "environment": environment}
     write_evaluation(run, name, record)
     silent = ", ".join(key for key in evaluators if key not in record["protocol"])
-    print(f"{place}: nothing from {silent} on this data" if silent else place, flush=True)
+    show(f"{place}: nothing from {silent} on this data" if silent else place)
     return record
 
 

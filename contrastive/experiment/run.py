@@ -33,10 +33,16 @@ from contrastive.run.files import read_result, source_hashes
 from contrastive.run.finished import FinishedRun
 from contrastive.run.provenance import environment_record
 from contrastive.run.weights import save_run_weights
-from contrastive.text import as_typed
+from contrastive.text import as_typed, show
 from contrastive.tracker.base import Harmless
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, resume, resume_point
-from contrastive.training.diagnostics import first_views, grouped, nested, pictures, unseen_loss
+from contrastive.training.diagnostics import (
+    first_views,
+    grouped,
+    nested,
+    pictures,
+    unseen_loss,
+)
 from contrastive.training.features import feature_sets
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
@@ -74,14 +80,14 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
             if run.state is not None:  # the files of weights are damaged, or another run's
                 resume(run.state, experiment.step, {"average": experiment.average} if experiment.average else {})
                 run.rewrite(partial(write_weights, experiment, run.result))
-            print(summary.already_done(FinishedRun(path=path, result=run.result)))
+            show(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
         with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
             print(summary.heading(experiment, run, threads=threads))
             if warning := busy_warning():
                 print(f"warning: {warning}")
             result = train_and_evaluate(experiment, run)
-        print(summary.finished(run.path, result))
+        show(summary.finished(run.path, result))
         return result
 
 

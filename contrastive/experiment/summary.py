@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.settings import Settings
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.finished import FinishedRun, finished_run
-from contrastive.text import as_typed, plain
+from contrastive.text import as_typed, printable, show
 
 if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
@@ -21,7 +21,7 @@ def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
     """Print the run in `path` if it is finished with these settings; returns its result, None where there is work."""
     if settings.rerun or settings.dry_run or (run := finished_run(path, config=settings.to_dict())) is None:
         return None
-    print(plain(already_done(run)))
+    show(already_done(run))
     return run.result
 
 
@@ -149,6 +149,7 @@ def _by_class(audit: dict[str, Any]) -> str:
 
 
 def _columns(rows: list[list[str]]) -> str:
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  "

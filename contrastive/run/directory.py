@@ -41,6 +41,7 @@ from contrastive.run.files import (
 from contrastive.run.finished import is_own
 from contrastive.run.log import Logs
 from contrastive.run.provenance import CODE_KEYS
+from contrastive.text import show
 
 
 @dataclass(kw_only=True)
@@ -221,7 +222,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     if state.kind == "resumable":
         for key in EXACT_KEYS:
             if (before := recorded.get(key)) != (now := environment.get(key)):
-                print(f"warning: {key} {before} before and {now} now: not exact to the last bit")
+                show(f"warning: {key} {before} before and {now} now: not exact to the last bit")
         if recorded["code"] != environment["code"]:
             print("warning: the code changed since the run was interrupted: it goes on, and its result says so")
             resumed_with = [*resumed_with, {key: environment.get(key) for key in CODE_KEYS}]

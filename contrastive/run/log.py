@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.files import write_text
+from contrastive.text import show
 
 
 class Logs:
@@ -67,7 +68,7 @@ def cut_events(folder: Path, sizes: dict[str, int]) -> None:
     """
     for name, least in sizes.items():
         if not (folder / name).exists() or (folder / name).stat().st_size < least:
-            print(f"warning: {folder / name} was cut or removed, so TensorBoard lacks points that metrics.jsonl has")
+            show(f"warning: {folder / name} was cut or removed, so TensorBoard lacks points that metrics.jsonl has")
     for file in event_files(folder):
         size = sizes.get(file.name)
         if size is None:

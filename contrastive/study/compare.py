@@ -15,7 +15,7 @@ from contrastive.study.curves import COLORS, curve, label, over_seeds, read_poin
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.names import setting_text
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
-from contrastive.text import format_grid, plain, spread
+from contrastive.text import format_grid, printable, show, spread
 
 LETTERS = "ABCDEF"  # more columns, or curves, nobody reads side by side
 N_NAMED = 8  # names in an error
@@ -48,16 +48,16 @@ def print_comparison(arguments: argparse.Namespace) -> int:
     if out is not None and out.suffix not in (".md", ".png"):
         raise ConfigError(f"-o {out} is neither .md nor .png: try -o {out.with_suffix('.md')}")
     frame = chosen_rows(one_section(read_frame(arguments.folders)), arguments.only)
-    text = plain("\n".join([comparison(frame, frame.chosen(arguments.metric)), *frame.notes]))
+    text = "\n".join([comparison(frame, frame.chosen(arguments.metric)), *map(printable, frame.notes)])
     if out is None:
-        print(f"{text}\n\nwith curves: add -o compare.md")
+        show(f"{text}\n\nwith curves: add -o compare.md")
         return 0
     picture = out.with_suffix(".png")
     draw_curves(frame, arguments.curves or usual_curves(frame), picture)
     if out.suffix == ".md":
         write_text(out, f"{text}\n\n![Curves, mean and standard deviation over seeds]({picture.name})\n")
     else:
-        print(text)
+        show(text)
     print(f"written: {', '.join(str(path) for path in dict.fromkeys((out, picture)))}")
     return 0
 

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 from contrastive.dataset.folder.data import decoded_data
-from contrastive.dataset.folder.layout import ImageFile, Part, image_paths, printable
+from contrastive.dataset.folder.layout import ImageFile, Part, image_paths
 from contrastive.dataset.folder.table import TableOfImages
 from contrastive.errors import ConfigError, check_at_least, check_between
+from contrastive.text import printable
 from contrastive.types import Data
 
 LABEL_AND_BIAS = re.compile(r"_(\d+)_(\d+)\.\w+$")  # <index>_<label>_<bias>.png

@@ -8,9 +8,10 @@ from types import MappingProxyType
 import torch
 
 from contrastive.dataset.folder.cache import DecodedImages, load_images
-from contrastive.dataset.folder.layout import Part, printable, warn_left_out
+from contrastive.dataset.folder.layout import Part, warn_left_out
 from contrastive.dataset.folder.table import TableOfImages
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
+from contrastive.text import printable
 from contrastive.types import Data, Split
 
 

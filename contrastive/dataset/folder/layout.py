@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from contrastive.errors import ConfigError
-from contrastive.text import plain
+from contrastive.text import printable
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
@@ -162,11 +162,6 @@ def image_paths(folder: Path, skip: tuple[str, ...] = ()) -> list[str]:
     return sorted(files, key=lambda path: path.split(os.sep))
 
 
-def printable(path: str | Path) -> str:
-    """A path as text; bytes of it that are no text, and escape codes, are shown as \\xff."""
-    return plain(os.fsencode(path).decode(errors="backslashreplace")).replace("\n", "\\n")
-
-
 def warn_left_out(path: str | Path, reason: str) -> None:
     """Say that an image is left out."""
-    tqdm.write(f"warning: {printable(path)} cannot be read and is left out: {reason}")
+    tqdm.write(printable(f"warning: {path} cannot be read and is left out: {reason}"))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from contrastive.dataset.folder.columns import COLUMNS, SPLITS, guess_columns
-from contrastive.dataset.folder.layout import ImageFile, Part, printable, warn_left_out
+from contrastive.dataset.folder.layout import ImageFile, Part, warn_left_out
 from contrastive.errors import ConfigError
-from contrastive.text import counted
+from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists
 

@@ -18,7 +18,7 @@ from contrastive.study.curves import method_and_setting, read_series, read_sweep
 from contrastive.study.frame import add_metrics
 from contrastive.study.render.markdown import facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
-from contrastive.text import plain
+from contrastive.text import show
 
 Record = dict[str, Any]
 
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     records, left_out = read_sources(arguments.paths, arguments.metric)
     write_text(arguments.out, page(records, static=arguments.static))
     for sentence in left_out:
-        print(plain(sentence), file=sys.stderr)
+        show(sentence, file=sys.stderr)
     size = arguments.out.stat().st_size / 2**20
     print(f"{arguments.out}: {len(records)} table{'' if len(records) == 1 else 's'}, {size:.1f} MB")
     return 0

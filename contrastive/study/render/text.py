@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any
 
 from contrastive.study.frame import Frame, lower_is_better
-from contrastive.text import format_grid, plain, spread
+from contrastive.text import format_grid, spread, spreadsheet
 
 HEADING = "test split, mean ± std over seeds (n); accuracies in percent"
 
@@ -29,13 +28,13 @@ def section_text(
         more: the command that shows the other metrics.
     """
     hidden = len(section.test_metrics()) - len(metrics)
-    return plain("\n".join([
+    return "\n".join([
         f"\n{name}: {HEADING}",
         *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
         format_grid([*grid(section, metrics), *below]),
         *section.remarks(),
         *([f"{hidden} more metrics: {more}"] if hidden and more else []),
-    ]))  # fmt: skip
+    ])  # fmt: skip
 
 
 def best_cells(frame: Frame, metrics: Sequence[str], names: Sequence[str]) -> list[tuple[int, int]]:
@@ -66,12 +65,5 @@ def as_csv(frame: Frame, metrics: Sequence[str], beside: Mapping[str, Mapping[st
         for metric in metrics:
             values = own[metric].dropna()
             line |= {metric: values.mean(), f"{metric}_std": values.std(), f"{metric}_n": len(values)}
-        lines.append({_cell(key): _cell(value) for key, value in (line | dict((beside or {}).get(name, {}))).items()})
-    return str(pd.DataFrame(lines).to_csv(index=False, float_format="%.4f"))
-
-
-def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would compute, such as =HYPERLINK(...), as text."""
-    if not isinstance(value, str):
-        return value
-    return f"'{plain(value)}" if value.startswith(("=", "@", "+", "-", "\t")) else plain(value)
+        lines.append(line | dict((beside or {}).get(name, {})))
+    return spreadsheet(pd.DataFrame(lines), float_format="%.4f")
