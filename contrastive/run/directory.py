@@ -237,7 +237,8 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 # of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
 FILES = (
     RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json",
-    "profile/trace.json.gz", "profile/operations.txt", PROJECTOR_CONFIG, "environment.json", "config.yaml",
+    "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
+    "environment.json", "config.yaml",
 )  # fmt: skip
 
 

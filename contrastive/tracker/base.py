@@ -1,12 +1,16 @@
-"""What trackers share: the lines that are new in metrics.jsonl, and failures that end no run."""
+"""What trackers share: new lines of metrics.jsonl, a service that gets each line once, failures that end no run."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tqdm import tqdm
 
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput
 
@@ -35,6 +39,75 @@ class NewLines:
 
     def close(self) -> None:
         self._file.close()
+
+
+class Tracker(Hook, ABC):
+    """Sends each line of metrics.jsonl to a service, once.
+
+    RUN/trackers/PACKAGE.json holds the name that the service gave the run, and how many lines it got. It is written
+    after each of them, and is no part of the checkpoint, which is older than what was sent: a run that resumes logs the
+    lines since its checkpoint again, to the same bits, and only those that are new are sent.
+
+    Attributes:
+        package: the library that it needs, by the name of its import and of its installation.
+
+    Raises:
+        ConfigError: the library is not installed.
+    """
+
+    package: ClassVar[str]
+
+    def __init__(self) -> None:
+        spec = find_spec(self.package)
+        if spec is None or spec.origin is None:  # the latter is a folder of that name, which the library may have left
+            raise ConfigError(
+                f"tracker=[{self.package}] needs the package {self.package}, which is not installed: "
+                f"try pip install {self.package}"
+            )
+
+    @abstractmethod
+    def connect(self, run: Path, known: str | None) -> str:
+        """Begin or continue the run of a directory with the service; returns its name there.
+
+        Args:
+            known: the name, if this run was there before.
+        """
+
+    @abstractmethod
+    def send(self, step: int, metrics: dict[str, float]) -> None:
+        """Send a line, its `epoch` among the metrics."""
+
+    @abstractmethod
+    def disconnect(self, *, finished: bool) -> None:
+        """Training has ended, or was interrupted and may go on later."""
+
+    def on_start(self, training: Training) -> None:
+        path, self.finished = training.run.path, False
+        self.record = path / "trackers" / f"{self.package}.json"
+        before = json.loads(self.record.read_text()) if self.record.exists() else {}
+        self.name = self.connect(path, before.get("name"))
+        self.lines = NewLines(path, skip=before.get("lines", 0))
+        self._follow()
+
+    def on_step(self, training: Training, output: StepOutput) -> None:
+        if training.metrics:
+            self._follow()
+
+    def on_epoch(self, training: Training) -> None:
+        self._follow()
+
+    def on_end(self, training: Training) -> None:
+        self._follow()
+        self.finished = True
+
+    def _follow(self) -> None:
+        for line in self.lines():
+            self.send(int(line.pop("step")), line)
+            write_text(self.record, json.dumps({"name": self.name, "lines": self.lines.n}))
+
+    def close(self) -> None:
+        self.disconnect(finished=self.finished)
+        self.lines.close()
 
 
 class Harmless(Hook):
