@@ -48,7 +48,7 @@ def format_grid(rows: list[list[str]]) -> str:
 
 def counted(n: int, noun: str) -> str:
     """`1 epoch`, `1,000 epochs`, `2 batches`."""
-    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'ch', 'x')) else 's'}"
+    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'tch', 'x')) else 's'}"
 
 
 def spreadsheet(table: "pd.DataFrame", *, float_format: str | None = None) -> str:

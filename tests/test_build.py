@@ -98,7 +98,7 @@ def test_the_estimate_of_a_dry_run_grows_with_the_run(composed):
     words = [word for word in TINY if "few_shot" not in word]
     words += ["epochs=2000", "batch_size=64", "evaluator=[knn,linear,rankme]", "evaluator.knn.every=3"]
     text = estimate(build(composed(*words)))
-    assert "2000 epochs of 22 steps" in text
+    assert "2,000 epochs of 22 steps" in text
     assert re.search(r"curve points .* \d+ %   666 of knn, [\d.]+ s each, features [\d.]+ s", text)
     assert re.search(r"evaluation .* before and after: features [\d.]+ s, knn [\d.]+ s, linear [\d.]+ s, rankme", text)
     assert re.search(r"written +nothing$", text)

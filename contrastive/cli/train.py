@@ -23,8 +23,10 @@ from contrastive.cli.help import explain  # the module also gives Hydra the midd
 from contrastive.cli.sweep import choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
+from contrastive.config.mistaken import check_words
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
+from contrastive.distributed.cores import check_processes
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
@@ -46,6 +48,7 @@ def run(cfg: DictConfig) -> float | None:
             settings = checked_settings(cfg, overrides)
             result = None if "RANK" in os.environ else show_finished(settings, path)  # torchrun's processes say it once
             if result is None:
+                check_processes(settings.devices, settings.device)
                 from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
                 result = run_experiment(settings, path, overrides)
@@ -67,6 +70,7 @@ def main(words: list[str]) -> int:
         if {"-h", "--help"}.intersection(words) and (text := explain(words)):
             print(text, flush=True)
             return 0
+        check_words(words)
     except Exception as error:
         return _report(error, words, composing=True)
     if not {"-m", "--multirun"}.intersection(words):

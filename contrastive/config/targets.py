@@ -81,6 +81,9 @@ def load_target(target: str) -> Any:
     except Exception as error:  # whatever code raises at import
         cause = error.__cause__ or error
         reason = " ".join(f"{type(cause).__name__}: {cause}".split())
+        module, _, name = target.rpartition(".")
+        if isinstance(cause, ModuleNotFoundError) and importlib.util.find_spec(module.partition(".")[0]):
+            raise ConfigError(f"{module} has no {name}: try a class of it in _target_={module}.NAME") from error
         if isinstance(cause, ImportError | AttributeError):
             remedy = "python train.py --help for the components there are"
         else:  # the module is there and breaks

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from contrastive.errors import ConfigError
+
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # device files: NVIDIA's, AMD's, Windows' in WSL
 ELSEWHERE = ("device=cpu", "device=cuda:", "devices=")  # settings of runs that use no GPU, a certain one, several
 
@@ -14,6 +16,21 @@ def n_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # on macOS
         return os.cpu_count() or 1
+
+
+def check_processes(n: int, device: str) -> None:
+    """Raise ConfigError for more processes of one run than this machine has GPUs or, without any, cores.
+
+    Args:
+        device: as typed, such as auto or cpu.
+    """
+    if n == 1:
+        return
+    n_gpus = 0 if device == "cpu" else len(gpus_for(()))
+    most, kind = (n_gpus, "GPU") if n_gpus else (n_cores(), "core")
+    if n > most:
+        there = f"{'is' if most == 1 else 'are'} {most}"
+        raise ConfigError(f"devices={n} needs a {kind} for each process and there {there}: try devices={most}")
 
 
 def gpus_for(overrides: Iterable[str]) -> list[str]:

@@ -34,7 +34,7 @@ from contrastive.experiment.components import (
     image_size,
     instantiate_node,
 )
-from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
 from contrastive.seeding import derive
@@ -115,6 +115,7 @@ def build(settings: Settings) -> Experiment:
     side = augmentation.output_size(height, width)[0]
     for pixels in {width, side}:
         check_encoder_output(encoder, pixels)
+    check_views(settings.batch_size, settings.n_views, side=side, device=device)
     train = data.pretrain
     if settings.bias_from is not None:
         train = with_bias_from(

@@ -14,7 +14,7 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.evaluator.base import Evaluator, FeatureSets, evaluate
 from contrastive.experiment.build import Experiment
 from contrastive.seeding import generator
-from contrastive.text import clock
+from contrastive.text import clock, counted
 from contrastive.training import graph
 from contrastive.training.features import extract
 from contrastive.types import Features
@@ -50,7 +50,7 @@ def estimate(experiment: Experiment) -> str:
     judged = [f"{name} {clock(seconds[name])}" for name in seconds]
     lines = [
         f"dry run: {step:.3f} s a step, {rate:,.0f} views/s on {device} in {experiment.precision}",
-        row("training", training, f"{settings.epochs} epochs of {len(loader)} steps"),
+        row("training", training, f"{counted(settings.epochs, 'epoch')} of {counted(len(loader), 'step')}"),
         row("curve points", curve, f"{'; '.join(drawn)}, features {clock(extraction)}" if drawn else "none"),
         row("evaluation", evaluation, f"{'before and ' if before else ''}after: features {clock(extraction)}, "
             f"{', '.join(judged) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}"),

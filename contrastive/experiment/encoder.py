@@ -24,6 +24,9 @@ MOST_NAMED = 8  # runs, of those to choose from
 PUBLISHED = "model.safetensors"  # what the Hub calls the encoder's file
 
 
+Picture = str | Path | Image.Image | np.ndarray[Any, Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Transform:
     """Images of any size → the float batch that an encoder was evaluated on.
@@ -36,14 +39,15 @@ class Transform:
         mean: per channel, of images scaled to [0, 1].
         std: per channel, of images scaled to [0, 1].
 
-    Shapes: a PIL image, a list of them, uint8 (3, h, w) or (N, 3, h, w) → float32 (N, 3, H, W).
+    Shapes: an image, or a list of them, → float32 (N, 3, H, W). An image is a path, a PIL image, or a uint8 array
+    (h, w, 3) or (h, w) of numpy; tensors are uint8 (3, h, w) or (N, 3, h, w).
     """
 
     size: tuple[int, int]
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
-    def __call__(self, image: Image.Image | list[Image.Image] | Tensor) -> Tensor:
+    def __call__(self, image: Picture | list[Picture] | Tensor) -> Tensor:
         if isinstance(image, Tensor):
             batch = self._resized(_checked(image))
         else:
@@ -72,9 +76,13 @@ def _checked(image: Tensor) -> Tensor:
     return image if image.ndim == 4 else image[None]
 
 
-def _pixels(image: Image.Image, size: tuple[int, int]) -> Tensor:
-    """A PIL image → uint8 (1, 3, h, w), resized as `dataset=image_folder` does it."""
-    picture = to_rgb(image)
+def _pixels(image: Picture, size: tuple[int, int]) -> Tensor:
+    """An image → uint8 (1, 3, h, w), resized as `dataset=image_folder` does it."""
+    if isinstance(image, str | Path):
+        with Image.open(image) as file:
+            picture = to_rgb(file)
+    else:
+        picture = to_rgb(Image.fromarray(image) if isinstance(image, np.ndarray) else image)
     if size[0] == size[1]:
         picture = resize_and_crop(picture, size[0])
     return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]

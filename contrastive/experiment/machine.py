@@ -16,9 +16,10 @@ import torch
 from contrastive.config.messages import is_out_of_memory, out_of_memory
 from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_cores
-from contrastive.distributed.process import broadcast_from_main
+from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
 from contrastive.run.files import run_state
+from contrastive.text import counted
 from contrastive.types import Data
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
@@ -126,6 +127,26 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
     return data.nbytes <= free / 2
 
 
+def check_views(batch_size: int, n_views: int, *, side: int, device: torch.device) -> None:
+    """Raise ConfigError if the views of one step, in float32 and without any activation, are more than all memory.
+
+    Args:
+        batch_size: of all processes together.
+        side: of the views in pixels.
+    """
+    needed = 4 * 3 * side**2 * n_views * batch_size // shard().world_size
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise ConfigError(
+            f"batch_size={batch_size} with n_views={n_views} makes {counted(batch_size * n_views, 'view')} a step, "
+            f"{needed / 1e9:,.0f} GB of float32, and {device} has {memory / 1e9:,.0f} GB: "
+            f"try {'n_views=2' if n_views > 2 else 'batch_size=128'}"
+        )
+
+
 def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     """Set the number of torch's threads, of each process, for the run in `path`; returns it in words.
 
@@ -141,7 +162,7 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     recorded, own = state.environment["threads"] if resumes else None, own_threads()
     n, recorded = broadcast_from_main(lambda: (int(setting) if setting != "auto" else recorded or own, recorded))
     torch.set_num_threads(n)
-    words = f"{n} thread{'s' if n > 1 else ''}"
+    words = f"{counted(n, 'thread')}"
     if recorded is None or (recorded == n and setting != "auto"):
         return words
     if recorded == n:

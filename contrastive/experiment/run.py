@@ -14,6 +14,7 @@ import torch
 from contrastive.average.base import of_average
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
+from contrastive.distributed.cores import check_processes
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
@@ -64,6 +65,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     if (result := summary.show_finished(settings, path)) is not None:
         return result
     if settings.devices > 1 and not is_launched():
+        check_processes(settings.devices, settings.device)
         launch(settings.devices, run_experiment, settings, path, overrides, explain=user_message)
         return read_result(path) or {}
     threads = set_threads(settings.threads, path, rerun=settings.rerun)

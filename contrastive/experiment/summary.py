@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.settings import Settings
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.finished import FinishedRun, finished_run
-from contrastive.text import as_typed, printable, show
+from contrastive.text import as_typed, counted, printable, show
 
 if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
@@ -33,7 +33,8 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
     encoder = experiment.step.encoder
     millions = sum(p.numel() for p in encoder.parameters()) / 1e6
     kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
-    training = f"{settings.epochs} epochs of {len(loader)} batches" if settings.epochs else "no training"
+    length = f"{counted(settings.epochs, 'epoch')} of {counted(len(loader), 'batch')}"
+    training = length if settings.epochs else "no training"
     for chance in experiment.step.objective.chance(loader.batch_size, settings.n_views, loader.device).values():
         training += f", loss at chance {chance:.2f}"
     left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""

@@ -41,6 +41,8 @@ def check_loss(loss: Loss) -> None:
 
     if "gradient" not in loss.exempt_from:
         free = z[:6].clone().requires_grad_()
+        attached = loss(free, label[:6], bias[:6]).requires_grad
+        assert attached, "the loss has no gradient: is there a .detach(), .item() or torch.no_grad() in it?"
         assert torch.autograd.gradcheck(lambda x: loss(x, label[:6], bias[:6]), (free,)), "the gradient is wrong"
     narrow = copy.deepcopy(loss).float()(z.float(), label, bias)
     torch.testing.assert_close(narrow.double(), value, rtol=1e-4, atol=1e-5, msg="float32 differs from float64")

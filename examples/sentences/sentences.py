@@ -158,6 +158,9 @@ def senteval(folder: Path, encoders: nn.ModuleList, vocabulary: dict[str, int]) 
 
 
 def main(arguments: list[str]) -> None:
+    if {"-h", "--help"}.intersection(arguments):
+        print(__doc__.strip())
+        return
     typed = {key: yaml.safe_load(value) for key, _, value in (word.partition("=") for word in arguments)}
     settings = {**DEFAULTS, **{key: value for key, value in typed.items() if key in DEFAULTS}}
     loss = make(f"loss/{settings['loss']}", **{key: value for key, value in typed.items() if key not in DEFAULTS})

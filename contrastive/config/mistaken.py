@@ -1,0 +1,57 @@
+"""Words of other programs, and slips of the shell, that a command line may hold: what to type instead."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from contrastive.config.identity import LISTS
+from contrastive.config.neighbors import neighbors
+from contrastive.config.reference import defaults
+from contrastive.errors import ConfigError
+
+# flags of Hydra, which are none of our settings
+FLAGS = {
+    "--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--info",
+    "--shell-completion", "--config-path", "--config-name", "--config-dir", "--experimental-rerun",
+}  # fmt: skip
+# the word of other programs: ours
+ALIASES = {
+    "gpus": "devices", "n_gpus": "devices", "num_gpus": "devices", "lr": "optimizer.lr",
+    "learning_rate": "optimizer.lr", "weight_decay": "optimizer.weight_decay", "bs": "batch_size",
+    "max_epochs": "epochs", "num_epochs": "epochs", "n_epochs": "epochs", "model": "encoder", "backbone": "encoder",
+    "arch": "encoder", "data": "dataset", "temp": "temperature",
+}  # fmt: skip
+EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with Hydra's multirun
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Check the words of a command line for what Hydra's own message would not explain.
+
+    Raises:
+        ConfigError: with what to type.
+    """
+    if {"-m", "--multirun"}.intersection(words) and (shown := [word for word in words if word in EXCLUSIVE]):
+        raise ConfigError(f"{shown[0]} shows one run, and -m starts several: try it without -m")
+    for i, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        if key.startswith("--") and key not in FLAGS:
+            given = value if equals else next(iter(words[i + 1 : i + 2]), "")
+            raise ConfigError(f"settings are typed as KEY=VALUE, got {word}: try {_named(key[2:])}={given or 'VALUE'}")
+        if word.count("[") > word.count("]") or word.count("{") > word.count("}"):
+            rest = words[i + 1 : i + 1 + next((n for n, w in enumerate(words[i + 1 :], 1) if w[-1:] in "]}"), 0)]
+            if rest:
+                raise ConfigError(f"a space ends a word in the shell: try '{word}{''.join(rest)}'")
+        if key in LISTS and "," in value and not value.startswith("[") and not {"-m", "--multirun"}.intersection(words):
+            raise ConfigError(f"{key} takes a list: try '{key}=[{value}]'")
+        if key == "dataset" and "/" in value:
+            folder = f" dataset.root={value}" if Path(value).is_absolute() or Path(value).exists() else ""
+            raise ConfigError(f"dataset={value} is a path: try dataset=image_folder{folder or ' dataset.root=PATH'}")
+        if key == "dataset.root" and not any(w.startswith(("dataset=", "experiment=")) for w in words):
+            raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder dataset.root={value}")
+        if equals and key in ALIASES:
+            raise ConfigError(f"there is no setting {key}: try {ALIASES[key]}={value}")
+
+
+def _named(name: str) -> str:
+    """The setting that a flag's name is about."""
+    name = name.replace("-", "_")
+    return ALIASES.get(name) or next(iter(neighbors(name, defaults(()))), name)

@@ -1,0 +1,74 @@
+"""Words of other programs and slips of the shell are answered with what to type."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
+from contrastive.config.mistaken import check_words
+from contrastive.config.targets import load_target
+from contrastive.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("--loss debiased_pos", "try loss=debiased_pos"),
+        ("--lr 0.1", "try optimizer.lr=0.1"),
+        ("--learning-rate=0.1", "try optimizer.lr=0.1"),
+        ("--tau-plus 0.1", "try tau_plus=0.1"),
+        ("--quiet", "try quiet=VALUE"),
+        ("evaluator=knn,linear", "try 'evaluator=[knn,linear]'"),
+        ("evaluator=[knn, linear]", "try 'evaluator=[knn,linear]'"),
+        ("dataset=/data/own", "try dataset=image_folder dataset.root=/data/own"),
+        ("dataset=own/images", "try dataset=image_folder dataset.root=PATH"),
+        ("dataset.root=own", "try dataset=image_folder dataset.root=own"),
+        ("gpus=2", "try devices=2"),
+        ("-m --cfg job", "try it without -m"),
+    ],
+)
+def test_a_mistaken_word_is_answered_with_what_to_type(typed, answer):
+    with pytest.raises(ConfigError) as error:
+        check_words(shlex.split(typed))
+    assert str(error.value).endswith(answer)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["-m evaluator=knn,linear seed=0,1", "--cfg job loss=nt_xent", "--config-dir mine loss=my_loss", "--help loss",
+     "'evaluator=[knn, linear]'", "'+augmentation.ops.x={_target_: x.Y, p: 0.2}'", "--multirun seed=0", "data_root=/data/own",
+     "dataset=image_folder dataset.root=/data/own", "experiment=imagenet100 dataset.root=x"],
+)  # fmt: skip
+def test_right_words_pass(typed):
+    check_words(shlex.split(typed))
+
+
+def test_a_module_without_the_class_is_said(tmp_path, monkeypatch):
+    (tmp_path / "a_mistaken_loss.py").write_text("class There: pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"a_mistaken_loss has no Gone: try a class of it"):
+        load_target("a_mistaken_loss.Gone")
+
+
+def test_a_detached_loss_is_one_sentence():
+    class Detached(SelfSupervisedLoss):
+        def per_anchor(self, pairs: Pairs) -> torch.Tensor:
+            return pairs.positive_logits[:, 0].detach()
+
+    with pytest.raises(AssertionError, match="the loss has no gradient: is there a"):
+        check_loss(Detached())
+
+
+def test_the_transform_takes_paths_and_arrays_of_numpy(tmp_path: Path):
+    _, transform = load_encoder("digits")
+    pixels = np.random.default_rng(0).integers(0, 255, (20, 24, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    expected = transform(Image.fromarray(pixels))
+    for image in (tmp_path / "a.png", str(tmp_path / "a.png"), pixels):
+        assert torch.equal(transform(image), expected)
+    assert torch.equal(transform([tmp_path / "a.png", pixels]), expected.repeat(2, 1, 1, 1))
+    assert transform(pixels[..., 0]).shape == expected.shape  # gray
