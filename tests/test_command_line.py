@@ -90,7 +90,7 @@ def test_what_only_shows_writes_nothing(tmp_path):
     shown = program("dataset=cifar10", "--cfg", "job", cwd=tmp_path)
     assert "batch_size: 512" in shown.stdout
     dry = program(*QUICK, "dry_run=true", cwd=tmp_path)
-    assert "1 epochs of 5 steps" in dry.stdout, dry.stderr
+    assert "1 epoch of 5 steps" in dry.stdout, dry.stderr
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 

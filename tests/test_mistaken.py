@@ -40,8 +40,8 @@ def test_a_mistaken_word_is_answered_with_what_to_type(typed, answer):
 @pytest.mark.parametrize(
     "typed",
     ["-m evaluator=knn,linear seed=0,1", "--cfg job loss=nt_xent", "--config-dir mine loss=my_loss", "--help loss",
-     "'evaluator=[knn, linear]'", "'+augmentation.ops.x={_target_: x.Y, p: 0.2}'", "--multirun seed=0", "data_root=/data/own",
-     "dataset=image_folder dataset.root=/data/own", "experiment=imagenet100 dataset.root=x"],
+     "'evaluator=[knn, linear]'", "'+augmentation.ops.x={_target_: x.Y, p: 0.2}'", "--multirun seed=0", "quiet=true",
+     "data_root=/data/own", "dataset=image_folder dataset.root=/data/own", "experiment=imagenet100 dataset.root=x"],
 )  # fmt: skip
 def test_right_words_pass(typed):
     check_words(shlex.split(typed))
