@@ -89,6 +89,8 @@ from .study.frame import runs as runs
 from .testing.dataset import check_dataset as check_dataset
 from .testing.encoder import check_encoder as check_encoder
 from .testing.loss import check_loss as check_loss
+from .training.hook import Hook as Hook
+from .training.hook import Training as Training
 from .types import Data as Data
 from .types import Split as Split
 

@@ -15,12 +15,12 @@ from hydra.core.override_parser.types import Override
 
 import contrastive
 from contrastive.config.settings import Settings
-from contrastive.experiment.components import build_evaluators, instantiate_node
+from contrastive.experiment.components import build_evaluators, build_hooks, instantiate_node
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import LAST
 from contrastive.run.weights import content_hash
 from contrastive.training.step import STATEFUL
-from tests.helpers import ROOT, TINY, compose_settings, run_named, run_until_step, without_time
+from tests.helpers import ROOT, TINY, compose_settings, logged_lines, run_named, run_until_step, without_time
 
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CHANGELOG.md"]
@@ -120,6 +120,7 @@ def test_commands_compose_and_build(page: Path, words: str, written: Callable[[P
     for job in filter(installed, jobs(words)):
         composed = settings(job, folder)
         build_evaluators(composed.evaluator)
+        build_hooks("hook", composed.hook)
         for node in (composed.loss, composed.regularizer, composed.augmentation, composed.schedule):
             if node:
                 instantiate_node(node)
@@ -165,6 +166,16 @@ def test_components_of_contributing_train_together(written: Callable[[Path], Pat
     assert used == {Path(name).stem for name in files(ROOT / "CONTRIBUTING.md") if name.endswith(".yaml")}
     result = run_experiment(settings([*job, "device=cpu"], folder), folder / "run")
     assert set(result["test"]) == {"knn_top1", "spread"}
+
+
+def test_hook_of_the_page_on_hooks_logs(written: Callable[[Path], Path]) -> None:
+    page = ROOT / "docs/hooks.md"
+    folder = written(page)
+    (command,) = [words for words in commands(page) if "--config-dir mine" in words]
+    run_experiment(settings([*jobs(command)[0], *TINY, "epochs=2", "hook.weight_norm.every=4"], folder), folder / "run")
+    norms = {line["step"]: line["weights/norm"] for line in logged_lines(folder / "run") if "weights/norm" in line}
+    assert list(norms) == [4, 8]
+    assert min(norms.values()) > 1
 
 
 def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) -> None:
