@@ -1,6 +1,7 @@
 """python -m contrastive export: ONNX, torchvision's state dict, a folder for the Hub."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -106,6 +107,20 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     (folder / "notes.txt").write_text("mine")
     assert main([str(tmp_path), "--huggingface", str(folder)]) == 2
     assert "notes.txt" in capsys.readouterr().err
+
+
+def test_a_model_card_shows_what_a_stranger_wrote_as_text(tmp_path):
+    evil = "x\n---\nlicense: mine\n---\n<script>x</script> | ![y](http://z) ` \x1b[31m"
+    run = {**RUN, **dict.fromkeys(("dataset", "loss", "command", "device", "data"), evil), "classes": [evil]}
+    run |= {"metrics": {evil: 1.0}, "protocol": {evil: evil}, "encoder": {"features": evil, "weights": evil, "epochs": 1}}
+    save_weights(tmp_path / "encoder.safetensors", ResNet(width=2), node={**RESNET, "width": 2}, run=run)
+    card = (export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "README.md").read_text()
+    assert [i for i, line in enumerate(card.splitlines()) if line == "---"] == [0, 5]
+    outside = re.sub(r"(?<!\\)`[^`\n]*`", "", card.partition("# hub")[2].replace("```", "").replace("[0, 1]", ""))
+    assert "\x1b" not in card
+    assert "<script" not in outside
+    assert not re.findall(r"(?<!\\)[\[\]`]", outside)
+    assert {line.replace(r"\|", "").count("|") for line in card.splitlines() if line.startswith("|")} == {3}
 
 
 RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}

@@ -3,6 +3,7 @@
 timm loads it where it has the network: torchvision's ResNets with their own stem, and networks of timm.
 """
 
+import html
 import json
 import re
 import shutil
@@ -14,12 +15,13 @@ from contrastive.errors import ConfigError
 from contrastive.files import atomic, write_text
 from contrastive.run.files import weights_path
 from contrastive.run.weights import read_weights
+from contrastive.text import printable
 
 OURS = "contrastive.encoder.resnet.ResNet"
 TORCHVISIONS = "contrastive.encoder.torchvision.torchvision_encoder"
 TIMMS = "contrastive.encoder.timm.timm_encoder"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
-RECORDED = ("data", "command", "commit", "code", "device", "torch", "sha256")
+RECORDED = ("data", "command", "commit", "code", "sha256")
 CARD = """\
 ---
 license: {license}
@@ -127,7 +129,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
     figures = [
         "| test split, percent where it is an accuracy | |",
         "|---|---|",
-        *(f"| {k} | {v:.2f} |" for k, v in metrics),
+        *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
     ]
     is_timms = bool(timm_config(metadata))
     return CARD.format(
@@ -135,21 +137,32 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         library="timm" if is_timms else "contrastive",
         timm=TIMM_USE if is_timms else "",
         license=license,
-        loss=metadata["loss"].rpartition(".")[2],
-        dataset=metadata["dataset"].rpartition(".")[2],
+        loss=code(metadata["loss"].rpartition(".")[2]),
+        dataset=code(metadata["dataset"].rpartition(".")[2]),
         epochs=metadata["encoder"]["epochs"],
-        start=metadata["encoder"]["weights"] or "random weights",
-        features=metadata["encoder"]["features"],
+        start=plain(metadata["encoder"]["weights"] or "random weights"),
+        features=plain(metadata["encoder"]["features"]),
         height=height,
         width=width,
         mean=_rounded(metadata["mean"]),
         std=_rounded(metadata["std"]),
         figures="\n".join(figures),
-        protocols="\n".join(f"- {name}: {text}" for name, text in metadata["protocol"].items()),
+        protocols="\n".join(f"- {plain(name)}: {plain(text)}" for name, text in metadata["protocol"].items()),
         n_classes=len(metadata["classes"]),
-        classes=", ".join(metadata["classes"][:20]) + (", ..." if len(metadata["classes"]) > 20 else ""),
-        **{key: metadata.get(key, "unknown") for key in RECORDED},
+        classes=", ".join(map(plain, metadata["classes"][:20])) + (", ..." if len(metadata["classes"]) > 20 else ""),
+        **{key: plain(metadata.get(key, "unknown")) for key in ("device", "torch")},
+        **{key: code(metadata.get(key, "unknown")) for key in RECORDED},
     )
+
+
+def plain(text: str) -> str:
+    """One line of Markdown that reads as the text: no markup, link, cell or front matter of its own."""
+    return re.sub(r"([\\`|\[\]])", r"\\\1", html.escape(printable(text), quote=False))
+
+
+def code(text: str) -> str:
+    """The same between backticks, where nothing but a backtick has a meaning."""
+    return printable(text).replace("`", "'")
 
 
 def _rounded(values: list[float]) -> str:
