@@ -112,7 +112,11 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
 def test_a_model_card_shows_what_a_stranger_wrote_as_text(tmp_path):
     evil = "x\n---\nlicense: mine\n---\n<script>x</script> | ![y](http://z) ` \x1b[31m"
     run = {**RUN, **dict.fromkeys(("dataset", "loss", "command", "device", "data"), evil), "classes": [evil]}
-    run |= {"metrics": {evil: 1.0}, "protocol": {evil: evil}, "encoder": {"features": evil, "weights": evil, "epochs": 1}}
+    run |= {
+        "metrics": {evil: 1.0},
+        "protocol": {evil: evil},
+        "encoder": {"features": evil, "weights": evil, "epochs": 1},
+    }
     save_weights(tmp_path / "encoder.safetensors", ResNet(width=2), node={**RESNET, "width": 2}, run=run)
     card = (export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "README.md").read_text()
     assert [i for i, line in enumerate(card.splitlines()) if line == "---"] == [0, 5]

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from contrastive import ConfigError, Hook, pretrain
+from contrastive.config.identity import differences, identity
 from contrastive.evaluator.knn import KNN
 from contrastive.experiment import run as run_module
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
-from contrastive.run.identity import differences, identity
 from contrastive.training.loop import train
 from contrastive.training.step import TrainStep
 from tests.forked import at_call

@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
+from contrastive.config.identity import flatten
 from contrastive.run.files import read_config
-from contrastive.run.identity import flatten
 from contrastive.text import as_typed
 from contrastive.tracker.base import Tracker
 
