@@ -27,7 +27,9 @@ MAIN_SETTINGS = (
     "epochs", "batch_size", "n_views", "seed", "sampler", "loss.temperature", "loss.tau_plus", "optimizer.lr",
     "optimizer.weight_decay", "encoder.depth", "encoder.width",
 )  # fmt: skip
-NAMED = ("dataset", "loss", "regularizer", "encoder", "head", "optimizer", "schedule")  # components on the HParams page
+NAMED = (  # components on the HParams page
+    "dataset", "loss", "regularizer", "encoder", "head", "optimizer", "schedule", "average",
+)  # fmt: skip
 BINS = 50  # of a histogram
 THUMBNAIL = 32  # pixels of the projector's images, at most
 
