@@ -28,7 +28,6 @@ from contrastive.config.settings import Settings
 from contrastive.dataset.image_folder import image_folder
 from contrastive.evaluator.base import FeatureSets
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import GROUPS
 from contrastive.training.step import TrainStep
 from contrastive.types import Data, Features
 from tests import forked
@@ -68,7 +67,10 @@ REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the ch
 MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
 
 SOUND_ENVIRONMENT = {"command": "train.py", "code": "c", "data": "d", "threads": 1}
-EMPTY_RESULT: dict[str, Any] = {group: {} for group in GROUPS}
+EMPTY_RESULT: dict[str, Any] = {
+    **{group: {} for group in ("test", "untrained", "val", "audit", "protocol")},
+    "time": {"seconds": 1.0},
+}
 # the least that is the configuration of a run
 SOUND_CONFIG = {
     "seed": 0,

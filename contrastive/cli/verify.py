@@ -173,6 +173,9 @@ def check_files(
         yield Check("checkpoint", True, "content and origin as recorded")
     except CheckpointError as error:
         yield Check("checkpoint", None if "missing" in str(error) else False, f"last.pt {error}")
+    except ConfigError as error:
+        yield Check("checkpoint", False, str(error))
+        state = None
     files = weights_hashes(path)
     for name in (ENCODER, HEAD):
         yield Check(name, name in files, "checksum" if name in files else "missing, damaged or another run's")

@@ -60,7 +60,7 @@ def fits(value: Any, hint: Any) -> bool:
     if origin in UNIONS:
         return any(fits(value, option) for option in get_args(hint))
     if hint in ACCEPTED:
-        return type(value) in ACCEPTED[hint]
+        return type(value) in ACCEPTED[hint] and not (type(value) is int and abs(value) >= 2**63)  # torch has 64 bits
     if origin in MAPPINGS:
         return isinstance(value, dict)
     if origin in LISTS:

@@ -189,6 +189,12 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
     check_modules(settings.to_dict())
     for key in unused_overrides(cfg, overrides):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
+    warmup = settings.schedule.get("warmup_epochs", 0)
+    if isinstance(warmup, int | float) and warmup > settings.epochs > 0:
+        print(
+            f"warning: the warm-up of {warmup} epochs is longer than the run of {settings.epochs}, whose learning rate "
+            "never gets to its full value: try schedule.warmup_epochs=0"
+        )
     return settings
 
 

@@ -1,6 +1,5 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import RESULT, read_config, read_result
+from contrastive.run.log import read_points
 
 
 class Result:
@@ -57,7 +57,7 @@ class Result:
     @property
     def curves(self) -> list[dict[str, float]]:
         """The lines of metrics.jsonl: step, epoch and what was logged there; `pandas.DataFrame` takes them."""
-        return [json.loads(line) for line in (self.path / "metrics.jsonl").read_text().splitlines()]
+        return read_points(self.path)
 
     def curve(self, name: str) -> tuple[list[float], list[float]]:
         """The epochs and values of one curve, such as `test/knn_top1`.
@@ -114,7 +114,7 @@ def pretrain(*words: str, **settings: Any) -> Result:
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path, config_dir=here)  # the configuration is the caller's
     except Exception as error:
-        message = user_message(error)
+        message = user_message(error, words=overrides)
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error

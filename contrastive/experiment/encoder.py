@@ -16,6 +16,7 @@ from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, encoder_node, weights_path
+from contrastive.run.kinds import HeadMetadata
 from contrastive.run.weights import read_weights
 from contrastive.training.precision import Normalize
 
@@ -164,7 +165,7 @@ def load_head(path: str | Path) -> nn.Module:
     """The projection head of a run directory, or of the only one below a folder, in eval mode; raises ConfigError as
     `load_encoder` does."""
     file = run_below(Path(path), HEAD) / HEAD
-    tensors, metadata = read_weights(file)
+    tensors, metadata = read_weights(file, HeadMetadata)
     head = build_trusted({**metadata["node"], "in_dim": metadata["in_dim"]}, "head")
     _load(head, tensors, file)
     return head.eval()
@@ -198,8 +199,9 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
         )
     try:
         network: nn.Module = target(**arguments)
-    except TypeError as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # the last: larger than the memory
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(
-            f"the file's {group} cannot be built ({error}): try load_encoder(PATH, encoder=module)"
+            f"the file's {group} cannot be built ({reason}): try load_encoder(PATH, encoder=module)"
         ) from error
     return network

@@ -65,7 +65,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         )
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
-    if "by_class" in result["audit"]:
+    if result["audit"].get("by_class"):
         parts.append(_by_class(result["audit"]["by_class"]))
     if "bias_top1" in result["audit"]:
         parts.append(_audit(result["audit"]))

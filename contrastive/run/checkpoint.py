@@ -16,7 +16,9 @@ from contrastive.errors import ConfigError
 from contrastive.files import atomic
 from contrastive.run.content import content_hash
 from contrastive.run.files import LAST, PREVIOUS
+from contrastive.run.kinds import Checkpoint
 from contrastive.run.log import missing_lines
+from contrastive.schema import misfit
 
 MADE_BY = ("config", "data")  # hashes that must agree before a checkpoint is continued; that of the code need not
 
@@ -115,12 +117,14 @@ def read_checkpoint(path: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
         raise CheckpointError("is missing")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        expected, recorded = state.pop("sha256"), state["made_by"]
+        expected = state.pop("sha256")
         whole = content_hash(state) == expected
     except Exception as error:  # torch raises whatever a damaged archive or pickle leads to
         raise CheckpointError("is damaged or of another version") from error
     if not whole:
         raise CheckpointError("is damaged: its checksum does not agree")
-    if differing := [key for key in MADE_BY if recorded.get(key) != made_by[key]]:
+    if (place := misfit(state, Checkpoint)) is not None or not (state["epoch"] >= 0 and state["batch"] >= 0):
+        raise CheckpointError(f"is of no run ({place or 'negative epoch or batch'})")
+    if differing := [key for key in MADE_BY if state["made_by"].get(key) != made_by[key]]:
         raise CheckpointError(f"is of another run: other {' and '.join(differing)}")
     return state

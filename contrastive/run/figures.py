@@ -37,7 +37,9 @@ def test_figures(result: dict[str, Any]) -> dict[str, float]:
             figures[metric.replace("_top1", f"_{WORST}")] = worst
     figures |= {f"{name}_{key}": value for name, own in accuracies.items() for key, value in own.items()}
     groups = [(f"{group['class']}/{group['bias']}", group["top1"]) for group in audit.get("groups", [])]
-    return figures | {f"{name}_top1/{group}": top1[name] for name in accuracies for group, top1 in groups}
+    return figures | {
+        f"{name}_top1/{group}": top1[name] for name in accuracies for group, top1 in groups if name in top1
+    }
 
 
 def is_detail(metric: str) -> bool:

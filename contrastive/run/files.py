@@ -17,6 +17,8 @@ import yaml
 from contrastive.config.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
 from contrastive.files import YAML_LOADER, file_hash, write_text
+from contrastive.run.kinds import Environment, Evaluation, Result
+from contrastive.schema import misfit
 
 # in a run directory; result.json, written last, means that the run is done
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
@@ -183,10 +185,6 @@ def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:
     return node
 
 
-GROUPS = ("test", "untrained", "val", "audit", "protocol", "time")  # of every result
-LATER_GROUPS = ("log", "made_by", "weights", "correct")  # which older ones lack
-
-
 def write_result(run: Path, result: dict[str, Any]) -> None:
     """Write result.json.
 
@@ -203,21 +201,13 @@ def checksum(result: dict[str, Any]) -> str:
 
 
 def read_result(run: Path) -> dict[str, Any] | None:
-    """The content of result.json, without its checksum; None if it is missing, damaged, or a figure is not finite."""
+    """The content of result.json, without its checksum; None if it is missing, damaged, or no `Result`."""
     try:
         result = json.loads((run / RESULT).read_bytes())
         is_whole = isinstance(result, dict) and result.pop("checksum", None) in (None, checksum(result))
     except (OSError, ValueError, RecursionError):
         return None
-    if not is_whole or not all(isinstance(result.get(group), dict) for group in GROUPS):
-        return None
-    if not all(isinstance(result.get(group, {}), dict) for group in LATER_GROUPS):
-        return None
-    has_numbers = all(isinstance(value, int | float) for value in result["test"].values())
-    return result if has_numbers and "config" in result.get("made_by", {"config": ""}) else None
-
-
-ENVIRONMENT_KEYS = {"command": str, "code": str, "data": str, "threads": int}  # of every run
+    return result if is_whole and misfit(result, Result) is None else None
 
 
 def read_environment(run: Path) -> dict[str, Any]:
@@ -231,17 +221,13 @@ def read_environment(run: Path) -> dict[str, Any]:
         content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         content = None
-    if not isinstance(content, dict) or not all(
-        isinstance(content.get(key), kind) for key, kind in ENVIRONMENT_KEYS.items()
-    ):
+    if misfit(content, Environment) is not None:
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
-    return content
+    return content  # type: ignore[no-any-return]
 
 
 EVALUATIONS = "evaluation"
 MAX_LENGTH = 100  # characters of a name before its hash
-# of every record
-EVALUATION_KEYS = {"weights", "dataset", "settings", "test", "val", "protocol", "time", "environment"}
 
 
 def evaluation_name(dataset: str, nodes: dict[str, dict[str, Any]], *, data_hash: str) -> str:
@@ -268,7 +254,7 @@ def read_evaluations(run: Path) -> dict[str, dict[str, Any]]:
             record = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and record.keys() >= EVALUATION_KEYS and record["weights"] == weights:
+        if misfit(record, Evaluation) is None and record["weights"] == weights:
             records[file.stem] = record
     return records
 

@@ -195,7 +195,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ConfigError: the file cannot be read in this way.
     """
     content = read_safetensors(path)[0] if path.suffix == ".safetensors" else _read_pickle(path)
-    tensors = dict(_flatten(content))
+    try:
+        tensors = dict(_flatten(content))
+    except RecursionError as error:
+        raise ConfigError(f"{path} holds a dict that holds itself: try a file with a state_dict") from error
     if not tensors:
         raise ConfigError(f"{path} holds no tensors: try a file with a state_dict")
     return tensors

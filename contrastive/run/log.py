@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.schema import misfit
 from contrastive.text import show
 
 
@@ -54,6 +56,24 @@ def has_same_log(path: Path, result: dict[str, Any]) -> bool:
 def _lines(path: Path) -> list[bytes]:
     metrics = path / "metrics.jsonl"
     return metrics.read_bytes().splitlines(keepends=True) if metrics.exists() else []
+
+
+def read_points(run: Path) -> list[dict[str, float]]:
+    """The lines of metrics.jsonl: step, epoch and what was logged there; none if a run has no such file.
+
+    Raises:
+        ConfigError: a line is damaged.
+    """
+    try:
+        points = [json.loads(line) for line in _lines(run)]
+        place = next((place for point in points if (place := misfit(point, dict[str, float])) is not None), None)
+        if place is not None or not all({"step", "epoch"} <= point.keys() for point in points):
+            raise ValueError(place or "no step or no epoch")
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{run / 'metrics.jsonl'} is damaged ({error}): try rerun=true with the command of the run to start it over"
+        ) from error
+    return points
 
 
 def event_files(folder: Path) -> list[Path]:

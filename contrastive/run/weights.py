@@ -13,6 +13,8 @@ from contrastive.errors import ConfigError
 from contrastive.files import atomic
 from contrastive.run.content import FORMAT, checksum, content_hash
 from contrastive.run.files import ENCODER, HEAD, NOT_ARGUMENTS, read_config, read_environment, read_result
+from contrastive.run.kinds import EncoderMetadata, HeadMetadata
+from contrastive.schema import misfit
 from contrastive.types import Data
 
 FROM_ENVIRONMENT = ("command", "commit", "code", "data", "torch", "device")
@@ -61,8 +63,11 @@ class SavedWeights(NamedTuple):
     metadata: dict[str, Any]
 
 
-def read_weights(path: Path) -> SavedWeights:
+def read_weights(path: Path, kind: type[EncoderMetadata] | type[HeadMetadata] = EncoderMetadata) -> SavedWeights:
     """Read a file by `save_weights` and check that it is whole and, in a finished run, the one that the run wrote.
+
+    Args:
+        kind: what its metadata hold.
 
     Raises:
         ConfigError: it is damaged, another run's, has no such metadata, or was written by another version.
@@ -74,7 +79,13 @@ def read_weights(path: Path) -> SavedWeights:
             f"{raw.get('contrastive_format', 'none')} found): try python train.py encoder.weights={path} epochs=0"
         )
     texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
-    return SavedWeights(tensors, {key: value if key in texts else json.loads(value) for key, value in raw.items()})
+    try:
+        metadata = {key: value if key in texts else json.loads(value) for key, value in raw.items()}
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the metadata of {path} are not those of a run ({error}): {AGAIN}") from error
+    if (place := misfit(metadata, kind)) is not None:
+        raise ConfigError(f"the metadata of {path} are not those of a run ({place}): {AGAIN}")
+    return SavedWeights(tensors, metadata)
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

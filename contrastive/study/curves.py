@@ -1,6 +1,5 @@
 """Curves of runs and sweeps of a record as means over seeds: what figures and the page draw."""
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive.errors import ConfigError
+from contrastive.run import log
 from contrastive.run.files import read_result
 from contrastive.run.log import has_same_log
 from contrastive.study.spec import look_up
@@ -162,19 +161,9 @@ def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
 
 
 def read_points(run: Path) -> list[dict[str, float]]:
-    """The lines of metrics.jsonl; none if a run has no such file. A log changed after the run is said once.
-
-    Raises:
-        ConfigError: a line is damaged.
-    """
-    path = run / "metrics.jsonl"
-    if not path.exists():
-        return []
+    """`log.read_points`; a log changed after the run is said once."""
     _warn_if_changed(run)
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except ValueError as error:
-        raise ConfigError(f"{path} is damaged: try rerun=true with the command of the run to start it over") from error
+    return log.read_points(run)
 
 
 @cache

@@ -8,10 +8,12 @@ import base64
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from contrastive.config.identity import is_identity
 from contrastive.run.files import RunState, run_state
+from contrastive.run.kinds import Figures
+from contrastive.schema import misfit
 from contrastive.study.curves import MAX_POINTS, read_points, short, thin
 from contrastive.study.frame import Frame
 from contrastive.study.spec import Curves, Row, Table, folder_name, look_up, row_folder
@@ -22,6 +24,77 @@ MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty besi
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
 N_BINS = 40  # of equal width, on [-1, 1]
+
+
+class CurveRecord(TypedDict):
+    """A curve at some of its epochs."""
+
+    epoch: list[float]
+    value: list[float]
+
+
+class RunRecord(TypedDict):
+    """A finished run; `environment` and `protocol` are numbers in the record's lists."""
+
+    seed: int
+    environment: int
+    protocol: int
+    data: str
+    date: str
+    minutes: float
+    settings: dict[str, str]
+    test: Figures
+    val: Figures
+    audit: dict[str, Any]
+    curves: dict[str, CurveRecord]
+    correct: NotRequired[dict[str, str]]
+
+
+class RowRecord(TypedDict):
+    """A row of a table with its finished runs."""
+
+    name: str
+    folder: str
+    point: str
+    overrides: list[str]
+    published: dict[str, str]
+    source: str
+    runs: list[RunRecord]
+    similarities: dict[str, list[float]]
+    published_curves: dict[str, CurveRecord]
+
+
+class ClaimRecord(TypedDict):
+    """A claim of a table, see `spec.Claim`."""
+
+    better: str
+    worse: str
+    metric: str
+    gap: float
+    source: str
+
+
+class EnvironmentRecord(TypedDict):
+    """Where runs were computed; further keys are shown."""
+
+    device: str
+    torch: str
+
+
+class Record(TypedDict):
+    """The JSON of a table."""
+
+    table: str
+    preset: str
+    title: str
+    note: str
+    extra: list[str]
+    metrics: dict[str, str]
+    claims: list[ClaimRecord]
+    rows: list[RowRecord]
+    environments: list[EnvironmentRecord]
+    protocols: list[dict[str, str]]
+    views: str | None
 
 
 @dataclass
@@ -117,6 +190,22 @@ def record_frame(record: dict[str, Any]) -> Frame:
     ]  # fmt: skip
     columns = ["dataset", "name", "seed", "processor", "words", "settings", "correct", *metrics]
     return Frame(table=pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(metrics, float)), metrics=metrics)
+
+
+def record_misfit(record: Any) -> str | None:
+    """The first place of a JSON that is not as a `Record` has it, a name or number that its lists lack among them."""
+    if (place := misfit(record, Record)) is not None:
+        return place
+    names = {row["name"] for row in record["rows"]}
+    for claim in record["claims"]:
+        if not ({claim["better"], claim["worse"]} <= names and claim["metric"] in record["metrics"]):
+            return f"a claim on {claim['better']} and {claim['worse']}"
+    for row in record["rows"]:
+        for run in row["runs"]:
+            for key in ("environment", "protocol"):
+                if not 0 <= run[key] < len(record[f"{key}s"]):
+                    return f"{key} {run[key]} of {row['name']}"
+    return None
 
 
 def shown_metrics(record: dict[str, Any]) -> list[str]:

@@ -188,7 +188,7 @@ def own_figures(run: Run) -> Iterator[Figure]:
 def later_figures(run: Run) -> Iterator[Figure]:
     """Those of RUN/evaluation/, newest first; on another dataset a metric is called `dataset:metric`."""
     records = read_evaluations(run.path).values()
-    for record in sorted(records, key=lambda record: str(record["time"]["finished"]), reverse=True):
+    for record in sorted(records, key=lambda record: str(record["time"].get("finished", "")), reverse=True):
         node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
         dataset = _kept(node, "dataset")
         is_own = not record["is_transfer"] and dataset == _kept(run.files.config["dataset"], "dataset")

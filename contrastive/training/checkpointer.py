@@ -10,6 +10,7 @@ from torch import Tensor
 
 from contrastive.distributed.process import Agreement, any_process, from_all, is_main, rank
 from contrastive.distributed.signals import StopSignals
+from contrastive.errors import ConfigError
 from contrastive.seeding import derive
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput, TrainStep
@@ -160,15 +161,39 @@ def _copy(node: Any) -> Any:
 
 
 def resume(state: dict[str, Any], step: TrainStep, hooks: Mapping[str, Hook]) -> None:
-    """Restore the step and the hooks of a checkpoint; a hook that it does not know starts anew."""
-    step.load(state)
-    saved = hook_states(state)
-    for name in hooks.keys() & saved.keys():
-        hooks[name].load_state_dict(saved[name])
+    """Restore the step and the hooks of a checkpoint; a hook that it does not know starts anew.
+
+    Raises:
+        ConfigError: it has not the parts that this code restores.
+    """
+    try:
+        step.load(state)
+        saved = hook_states(state)
+        for name in hooks.keys() & saved.keys():
+            hooks[name].load_state_dict(saved[name])
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:  # other code, or by hand
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"the checkpoint does not fit this code ({type(error).__name__}: {reason}): "
+            "try the code that wrote it, or rerun=true to start the run over"
+        ) from error
 
 
-def resume_point(state: dict[str, Any]) -> ResumePoint:
-    """Where a checkpoint goes on."""
+def resume_point(state: dict[str, Any], *, epochs: int, batches: int) -> ResumePoint:
+    """Where a checkpoint goes on.
+
+    Args:
+        epochs: of the run.
+        batches: of an epoch.
+
+    Raises:
+        ConfigError: it lies outside of the run.
+    """
+    if state["epoch"] > epochs or state["batch"] > batches:
+        raise ConfigError(
+            f"the checkpoint is of epoch {state['epoch']}, batch {state['batch']}, and the run has {epochs} epochs of "
+            f"{batches} batches: try rerun=true to start it over"
+        )
     processes = state["process"]
     process = processes[rank() % len(processes)] if processes else None  # of another number of processes: not exact
     return ResumePoint(state["epoch"], state["batch"], state["seconds"], process)

@@ -11,7 +11,7 @@ import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -24,9 +24,19 @@ from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import ChannelStats, channel_stats
 from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
+from contrastive.schema import misfit
 
 FORMAT = 3  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written
+
+
+class Facts(TypedDict):
+    """The .json file: {index of a file: why it cannot be read}, the statistics and the pixels' sha256."""
+
+    faults: dict[str, str]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    sha256: str
 
 
 class DecodedImages(NamedTuple):
@@ -55,9 +65,9 @@ def load_images(part: Part, *, size: int, cache: Path) -> DecodedImages:
             facts = _decode_all(part, size, pixels)
             write_text(facts_path, json.dumps(facts))  # last: marks the pixels as complete
     faults = {int(i): fault for i, fault in facts["faults"].items()}
-    mean, std = facts["mean"], facts["std"]
     image = _map(pixels, len(part.files) - len(faults), size)
-    return DecodedImages(image, faults, stats=(tuple(mean), tuple(std)), digest=facts["sha256"])
+    (r, g, b), (r_std, g_std, b_std) = facts["mean"], facts["std"]
+    return DecodedImages(image, faults, stats=((r, g, b), (r_std, g_std, b_std)), digest=facts["sha256"])
 
 
 def _listing_hash(part: Part, size: int) -> str:
@@ -68,17 +78,19 @@ def _listing_hash(part: Part, size: int) -> str:
     return listing.hexdigest()[:32]
 
 
-def _read_facts(path: Path, pixels: Path, n_files: int, size: int) -> dict[str, Any] | None:
+def _read_facts(path: Path, pixels: Path, n_files: int, size: int) -> Facts | None:
     """What an earlier decoding wrote; None if there was none, or its files are not whole."""
     try:
-        facts: dict[str, Any] = json.loads(path.read_bytes())
+        facts: Facts = json.loads(path.read_bytes())
+        if misfit(facts, Facts) is not None or not {int(i) for i in facts["faults"]} <= set(range(n_files)):
+            return None
         n_bytes = (n_files - len(facts["faults"])) * 3 * size * size
         return facts if pixels.stat().st_size == n_bytes else None
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
-def _decode_all(part: Part, size: int, pixels: Path) -> dict[str, Any]:
+def _decode_all(part: Part, size: int, pixels: Path) -> Facts:
     """Write the decoded images to `pixels` and return the facts about them."""
     paths = [part.folder / file.path for file in part.files]
     needed, free = len(paths) * 3 * size * size, shutil.disk_usage(pixels.parent).free
@@ -99,7 +111,7 @@ def _decode_all(part: Part, size: int, pixels: Path) -> dict[str, Any]:
     finally:
         partial.unlink(missing_ok=True)
     mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size))
-    return {"faults": faults, "mean": mean, "std": std, "sha256": digest}
+    return {"faults": {str(i): why for i, why in faults.items()}, "mean": mean, "std": std, "sha256": digest}
 
 
 def _write(paths: list[Path], size: int, file_path: Path) -> tuple[dict[int, str], str]:

@@ -83,9 +83,9 @@ def _rows(base: Path, path: Path, names: Mapping[str, str | None]) -> list[Row]:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for ever, a device never end
             raise OSError("it is no file")
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(file, restkey="")  # cells beyond the header
             rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try dataset.table=metadata.csv") from error
     header = list(reader.fieldnames or [])
     if missing := [name for name in names.values() if name is not None and name not in header]:
@@ -93,6 +93,8 @@ def _rows(base: Path, path: Path, names: Mapping[str, str | None]) -> list[Row]:
             f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header) or 'none'}: "
             f"try {guess_columns(names, [row for _, row in rows], header, base)}"
         )
+    if long := [line for line, row in rows if any(row.get("", ()))]:
+        raise ConfigError(f"{path} has too many columns in {_lines(long)}: try quotes around a value with a comma")
     for key, name in names.items():
         if name is None:
             continue

@@ -8,7 +8,7 @@ from typing import Any
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.study.claims import claims_grid, judge_claims
-from contrastive.study.record import record_frame
+from contrastive.study.record import record_frame, record_misfit
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.markdown import grid, minutes, page
 from contrastive.study.render.text import as_csv, best_cells
@@ -68,14 +68,14 @@ def read_table_json(path: Path) -> dict[str, Any] | None:
     """
     try:
         record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
     if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
         return None
-    if not {"claims", "views"} <= record.keys():
+    if (place := record_misfit(record)) is not None:
         raise ConfigError(
-            f"{path} was written by an older version: try make reproduce-table TABLE={record['table']}, which runs "
-            "nothing again"
+            f"{path} is damaged or of an older version ({place}): try make reproduce-table TABLE={path.stem}, which "
+            "runs nothing again"
         )
     return record
 

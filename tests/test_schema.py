@@ -1,0 +1,371 @@
+"""Files that say what no run wrote, their checksums made right: each reader answers in one sentence or works."""
+
+import copy
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from contrastive import Result, load_encoder, runs
+from contrastive.cli.evaluate import evaluate_runs, parse_args
+from contrastive.cli.report import main as report
+from contrastive.cli.verify import verify
+from contrastive.config.check_types import fits
+from contrastive.dataset.folder.table import read_table
+from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import load_head
+from contrastive.experiment.run import run_experiment
+from contrastive.export.huggingface import export_huggingface
+from contrastive.export.torchvision import export_torchvision
+from contrastive.run.content import checksum as weights_checksum
+from contrastive.run.content import content_hash
+from contrastive.run.files import checksum, read_result
+from contrastive.run.foreign import read_tensors
+from contrastive.run.log import read_points
+from contrastive.schema import misfit
+from contrastive.study.render.files import check_folder
+from tests.helpers import (
+    CONTIGUOUS,
+    ROOT,
+    TINY,
+    compose_settings,
+    load_image_folder,
+    run_until_step,
+    write_image_folder,
+)
+
+WORDS = [
+    "dataset=biased_digits", "dataset.rho=0.9", "dataset.size=8", "encoder.width=8", "encoder.kernel_size=3",
+    "precision=fp32", "epochs=1", "batch_size=256", "device=cpu", CONTIGUOUS, "evaluator=[knn,bias_audit,class_audit]",
+    "evaluator.bias_audit.max_iter=5",
+]  # fmt: skip
+TEXTS = ("dataset", "loss", "command")  # of the metadata of weights; the rest is JSON
+PER_IMAGE = [*WORDS, "epochs=2", "loss=sogclr", "n_views=2", "augmentation=rotation_jitter", "checkpoint_every=1"]
+ODD: list[Any] = [None, True, -3, 1e29, 10**30, "x", "", [], [[]], {}, {"x": {}}]
+
+
+class Inner(TypedDict):
+    name: str
+    n: NotRequired[int | None]
+
+
+class Outer(TypedDict):
+    inner: list[Inner]
+    values: dict[str, float]
+    pair: tuple[int, str]
+
+
+SOUND = {"inner": [{"name": "a", "n": None}, {"name": "b", "more": 1}], "values": {"x": 1}, "pair": [1, "y"]}
+
+
+def test_what_fits():
+    assert misfit(SOUND, Outer) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"inner": [{"name": "a"}, {}]}, "inner[1].name"),
+        ({"inner": [{"name": 3}]}, "inner[0].name"),
+        ({"inner": [{"name": "a", "n": "3"}]}, "inner[0].n"),
+        ({"inner": {"name": "a"}}, "inner"),
+        ({"values": {"x": True}}, "values.x"),
+        ({"values": {"x": 10**400}}, "values.x"),
+        ({"values": {3: 1.0}}, "values"),
+        ({"pair": [1]}, "pair"),
+        ({"pair": [1, 2]}, "pair[1]"),
+    ],
+)
+def test_the_first_place_that_does_not_fit_is_named(change, place):
+    assert misfit({**SOUND, **change}, Outer) == place
+
+
+def test_the_whole_does_not_fit():
+    assert misfit([], Outer) == ""
+    assert misfit({key: value for key, value in SOUND.items() if key != "pair"}, Outer) == "pair"
+
+
+# ---- structural mutants of each file of a run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on data with biases, evaluated once more."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    run_experiment(compose_settings(*WORDS), path)
+    evaluate_runs(parse_args([str(path), "evaluator=[knn]", "evaluator.knn.k=3"]))
+    return path
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def mutants(content: Any) -> Iterator[tuple[str, Any]]:
+    """The content with one place removed or replaced by each odd value, and what was done."""
+    for place in places(content):
+        for value in ODD:
+            yield (
+                f"{place} = {value!r}",
+                changed(content, place, lambda node, key, value=value: node.__setitem__(key, value)),
+            )
+        yield f"without {place}", changed(content, place, lambda node, key: node.__delitem__(key))
+
+
+def places(content: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    keys = (
+        list(content) if isinstance(content, dict) else range(min(2, len(content))) if isinstance(content, list) else []
+    )
+    for key in keys:
+        yield (*at, key)
+        yield from places(content[key], (*at, key))
+
+
+def changed(content: Any, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
+    new = copy.deepcopy(content)
+    node = new
+    for key in place[:-1]:
+        node = node[key]
+    change(node, place[-1])
+    return new
+
+
+def check(what: str, read: Callable[[], object]) -> bool:
+    """Whether it is read; anything but a sentence fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read()
+    except ConfigError as error:
+        said = str(error)
+    except Exception as error:
+        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+    else:
+        return True
+    assert "try " in said, (what, said)
+    return False
+
+
+def shown(path: Path, *words: str) -> Callable[[], object]:
+    """`contrastive report`, which answers a ConfigError with exit code 2."""
+    return lambda: report([*words, str(path)])
+
+
+def test_results(run, capsys):
+    content = json.loads((run / "result.json").read_text())
+    del content["checksum"]
+    content["audit"]["groups"] = content["audit"]["groups"][:1]
+    content["audit"]["by_class"]["knn"]["top1"] = {"0": 1.0}
+    n_read = 0
+    for what, mutant in mutants(content):
+        (run / "result.json").write_text(json.dumps({**mutant, "checksum": checksum(mutant)}))
+        if read_result(run) is None:
+            continue
+        n_read += 1
+        check(what, lambda: runs(run))
+        check(what, shown(run, "table"))
+        check(what, lambda: Result(run).curve("train/loss"))
+        check(what, lambda: run_experiment(compose_settings(*WORDS), run))
+    assert n_read > 20  # most keys of an audit are free
+
+
+def test_evaluations(run, capsys):
+    (file,) = (run / "evaluation").glob("*.json")
+    content = json.loads(file.read_text())
+    content["environment"] = {key: content["environment"][key] for key in ("code", "modules")}
+    for what, mutant in mutants(content):
+        file.write_text(json.dumps(mutant))
+        check(what, lambda: runs(run))
+
+
+def test_environments_and_logs(run, capsys):
+    environment = json.loads((run / "environment.json").read_text())
+    environment["packages"] = []
+    for what, mutant in mutants(environment):
+        (run / "environment.json").write_text(json.dumps(mutant))
+        check(what, lambda: runs(run))
+    (run / "environment.json").write_text(json.dumps(environment))
+    for line in ("3", "[]", "{}", '{"step": 1}', '{"step": 1, "epoch": "x"}', '{"step": 1, "epoch": 1, "a": {}}', "{"):
+        (run / "metrics.jsonl").write_text(line + "\n")
+        with pytest.raises(ConfigError, match=r"is damaged .*try rerun=true"):
+            read_points(run)
+
+
+def metadata_of(file: Path) -> dict[str, str]:
+    with safe_open(file, framework="pt") as opened:
+        return dict(opened.metadata())
+
+
+def test_metadata_of_weights(run, tmp_path):
+    (run / "result.json").unlink()  # which knows the hash of the weights
+    for name, uses in (
+        ("encoder.safetensors", (load_encoder, lambda file: export_huggingface(file, tmp_path / "hub", license="mit"),
+                                 export_torchvision)),
+        ("head.safetensors", (load_head,)),
+    ):  # fmt: skip
+        file = run / name
+        tensors, raw = load_file(file), metadata_of(file)
+        plain = ("format", "contrastive_format", "sha256")
+        content = {key: raw[key] if key in TEXTS else json.loads(raw[key])
+                   for key in (*TEXTS, "node", "image_size", "mean", "std", "classes", "encoder",
+                               "metrics", "protocol", *(["in_dim"] if "in_dim" in raw else []))}  # fmt: skip
+        kept = {key: value for key, value in raw.items() if key not in content and key not in plain}
+        for what, mutant in mutants(content):
+            texts = {
+                key: value if isinstance(value, str) and key in TEXTS else json.dumps(value)
+                for key, value in mutant.items()
+            }
+            metadata = {"format": "pt", "contrastive_format": raw["contrastive_format"], **kept, **texts}
+            save_file(tensors, file, metadata={**metadata, "sha256": weights_checksum(tensors, metadata)})
+            for use in uses:
+                check(f"{name}: {what}", lambda use=use, file=file: use(run if use is load_head else file))
+
+
+def test_a_network_larger_than_the_memory_is_a_sentence(run):
+    (run / "result.json").unlink()
+    file = run / "encoder.safetensors"
+    tensors, raw = load_file(file), metadata_of(file)
+    raw["node"] = json.dumps({**json.loads(raw["node"]), "width": 10**9})
+    save_file(tensors, file, metadata={**raw, "sha256": weights_checksum(tensors, raw)})
+    with pytest.raises(ConfigError, match="cannot be built"):
+        load_encoder(file)
+
+
+# ---- checkpoints
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("interrupted") / "run"
+    run_until_step(9, compose_settings(*PER_IMAGE), path)
+    return path
+
+
+STATES = {
+    "epoch": [-3, "x", None, 10**30, 5],
+    "batch": [-1, "x", 10**30],
+    "seconds": ["x", None],
+    "process": [3, [3], [{}]],
+    "encoder": [None, {}, {"conv1.weight": 3}, 3],
+    "head": [None, 3],  # of this recipe it has no tensors
+    "objective": [{}, 3],
+    "optimizer": [{}, 3, {"state": {}}],
+    "scaler": [3],
+    "hooks": [3, {"evaluations": {}}, {"evaluations": 3}],
+    "logs": [{}, {"lines": "x", "sha256": ""}, 3],
+    "made_by": [3, {}],
+}
+
+
+@pytest.mark.parametrize("key", STATES)
+def test_checkpoints(interrupted, tmp_path, key, capsys):
+    run = Path(shutil.copytree(interrupted, tmp_path / "run"))
+    file = run / "checkpoints/last.pt"
+    state = torch.load(file, weights_only=True)
+    del state["sha256"]
+    assert key in state
+    settings = compose_settings(*PER_IMAGE)
+    for mutant in [*({**state, key: value} for value in STATES[key]), {k: v for k, v in state.items() if k != key}]:
+        torch.save({**mutant, "sha256": content_hash(mutant)}, file)
+        what = f"{key} = {mutant.get(key, 'removed')!r}"[:80]
+        was_resumed = check(what, lambda: run_experiment(settings, run))
+        assert not was_resumed or key in ("hooks", "scaler", "seconds"), what
+        assert not (run / "result.json").exists() or was_resumed
+
+
+def test_the_state_of_another_number_of_images(interrupted, tmp_path):
+    run = Path(shutil.copytree(interrupted, tmp_path / "run"))
+    state = torch.load(run / "checkpoints/last.pt", weights_only=True)
+    del state["sha256"]
+    per_image = [key for key, value in state["objective"].items() if value.ndim and len(value) > 1000]
+    assert per_image
+    for key in per_image:
+        state["objective"][key] = state["objective"][key][:-1]
+    torch.save({**state, "sha256": content_hash(state)}, run / "checkpoints/last.pt")
+    settings = compose_settings(*PER_IMAGE)
+    with pytest.raises(ConfigError, match=r"does not fit this code .*size mismatch.*rerun=true"):
+        run_experiment(settings, run)
+
+
+def test_a_damaged_checkpoint_of_a_finished_run_is_a_failed_check(run):
+    state = torch.load(run / "checkpoints/last.pt", weights_only=True)
+    del state["sha256"]
+    state["optimizer"] = {}
+    torch.save({**state, "sha256": content_hash(state)}, run / "checkpoints/last.pt")
+    failed = [name for name, passed, _ in verify(run) if passed is False]
+    assert failed == ["checkpoint"]
+
+
+# ---- other files
+
+
+def test_records_of_tables(tmp_path):
+    content = json.loads((ROOT / "docs/results/digits.json").read_text())
+    content["rows"] = [{**row, "runs": row["runs"][:1]} for row in content["rows"][:2]]
+    names = [row["name"] for row in content["rows"]]
+    content["claims"] = [{**content["claims"][0], "better": names[0], "worse": names[1]}]
+    for row in content["rows"]:
+        for run in row["runs"]:
+            run["curves"] = dict(list(run["curves"].items())[:1])
+    file = tmp_path / "digits.json"
+    for what, mutant in mutants(content):
+        file.write_text(json.dumps(mutant))
+        check(what, lambda: check_folder(tmp_path))
+
+
+def test_facts_of_decoded_images(tmp_path):
+    folder = write_image_folder(tmp_path)
+    before = load_image_folder(folder)
+    for file in sorted((folder / "cache").glob("*.json")):
+        content = json.loads(file.read_text())
+        for what, mutant in mutants({**content, "faults": {"0": "why"}}):
+            file.write_text(json.dumps(mutant))
+            check(what, lambda: load_image_folder(folder))
+        for mutant in ({**content, "mean": "x"}, {"faults": {}}):
+            file.write_text(json.dumps(mutant))
+            again = load_image_folder(folder)  # decoded again
+            assert again.mean == before.mean
+            assert json.loads(file.read_text()) == content
+
+
+def test_a_dict_that_holds_itself(tmp_path):
+    content: dict[str, Any] = {"conv1.weight": torch.zeros(1)}
+    content["more"] = content
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ConfigError, match="holds itself"):
+        read_tensors(tmp_path / "x.pt")
+
+
+def test_a_table_with_a_huge_field_or_more_cells_than_columns(tmp_path):
+    columns = {"path": "file", "split": "split", "label": "y", "bias": None}
+    table = tmp_path / "metadata.csv"
+    table.write_text(f"file,split,y\na.png,0,{'x' * 140_000}\n")
+    with pytest.raises(ConfigError, match="field larger than field limit"):
+        read_table(tmp_path, table, columns)
+    table.write_text("file,split\na.png,0,1,2\n")
+    with pytest.raises(ConfigError, match="has no column y"):
+        read_table(tmp_path, table, columns)
+    table.write_text("file,split,y\na,b.png,0,1\n")
+    with pytest.raises(ConfigError, match="too many columns in line 2: try quotes"):
+        read_table(tmp_path, table, columns)
+
+
+def test_a_number_larger_than_those_of_torch():
+    assert fits(2**62, int)
+    assert not fits(10**20, int)
+
+
+def test_a_warm_up_longer_than_the_run_is_said(capsys):
+    from contrastive.experiment.api import pretrain
+
+    with pytest.raises(ConfigError, match="dry run"):
+        pretrain(*TINY, "epochs=1", "schedule.warmup_epochs=10", dry_run=True)
+    assert "warm-up of 10 epochs is longer than the run of 1" in capsys.readouterr().out
