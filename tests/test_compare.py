@@ -25,7 +25,7 @@ def save_run(path: Path, *, loss: str, seed: int, knn: float, linear: float | No
     val = {} if linear is None else {"linear_top1": linear}
     write_finished(path, config=config, environment={}, test={"knn_top1": knn, "linear_top1": knn / 2}, val=val)
     (path / "encoder.safetensors").write_bytes(b"weights")
-    points = [{"epoch": epoch, "train/loss": knn / (epoch + 1)} for epoch in range(3)]
+    points = [{"step": epoch, "epoch": epoch, "train/loss": knn / (epoch + 1)} for epoch in range(3)]
     (path / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
     return path
 
@@ -45,7 +45,7 @@ def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str =
         run,
         name,
         {
-            "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {}, "time": {"finished": ""},
+            "weights": file_hash(run / ENCODER), "protocol": {}, "environment": {"code": "c"}, "time": {"seconds": 1.0},
             "dataset": dataset, "is_transfer": bool(dataset), "settings": settings,
             "test": {"knn_top1": value, "knn_sweep_top1": 1.0}, "val": {},
         },

@@ -155,7 +155,7 @@ def test_json_of_an_older_version_says_how_to_renew_it(record, tmp_path, capsys)
     del record["claims"]
     (tmp_path / "t.json").write_text(json.dumps(record))
     assert main(["page", str(tmp_path / "out.html"), str(tmp_path / "t.json")]) == 2
-    assert "was written by an older version: try make reproduce-table TABLE=t" in capsys.readouterr().err
+    assert "is damaged or of an older version (claims): try make reproduce-table TABLE=t" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("path", "message"), [("none", "does not exist: try"), (".", "no finished run under")])

@@ -36,7 +36,10 @@ RESULT = {
     "protocol": {"knn": "k=20"},
     "encoder": {"features": "average", "weights": None, "epochs": 3},
 }
-RUN = {"image_size": [8, 8], "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}
+RUN = {
+    "image_size": [8, 8], "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "classes": [], "dataset": "x", "loss": "y",
+    "encoder": RESULT["encoder"], "metrics": RESULT["test"], "protocol": RESULT["protocol"],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +133,6 @@ def test_a_vit_is_built_for_the_size_it_was_trained_on(tmp_path):
         {"_target_": "mine.Encoder"},
         {"_target_": "contrastive.distributed.launch.launch"},
         {**NODE, "width": {"_target_": "os.system", "command": "true"}},
-        {},
     ],
     ids=str,
 )

@@ -26,7 +26,10 @@ ENVIRONMENT = {
     "threads": 1, "processes": 1, "compile": False, "dirty": False, "diff": None, "modules": {},
 }  # fmt: skip
 CONFIG = {**SOUND_CONFIG, "epochs": 1, "temperature": 0.5}
-RESULT = {"test": {"knn_top1": 1.0}, "untrained": {}, "val": {}, "audit": {}, "protocol": {}, "time": {}}
+RESULT = {"test": {"knn_top1": 1.0}, "untrained": {}, "val": {}, "audit": {}, "protocol": {}, "time": {"seconds": 1.0}}
+
+
+STATE = {"step": 1, "epoch": 1, "batch": 0, "seconds": 1.0, "process": None}
 
 
 def write_weights(path):
@@ -42,7 +45,7 @@ def opened(path, **changed):
 def test_a_read_only_directory_writes_nothing(tmp_path):
     with opened(tmp_path, writable=False) as run:
         run.log(1, 1.0, {"x": 1.0})
-        run.save({"step": 1})
+        run.save(STATE)
         run.finish(RESULT, write_weights)
         assert run.result == RESULT
     assert list(tmp_path.iterdir()) == []
@@ -52,7 +55,7 @@ def test_other_arithmetic_of_a_gpu_is_said(tmp_path, capsys):
     for benchmark in (True, True, False):
         environment = {**ENVIRONMENT, "cudnn_benchmark": benchmark, "deterministic": not benchmark}
         with opened(tmp_path, environment=environment) as run:
-            run.save({"step": 1, "epoch": 1})
+            run.save(STATE)
     said = capsys.readouterr().out.splitlines()
     assert said == [
         "warning: cudnn_benchmark True before and False now: not exact to the last bit",
@@ -63,7 +66,7 @@ def test_other_arithmetic_of_a_gpu_is_said(tmp_path, capsys):
 def test_lines_after_the_checkpoint_are_cut(tmp_path):
     with opened(tmp_path) as run:
         run.log(1, 1.0, {"x": 1.0})
-        run.save({"step": 1, "epoch": 1})
+        run.save(STATE)
         run.log(2, 2.0, {"x": 2.0})
     with opened(tmp_path) as run:
         assert (run.state["step"], run.state["epoch"], run.state["logs"]["lines"]) == (1, 1, 1)
@@ -95,7 +98,7 @@ def saved_step(path):
 def test_a_run_goes_on_while_its_checkpoint_is_written(tmp_path, gate):
     last = tmp_path / "checkpoints/last.pt"
     with opened(tmp_path) as run:
-        run.save({"step": 1})
+        run.save(STATE)
         run.log(2, 2.0, {"x": 2.0})
         assert not last.exists()
         gate.set()
@@ -115,9 +118,9 @@ def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
         write_weights(path)
 
     with opened(tmp_path) as run:
-        run.save({"step": 1})
+        run.save(STATE)
         threading.Timer(0.2, gate.set).start()
-        run.save({"step": 2})
+        run.save({**STATE, "step": 2})
         assert saved_step(last) == 1
         gate.set()
         run.finish(RESULT, write_after_both)
@@ -127,7 +130,7 @@ def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
 def test_the_checkpoint_of_a_run_that_breaks_off_is_written(tmp_path, gate):
     def break_off():
         with opened(tmp_path) as run:
-            run.save({"step": 1})
+            run.save(STATE)
             threading.Timer(0.2, gate.set).start()
             raise KeyError
 
@@ -140,7 +143,7 @@ def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys
     last, previous = tmp_path / "checkpoints/last.pt", tmp_path / "checkpoints/previous.pt"
     for step in (1, 2):
         with opened(tmp_path) as run:
-            run.save({"step": step})
+            run.save({**STATE, "step": step})
     last.write_bytes(last.read_bytes()[:-100])
     with opened(tmp_path) as run:
         assert run.state["step"] == saved_step(last) == 1
@@ -151,7 +154,7 @@ def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys
 @pytest.mark.parametrize("key", ["config", "data"])
 def test_a_checkpoint_of_another_run_is_not_read(tmp_path, key):
     made_by = {"config": "a", "data": "b", "code": "c"}
-    checkpoint.save_checkpoint(tmp_path, {"step": 1}, made_by=made_by)
+    checkpoint.save_checkpoint(tmp_path, {**STATE, "logs": {"lines": 0, "sha256": ""}}, made_by=made_by)
     path = tmp_path / "checkpoints/last.pt"
     assert checkpoint.read_checkpoint(path, made_by={**made_by, "code": "other"})["step"] == 1
     with pytest.raises(checkpoint.CheckpointError, match=f"is of another run: other {key}"):
@@ -160,7 +163,12 @@ def test_a_checkpoint_of_another_run_is_not_read(tmp_path, key):
 
 @pytest.mark.parametrize(
     "then",
-    [lambda run: run.save({"step": 2}), lambda run: run.wait(), lambda run: run.finish(RESULT, write_weights), id],
+    [
+        lambda run: run.save({**STATE, "step": 2}),
+        lambda run: run.wait(),
+        lambda run: run.finish(RESULT, write_weights),
+        id,
+    ],
     ids=["save", "wait", "finish", "close"],
 )
 def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_run(tmp_path, monkeypatch, then):
@@ -169,7 +177,7 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_of_its_run(tmp_path, mo
 
     def save():
         with opened(tmp_path) as run:
-            run.save({"step": 1})
+            run.save(STATE)
             then(run)
 
     monkeypatch.setattr(checkpoint, "save_checkpoint", full)
@@ -192,7 +200,7 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
             pass
     assert kinds == [run_state(tmp_path).kind] == ["empty"]
     with opened(tmp_path) as run:
-        run.save({"step": 1})
+        run.save(STATE)
         run.finish(RESULT, write_weights)
     names = [file.name for file in run_files(tmp_path)]
     assert (names[0], names[-1]) == ("result.json", "config.yaml")
@@ -201,7 +209,7 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):
     with opened(tmp_path) as run:
         run.log(1, 1.0, {"x": 1.0})
-        run.save({"step": 1})
+        run.save(STATE)
         run.finish(RESULT, write_weights)
     (tmp_path / "encoder.onnx").write_text("of the old weights")
     modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
@@ -241,7 +249,7 @@ def test_only_leftovers_of_this_run_are_removed(tmp_path):
 def interrupt(path, **changed):
     with opened(path, **changed) as run:
         run.log(1, 1.0, {"x": 1.0})
-        run.save({"step": 1, "epoch": 1})
+        run.save(STATE)
 
 
 def test_run_state_of_every_kind(tmp_path):
