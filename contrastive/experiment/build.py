@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
 from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
-from contrastive.types import Data
+from contrastive.types import Data, Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,26 @@ class Experiment:
         return [name for name in self.settings.evaluator if name not in self.evaluators]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a run is built of before any data is loaded; the networks have the weights that the seed stands for."""
+
+    loss: Loss
+    regularizer: Loss | None
+    augmentation: Augmentation
+    schedule: Callable[[float, int], float]
+    evaluators: dict[str, Evaluator]
+    hooks: dict[str, Hook]
+    trackers: dict[str, Hook]
+    encoder: nn.Module
+    head: nn.Module
+
+    @property
+    def terms(self) -> list[Loss]:
+        """The loss and, if there is one, the regularizer."""
+        return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
+
+
 def build(settings: Settings) -> Experiment:
     """Build everything that a run needs. The order fixes the random weights that a seed stands for.
 
@@ -86,63 +106,112 @@ def build(settings: Settings) -> Experiment:
     precision = precisions.choose(settings.precision, device)
     precisions.set_tf32(precision)
     compiled = choose_compile(settings.compile, device)
+    parts = build_parts(settings)
+    if settings.graphs:
+        optimizer = trial_optimizer(settings)
+        chunk = settings.grad_cache_chunk
+        check_graphs(device=device, precision=precision, grad_cache_chunk=chunk, optimizer=optimizer)
+    with main_process_first():  # it downloads and decodes; the other processes read its files
+        data, data_hash = load_data(settings.dataset)
+    check_sizes(parts, data, settings, device=device)
+    train, facts = train_split(data, settings, device=device)
+    data = replace(data, facts=data.facts | facts)
+    has_label, has_bias = is_complete(train.label), is_complete(train.bias)
+    sizes = {"batch_size": settings.batch_size, "n_views": settings.n_views}
+    for term in parts.terms:
+        term.check_batch(**sizes, has_label=has_label, has_bias=has_bias)
+    objective = build_objective(parts, data, train)
+    is_streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
+    if not is_streaming:
+        data = data.to(device)
+        train = replace(data.pretrain, bias=None if train.bias is None else train.bias.to(device))
+    loader = build_loader(settings, train, objective, device=device, streaming=is_streaming)
+    if compiled == "augmentation":
+        n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
+        side, _ = parts.augmentation.output_size(*data.pretrain.image.shape[-2:])
+        compiled = pays_to_compile(n_views, side) or compiled
+    step = build_step(settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
+    return Experiment(
+        settings=settings, step=step, loader=loader, schedule=parts.schedule,
+        evaluators=applicable_evaluators(parts.evaluators, data),
+        average=build_average(settings.average, step.encoder), hooks=parts.hooks, trackers=parts.trackers,
+        data=data, data_hash=data_hash, device=device, precision=precision,
+    )  # fmt: skip
+
+
+def build_parts(settings: Settings) -> Parts:
+    """What needs no data; every component that a setting makes impossible is refused here.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+    """
     check_components(settings)
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
     regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
-    augmentation = build_one("augmentation", settings.augmentation, Augmentation)
-    schedule = build_schedule(settings.schedule)
-    evaluators = build_evaluators(settings.evaluator)
-    hooks, trackers = build_hooks("hook", settings.hook), build_hooks("tracker", settings.tracker)
-    terms = [loss] if regularizer is None else [loss, regularizer]
-    for term in terms:
-        term.check_config(batch_size=settings.batch_size)
+    before = {
+        "augmentation": build_one("augmentation", settings.augmentation, Augmentation),
+        "schedule": build_schedule(settings.schedule),
+        "evaluators": build_evaluators(settings.evaluator),
+        "hooks": build_hooks("hook", settings.hook),
+        "trackers": build_hooks("tracker", settings.tracker),
+    }
+    for term in (loss, regularizer):
+        if term is not None:
+            term.check_config(batch_size=settings.batch_size)
     torch.manual_seed(derive(settings.seed, "weights"))  # again: the weights are the same whatever a loss drew
     encoder = build_encoder(settings.encoder, image_size(settings.dataset))
     head = instantiate_node(settings.head, in_dim=encoder.dim)
-    optimizer = build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])  # refused before any data
+    trial_optimizer(settings)
     build_average(settings.average, nn.Identity())
-    if settings.graphs:
-        check_graphs(
-            device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk, optimizer=optimizer
-        )
+    if settings.bias_from is not None:
+        weights_path(settings.bias_from)
+    return Parts(loss=loss, regularizer=regularizer, encoder=encoder, head=head, **before)
 
-    if settings.bias_from is not None:
-        weights_path(settings.bias_from)  # refused before any data
-    with main_process_first():  # it downloads and decodes; the other processes read its files
-        data, data_hash = load_data(settings.dataset)
+
+def trial_optimizer(settings: Settings) -> torch.optim.Optimizer:
+    """The optimizer of a single number, to be refused before there is data."""
+    return build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])
+
+
+def check_sizes(parts: Parts, data: Data, settings: Settings, *, device: torch.device) -> None:
+    """Refuse images that the encoder cannot take, and a batch that the memory cannot hold."""
     height, width = data.pretrain.image.shape[-2:]
-    side = augmentation.output_size(height, width)[0]
+    side = parts.augmentation.output_size(height, width)[0]
     for pixels in {width, side}:
-        check_encoder_output(encoder, pixels)
+        check_encoder_output(parts.encoder, pixels)
     check_views(settings.batch_size, settings.n_views, side=side, device=device)
-    train = data.pretrain
-    if settings.bias_from is not None:
-        train = with_bias_from(
-            settings.bias_from, train, kind=settings.bias_as, n_classes=len(data.classes), device=device
-        )
-        assert train.bias is not None
-        read = hashlib.sha256(train.bias.numpy().tobytes()).hexdigest()
-        data = replace(data, facts=data.facts | {"bias_labels": read})
-    has_label, has_bias = is_complete(train.label), is_complete(train.bias)
-    for term in terms:
-        term.check_batch(
-            batch_size=settings.batch_size, n_views=settings.n_views, has_label=has_label, has_bias=has_bias
-        )
-    objective = Objective(
-        loss,
-        regularizer,
+
+
+def train_split(data: Data, settings: Settings, *, device: torch.device) -> tuple[Split, dict[str, str]]:
+    """The training images, with the bias labels that a run gives them; and the hash of these for the run's records."""
+    if settings.bias_from is None:
+        return data.pretrain, {}
+    n_classes = len(data.classes)
+    train = with_bias_from(settings.bias_from, data.pretrain, kind=settings.bias_as, n_classes=n_classes, device=device)
+    assert train.bias is not None
+    return train, {"bias_labels": hashlib.sha256(train.bias.numpy().tobytes()).hexdigest()}
+
+
+def build_objective(parts: Parts, data: Data, train: Split) -> Objective:
+    """The terms, prepared for the training images and the networks."""
+    encoder = parts.encoder
+    return Objective(
+        parts.loss,
+        parts.regularizer,
         train=train,
         n_classes=len(data.classes),
-        feature_dim=encoder.dim,
-        projection_dim=head.dim,
+        feature_dim=cast(int, encoder.dim),
+        projection_dim=cast(int, parts.head.dim),
         map_dim=encoder.map_dim if isinstance(encoder, MapEncoder) else None,
     )
-    streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
-    if not streaming:
-        data = data.to(device)
-        train = replace(data.pretrain, bias=None if train.bias is None else train.bias.to(device))
-    loader = Loader(
+
+
+def build_loader(
+    settings: Settings, train: Split, objective: Objective, *, device: torch.device, streaming: bool
+) -> Loader:
+    """The loader of this process's part of each batch."""
+    return Loader(
         train,
         batch_size=settings.batch_size,
         seed=settings.seed,
@@ -154,21 +223,31 @@ def build(settings: Settings) -> Experiment:
         streaming=streaming,
         shard=shard(),
     )
+
+
+def build_step(
+    settings: Settings,
+    parts: Parts,
+    objective: Objective,
+    data: Data,
+    *,
+    device: torch.device,
+    precision: str,
+    compiled: bool | str,
+) -> TrainStep:
+    """The networks on the device, their optimizer, and the step that trains them."""
     if precision == "bf16" and device.type == "cpu":
-        precisions.make_convolutions_safe(encoder)
-    if compiled == "augmentation":
-        n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
-        compiled = pays_to_compile(n_views, side) or compiled
+        precisions.make_convolutions_safe(parts.encoder)
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
-    encoder, head = encoder.to(device, memory_format=layout), head.to(device)
+    encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
     of_terms, of_adversary = objective.parameter_groups()
     groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
-    step = (GraphedStep if settings.graphs else TrainStep)(
+    return (GraphedStep if settings.graphs else TrainStep)(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
         optimizer=build_optimizer(settings.optimizer, groups),
-        augmentation=augmentation,
+        augmentation=parts.augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
@@ -177,12 +256,6 @@ def build(settings: Settings) -> Experiment:
         chunk=settings.grad_cache_chunk,
         compile=compiled,
     )
-    return Experiment(
-        settings=settings, step=step, loader=loader, schedule=schedule,
-        evaluators=applicable_evaluators(evaluators, data), average=build_average(settings.average, encoder),
-        hooks=hooks, trackers=trackers,
-        data=data, data_hash=data_hash, device=device, precision=precision,
-    )  # fmt: skip
 
 
 def is_complete(label: Tensor | None) -> bool:
