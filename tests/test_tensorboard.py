@@ -15,7 +15,6 @@ from tensorboard.util import tensor_util
 from contrastive.experiment.run import run_experiment
 from contrastive.run.tensorboard import (
     CUSTOM_SCALARS_LAYOUT,
-    component_name,
     description,
     tensorboard_tag,
 )
@@ -84,7 +83,6 @@ def test_settings_are_listed_by_the_names_that_are_typed(events):
     assert expected.items() <= listed.items()
     assert "tau_plus" not in listed, "the setting that the loss reads is listed once"
     assert "device" not in listed, "the device is no part of the result"
-    assert component_name({"_target_": "torch.optim.Adam"}) == "Adam"
 
 
 def test_points_of_the_projector_are_the_test_images(run):

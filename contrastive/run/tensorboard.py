@@ -19,7 +19,7 @@ from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 from torchvision.utils import make_grid, save_image
 
-from contrastive.config.identity import flatten, is_identity
+from contrastive.config.identity import flatten, is_identity, option_name
 from contrastive.files import atomic, write_text
 from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
 
@@ -135,15 +135,9 @@ def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
     typed = [override.lstrip("+~").partition("=")[0] for override in read_environment(path).get("overrides", ())]
     shared = [key for key in typed if f"loss.{key}" in flat]  # tau_plus is listed as loss.tau_plus
     keys = [key for key in (*MAIN_SETTINGS, *typed) if key in flat and is_identity(key) and key not in shared]
-    names = {name: component_name(config[name]) for name in NAMED if config.get(name)}
+    names = {name: option_name(str(config[name]["_target_"])) for name in NAMED if config.get(name)}
     values = {key: flat[key] if isinstance(flat[key], str | int | float | bool) else str(flat[key]) for key in keys}
     return {**names, **values}
-
-
-def component_name(node: dict[str, Any]) -> str:
-    """`nt_xent` for contrastive.loss.nt_xent.NTXent, the class for other code."""
-    module, _, name = str(node["_target_"]).rpartition(".")
-    return module.rpartition(".")[2] if module.startswith("contrastive.") else name
 
 
 def write_sprite(path: Path, images: Tensor) -> int:

@@ -10,8 +10,8 @@ from contrastive.files import write_text
 from contrastive.study.claims import claims_grid, judge_claims
 from contrastive.study.record import record_frame, record_misfit
 from contrastive.study.render.latex import N_COLUMNS, latex
-from contrastive.study.render.markdown import grid, minutes, page
-from contrastive.study.render.text import as_csv, best_cells
+from contrastive.study.render.markdown import best_figures, grid, minutes, page
+from contrastive.study.render.text import as_csv
 
 
 def write_pages(record: dict[str, Any], base: Path) -> str:
@@ -43,7 +43,7 @@ def table_latex(record: dict[str, Any]) -> str:
     """The table with its first three metrics, and the claims in one of their own."""
     frame = record_frame(record)
     metrics = frame.metrics[:N_COLUMNS]
-    best = best_cells(frame, metrics, [row["name"] for row in record["rows"]])
+    best = [cell for cell in best_figures(record) if cell[1] <= len(metrics)]
     caption = f"{record['title']}: mean ± std over seeds (n), accuracies in percent."
     tables = [latex(grid(record, metrics), caption=caption, label=record["table"], best=best)]
     if record["claims"]:

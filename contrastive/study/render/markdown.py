@@ -5,16 +5,24 @@ from typing import Any
 
 from contrastive.study.claims import LEGEND, claims_grid, signed
 from contrastive.study.record import device_of, is_best_test, record_frame, shown_metrics
+from contrastive.study.render.text import best_cells
 from contrastive.study.spec import is_published_setting, published_heading, published_number
 from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
+BEST = "Bold: the best mean of a column, at each point of the grid if there is one. Claims say what can be told apart."
 
 
 def page(record: dict[str, Any]) -> str:
     """The whole page: what was compared, what was run, the table, the claims, the protocols."""
     claims = [LEGEND, format_grid(claims_grid(record))] if record["claims"] else []
-    parts = [heading(record), record["note"], format_grid(grid(record)), mixed_rows(record), *claims, protocols(record)]
+    best = best_figures(record)
+    cells = [[f"**{text}**" if (i, j) in best else text for j, text in enumerate(line)]
+             for i, line in enumerate(grid(record))]  # fmt: skip
+    legend = BEST if best else ""
+    parts = [
+        heading(record), record["note"], format_grid(cells), legend, mixed_rows(record), *claims, protocols(record),
+    ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)
 
 
@@ -114,6 +122,12 @@ def grid(record: dict[str, Any], metrics: list[str] | None = None) -> list[list[
         line += [*([read_out(row)] if reported else []), *([row["source"]] if sources else [])]
         table.append([*line, *([minutes(row)] if is_whole else [])])
     return table
+
+
+def best_figures(record: dict[str, Any]) -> list[tuple[int, int]]:
+    """(row, column) of the best mean of each metric at each point of the grid, in the cells of `grid`."""
+    frame, rows = record_frame(record), record["rows"]
+    return best_cells(frame, frame.metrics, [row["name"] for row in rows], [row["point"] for row in rows])
 
 
 def difference(record: dict[str, Any], row: dict[str, Any], values: list[float], metric: str) -> str:

@@ -16,7 +16,7 @@ from contrastive.files import write_text
 from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
 from contrastive.study.frame import add_metrics
-from contrastive.study.render.markdown import facts, grid, protocols, split
+from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
 from contrastive.text import show
 
@@ -82,6 +82,7 @@ def section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "note": record["note"],
         "facts": facts(record),
         "figures": grid(record),
+        "best": best_figures(record),
         "split": split(record),
         "claims": claims_grid(record) if judged else [],
         "counts": {word: n for word, n in counts.items() if n or word != "not run"},

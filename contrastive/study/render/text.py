@@ -1,6 +1,7 @@
 """Grids of a frame's rows as text, and in the formats of others."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from statistics import mean
 
 from contrastive.study.frame import Frame, lower_is_better
@@ -37,11 +38,20 @@ def section_text(
     ])  # fmt: skip
 
 
-def best_cells(frame: Frame, metrics: Sequence[str], names: Sequence[str]) -> list[tuple[int, int]]:
-    """(row, column) of the best mean of each metric in a grid of these names, counted with the head."""
+def best_cells(
+    frame: Frame, metrics: Sequence[str], names: Sequence[str], points: Sequence[str] = ()
+) -> list[tuple[int, int]]:
+    """(row, column) of the best mean of each metric in a grid of these names, counted with the head.
+
+    Args:
+        points: of a table's grid, one for each name, each with a best row of its own; none = all rows are compared.
+    """
     best = []
-    for j, metric in enumerate(metrics, start=1):
-        means = {i: mean(values) for i, name in enumerate(names, start=1) if (values := frame.values(name, metric))}
+    rows: dict[str, dict[int, str]] = {}
+    for i, (name, point) in enumerate(zip(names, points or [""] * len(names), strict=True), start=1):
+        rows.setdefault(point, {})[i] = name
+    for own, (j, metric) in product(rows.values(), enumerate(metrics, start=1)):
+        means = {i: mean(values) for i, name in own.items() if (values := frame.values(name, metric))}
         if len(means) > 1:
             top = (min if lower_is_better(metric) else max)(means.values())
             best += [(i, j) for i, value in means.items() if f"{value:.2f}" == f"{top:.2f}"]
