@@ -159,11 +159,11 @@ def test_loss_of_the_readme_trains(written: Callable[[Path], Path]) -> None:
 
 
 def test_components_of_contributing_train_together(written: Callable[[Path], Path]) -> None:
-    folder = written(ROOT / "CONTRIBUTING.md")
-    (command,) = [words for words in commands(ROOT / "CONTRIBUTING.md") if "--config-dir mine" in words]
+    folder = written(ROOT / "docs/components.md")
+    (command,) = [words for words in commands(ROOT / "docs/components.md") if "--config-dir mine" in words]
     (job,) = jobs(command)
     used = {word.split("=")[1] for word in job[:-1]} | {"spread", "my_queue"}
-    assert used == {Path(name).stem for name in files(ROOT / "CONTRIBUTING.md") if name.endswith(".yaml")}
+    assert used == {Path(name).stem for name in files(ROOT / "docs/components.md") if name.endswith(".yaml")}
     result = run_experiment(settings([*job, "device=cpu"], folder), folder / "run")
     assert set(result["test"]) == {"knn_top1", "spread"}
 
@@ -179,7 +179,7 @@ def test_hook_of_the_page_on_hooks_logs(written: Callable[[Path], Path]) -> None
 
 
 def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) -> None:
-    folder = written(ROOT / "CONTRIBUTING.md")
+    folder = written(ROOT / "docs/components.md")
     queue = importlib.import_module("my_queue").Queue
     contrastive.check_loss(queue(size=8))
     words = [*TINY, "loss=my_queue", "loss.size=300", "checkpoint_every=1"]
