@@ -21,7 +21,7 @@ from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import Experiment, build
-from contrastive.experiment.run import environment_of, features, prepare_observers, protocol_of
+from contrastive.experiment.run import environment_of, features, final_scores, prepare_observers
 from contrastive.hook.evaluations import LearningEvaluators
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.content import content_hash, weights_hashes
@@ -114,7 +114,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     now, hashes = environment_of(experiment, ()), provenance_hashes(config, recorded)
     yield from check_origin(result, recorded, now, hashes)
     exact = all(recorded.get(key) == now.get(key) for key in EXACT_KEYS)
-    if settings.epochs > 0:
+    if settings.epochs > 0 and settings.held_out is None:
         began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
         cheap = {name: item for name, item in experiment.evaluators.items() if item.before_training}
         scores = evaluate(cheap, features(experiment))
@@ -123,8 +123,8 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     checks = list(check_files(path, experiment, result, hashes=hashes))
     yield from checks
     has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
-    scores = evaluate(experiment.evaluators, features(experiment, with_classifier=settings.epochs > 0), strict=False)
-    protocol = protocol_of(experiment, scores)
+    scores = final_scores(experiment, features(experiment, with_classifier=settings.epochs > 0))
+    protocol = scores.protocol
     for group in ("test", "val", "audit"):
         computed = getattr(scores, group)
         yield from compare(group, result[group], computed, exact=exact, has_all=has_all, same_code=same_code)

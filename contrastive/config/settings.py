@@ -80,6 +80,7 @@ class Settings:
     graphs: bool = False
     bias_from: str | None = None
     bias_as: str = "predictions"
+    held_out: int | None = None
     average: dict[str, Any] | None = None
     hook: dict[str, Any] = field(default_factory=dict)
     tracker: dict[str, Any] = field(default_factory=dict)
@@ -95,6 +96,8 @@ class Settings:
         check_choice("views_forward", self.views_forward, ("fused", "per_view"))
         check_choice("sampler", self.sampler, ("uniform", "class_balanced", "group_balanced", "bias_balanced"))
         check_choice("bias_as", self.bias_as, ("predictions", "errors", "clusters"))
+        if self.held_out is not None:
+            check_at_least("held_out", self.held_out, 0, example=0)
         if self.bias_as != "predictions" and self.bias_from is None:
             raise ConfigError("bias_as says what is read off a run, and there is none: try bias_from=RUN")
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
@@ -158,6 +161,8 @@ class Settings:
         plain = asdict(self)
         if self.bias_from is None:
             del plain["bias_from"], plain["bias_as"]
+        if self.held_out is None:
+            del plain["held_out"]
         return {key: value for key, value in plain.items() if value or key not in ("average", "hook")}
 
 

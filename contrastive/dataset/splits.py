@@ -153,6 +153,33 @@ def name_splits(
     )
 
 
+def judged_on_training(data: Data, draw: int) -> Data:
+    """The data with a held-out part of the training images in place of the test images, for searches.
+
+    The part is a stratified tenth that `draw` fixes, left out of `pretrain`; of the rest another tenth validates. Where
+    validation images have a split of their own (left out already, or recolored) it is that split, whatever the draw.
+
+    Raises:
+        ConfigError: there are no classes, or a class has too few images.
+    """
+    if not data.classes:
+        raise ConfigError("held_out needs labels, and these images have none: try held_out=null")
+    train, own = data.pretrain, data.probe_val_split
+    if own is None:
+        _, judged = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "held_out", draw)
+        keep = torch.ones(len(train), dtype=torch.bool)
+        keep[judged] = False
+        train, test = train[keep], train[judged]
+    else:
+        test = own
+    stats = (data.mean, data.std)
+    facts = {**data.facts, "judged_on": f"held-out training images, draw {draw}"}
+    digest = hashlib.sha256(f"{fingerprint(data)} {draw}".encode()).hexdigest()
+    return name_splits(
+        train, test, classes=data.classes, hold_out=False, stats=stats, biases=data.biases, facts=facts, digest=digest
+    )
+
+
 def fingerprint(data: Data) -> str:
     """The digest that the dataset supplied, or sha256 over images, labels and biases of the training and test split."""
     if data.digest is not None:

@@ -17,7 +17,7 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.average.base import Average
 from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
-from contrastive.dataset.splits import fingerprint
+from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder.base import MapEncoder
 from contrastive.evaluator.base import Evaluator
@@ -112,7 +112,7 @@ def build(settings: Settings) -> Experiment:
         chunk = settings.grad_cache_chunk
         check_graphs(device=device, precision=precision, grad_cache_chunk=chunk, optimizer=optimizer)
     with main_process_first():  # it downloads and decodes; the other processes read its files
-        data, data_hash = load_data(settings.dataset)
+        data, data_hash = load_data(settings.dataset, settings.held_out)
     check_sizes(parts, data, settings, device=device)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
@@ -276,12 +276,21 @@ def build_average(node: dict[str, Any] | None, encoder: nn.Module) -> Average | 
     return average
 
 
-def load_data(dataset: dict[str, Any]) -> tuple[Data, str]:
-    """Load the data and compute its fingerprint, once for all jobs of a sweep."""
-    return _load_data(json.dumps(dataset, sort_keys=True))
+def load_data(dataset: dict[str, Any], held_out: int | None = None) -> tuple[Data, str]:
+    """Load the data and compute its fingerprint, once for all jobs of a sweep.
+
+    Args:
+        held_out: the draw of `judged_on_training`; None = the test split is what it is.
+    """
+    return _load_data(json.dumps(dataset, sort_keys=True), held_out)
 
 
 @lru_cache(maxsize=1)
-def _load_data(dataset: str) -> tuple[Data, str]:
-    data = build_one("dataset", json.loads(dataset), Data)
+def _load_data(dataset: str, held_out: int | None) -> tuple[Data, str]:
+    node = json.loads(dataset)
+    data: Data = build_one("dataset", node, Data)
+    if held_out is not None:
+        if data.probe_val_split is not None and node.get("hold_out") is False:  # recolored: still training images, too
+            data = build_one("dataset", {**node, "hold_out": True}, Data)
+        data = judged_on_training(data, held_out)
     return data, fingerprint(data)

@@ -172,7 +172,7 @@ def hooks_in_order(
 
 def before_training(experiment: Experiment, training: Training) -> dict[str, float]:
     """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
-    if training.epochs == 0:
+    if training.epochs == 0 or experiment.settings.held_out is not None:
         return {}
     cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
     with announced("evaluating the untrained encoder: features", name=as_typed(training.run.path)):
@@ -188,15 +188,27 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
     """Evaluate the encoder as it is in the end; log the scores and show the features of the test split."""
     with announced("evaluating: features", name=as_typed(training.run.path)):
         sets = features(experiment, with_classifier=training.epochs > 0)
-    scores = evaluate(experiment.evaluators, sets, strict=False, announce=announcer(training.run))
-    scores = replace(scores, protocol=protocol_of(experiment, scores))
+    scores = final_scores(experiment, sets, announce=announcer(training.run))
     if training.epochs:
         training.log(loss_of_unseen(experiment))
     training.log(grouped("test", scores.test) | nested("audit", scores.audit))
+    if experiment.settings.held_out is not None:
+        training.log(grouped("val", scores.val))
     if is_main():
         for name, value in (scores.histograms | pictures(sets.test, experiment.data)).items():
             training.show(name, value)
     return scores
+
+
+def final_scores(
+    experiment: Experiment, sets: FeatureSets, *, announce: Callable[[str], AbstractContextManager[object]] = nullcontext
+) -> Scores:
+    """What the evaluators say of the trained encoder. Of a run that is judged on training images they are `val`."""
+    scores = evaluate(experiment.evaluators, sets, strict=False, announce=announce)
+    scores = replace(scores, protocol=protocol_of(experiment, scores))
+    if experiment.settings.held_out is None:
+        return scores
+    return replace(scores, test={}, val=scores.test, audit={})
 
 
 def protocol_of(experiment: Experiment, scores: Scores) -> dict[str, str]:
@@ -239,15 +251,17 @@ def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[s
         dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
         with announced("evaluating: features", name=as_typed(run.path)):
             sets = features(experiment, dtype=dtype)
-        curves |= grouped("test", evaluate(due, sets, strict=False, announce=announcer(run)).test)
+        group = "test" if experiment.settings.held_out is None else "val"
+        curves |= grouped(group, evaluate(due, sets, strict=False, announce=announcer(run)).test)
     return curves
 
 
 def loss_of_unseen(experiment: Experiment) -> dict[str, float]:
     """{val/loss: see `unseen_loss`} on the validation images if they are held out, else {test/loss} on test images."""
     settings, data = experiment.settings, experiment.data
-    group = "val" if settings.dataset.get("hold_out") else "test"
-    split = data.probe_val if group == "val" else data.test
+    is_judged_on_training = settings.held_out is not None
+    group = "val" if settings.dataset.get("hold_out") or is_judged_on_training else "test"
+    split = data.probe_val if group == "val" and not is_judged_on_training else data.test
     known = data.pretrain.bias
     is_known = split.bias is not None and known is not None and bool(split.bias.max() <= known.max())
     if settings.bias_from is not None or not is_known:  # labels of another kind, or of biases that training lacks

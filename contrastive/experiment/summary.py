@@ -54,6 +54,9 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     if result["test"]:
         last = ", last epoch" if trained(result) else ""
         parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
+    elif result["val"] and not result["audit"]:
+        figures = _columns([["", "trained"], *([key, f"{value:.2f}"] for key, value in result["val"].items())])
+        parts.append(f"Held-out training images; accuracies in percent\n{figures}")
     worse = [
         f"{name} ({result['test'][name]:.2f}, untrained {before:.2f})"
         for name, before in result["untrained"].items()
