@@ -140,7 +140,7 @@ def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_p
     }
     assert main(["best", str(folder), "--metric", asked]) == 0
     assert f"| 1 | {spread(max(values.values(), key=mean))} " in capsys.readouterr().out
-    assert main(["compare", str(folder), "--metric", asked]) == 0
+    assert main(["diff", str(folder), "--metric", asked]) == 0
     compared = cells(capsys.readouterr().out)
     assert compared[asked][:2] == [spread(own) for own in values.values()]
     assert "knn_top1" not in compared

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from contrastive.cli.report import main
 from contrastive.config.identity import option_name
 from contrastive.errors import ConfigError
-from contrastive.study.compare import one_section
+from contrastive.study.diff import one_section
 from contrastive.study.frame import read_frame
 from contrastive.study.names import typed_words, without_shared
 from contrastive.study.render.text import as_csv, grid

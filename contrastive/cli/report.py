@@ -2,7 +2,7 @@
 
     python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--format md|csv|latex]
     python -m contrastive report best FOLDER ... [--metric linear_top1]
-    python -m contrastive report compare RUN RUN ... [-o compare.md]
+    python -m contrastive report diff RUN RUN ... [-o diff.md]
     python -m contrastive report list FOLDER ...                  every run: done, interrupted or damaged
     python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
 
@@ -17,7 +17,7 @@ from statistics import mean
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
 from contrastive.run.files import run_state
-from contrastive.study import compare
+from contrastive.study import diff
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
@@ -154,7 +154,7 @@ def _knn(result: dict[str, dict[str, float]]) -> float | None:
 COMMANDS = {
     "table": (add_table_arguments, print_table),
     "best": (add_best_arguments, print_best),
-    "compare": (compare.add_arguments, compare.print_comparison),
+    "diff": (diff.add_arguments, diff.print_differences),
     "list": (add_list_arguments, print_list),
     "page": (page.add_arguments, page.run),
 }
@@ -166,6 +166,11 @@ def main(words: list[str]) -> int:
     if words in (["-h"], ["--help"]):
         print(__doc__.strip())
         return 0
+    if words[:1] == ["compare"]:
+        raise ConfigError(
+            f"finished runs are set side by side by report diff: try contrastive report diff {' '.join(words[1:])}; "
+            "contrastive compare searches, trains and judges"
+        )
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
     add_arguments, run = COMMANDS[name]
     parser = Parser(f"report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))

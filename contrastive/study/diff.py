@@ -1,4 +1,4 @@
-"""Compare finished runs: the settings in which they differ, their metrics side by side, their curves in one picture."""
+"""Set finished runs side by side: the settings in which they differ, their metrics side by side, their curves in one picture."""
 
 import argparse
 import os
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_comparison(arguments: argparse.Namespace) -> int:
-    """Compare finished runs: the settings in which they differ, their metrics, their curves in one picture.
+def print_differences(arguments: argparse.Namespace) -> int:
+    """Set finished runs side by side: the settings in which they differ, their metrics, their curves in one picture.
 
     Runs that differ in nothing but the seed are one column. A difference is to the first column. From three seeds that
     both have on one kind of processor it gets a 95 % interval, over seeds and test images, and a verdict.
@@ -50,7 +50,7 @@ def print_comparison(arguments: argparse.Namespace) -> int:
     frame = chosen_rows(one_section(read_frame(arguments.folders)), arguments.only)
     text = "\n".join([comparison(frame, frame.chosen(arguments.metric)), *map(printable, frame.notes)])
     if out is None:
-        show(f"{text}\n\nwith curves: add -o compare.md")
+        show(f"{text}\n\nwith curves: add -o diff.md")
         return 0
     picture = out.with_suffix(".png")
     draw_curves(frame, arguments.curves or usual_curves(frame), picture)

@@ -13,7 +13,7 @@ from contrastive.cli.report import main
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, write_evaluation
 from contrastive.study.claims import judge
-from contrastive.study.compare import mean_curve
+from contrastive.study.diff import mean_curve
 from contrastive.study.frame import read_frame
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
 
@@ -76,7 +76,7 @@ def test_the_best_says_when_only_test_figures_exist(runs, capsys):
 
 def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    assert main(["compare", str(runs / "bad"), str(runs / "good"), "-o", str(tmp_path / "out.md")]) == 0
+    assert main(["diff", str(runs / "bad"), str(runs / "good"), "-o", str(tmp_path / "out.md")]) == 0
     text = (tmp_path / "out.md").read_text()
     rows = {
         cells[1]: cells[2:-1] for line in text.splitlines() if len(cells := [c.strip() for c in line.split("|")]) > 3
@@ -88,9 +88,9 @@ def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
     assert rows["knn_top1"][2].endswith("] worse")  # paired: every seed says so
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert "![Curves" in text
-    assert main(["compare", str(runs / "good"), str(runs / "bad")]) == 0
+    assert main(["diff", str(runs / "good"), str(runs / "bad")]) == 0
     assert f"| A | good | {runs}/good" in capsys.readouterr().out  # in the order typed
-    assert main(["compare", str(runs)]) == 0  # a folder of several configurations: a column for each
+    assert main(["diff", str(runs)]) == 0  # a folder of several configurations: a column for each
     assert "| B | good" in capsys.readouterr().out
     for words, message in (
         ([str(runs / "bad")], "one configuration"),
@@ -99,26 +99,26 @@ def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
         ([str(runs), "--only", "good", "best"], "no runs are called best, known are bad, good: try --only 'bad'"),
         ([str(runs), "-o", str(tmp_path / "x.png"), "--curves", "test/none"], "no run has a curve of test/none"),
     ):
-        assert main(["compare", *words]) == 2
+        assert main(["diff", *words]) == 2
         assert message in capsys.readouterr().err
 
 
 def test_many_configurations_are_chosen_by_name(runs, capsys):
     for epochs in range(7):
         save_run(runs / f"{epochs}", loss="Good", seed=0, knn=50, epochs=epochs)
-    assert main(["compare", str(runs)]) == 2
+    assert main(["diff", str(runs)]) == 2
     assert "9 configurations are too many side by side: good epochs=0, good epochs=1," in (
         said := capsys.readouterr().err
     )
     assert "try --only 'good epochs=0' 'good epochs=1', at most 6 of them" in said
-    assert main(["compare", str(runs), "--only", "good epochs=3", "bad"]) == 0
+    assert main(["diff", str(runs), "--only", "good epochs=3", "bad"]) == 0
     assert "| A | good epochs=3" in capsys.readouterr().out
 
 
 def test_runs_of_other_processors_are_not_paired(runs, capsys):
     environment = runs / "good/1/environment.json"
     environment.write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
-    assert main(["compare", str(runs)]) == 0
+    assert main(["diff", str(runs)]) == 0
     said = capsys.readouterr().out
     assert "| -1.75 " in said  # over the two seeds that are left, too few for an interval
     assert "[" not in said
@@ -128,7 +128,7 @@ def test_runs_of_other_processors_are_not_paired(runs, capsys):
 def test_a_difference_of_two_seeds_has_no_interval_and_no_verdict(runs, capsys):
     for loss in ("bad", "good"):
         shutil.rmtree(runs / loss / "2")
-    assert main(["compare", str(runs)]) == 0
+    assert main(["diff", str(runs)]) == 0
     said = capsys.readouterr().out
     assert "| -1.95 " in said
     assert "[" not in said
@@ -146,7 +146,7 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
             result["correct"] = {"knn_top1": pack(right)}
             (runs / loss / str(seed) / "result.json").write_text(json.dumps(result))
     table = read_frame([runs])
-    assert main(["compare", str(runs), "--metric", "knn_top1"]) == 0
+    assert main(["diff", str(runs), "--metric", "knn_top1"]) == 0
     said = capsys.readouterr().out
     (claim,) = judge(table, [{"better": "good", "worse": "bad", "metric": "knn_top1", "gap": 0.0}], two_sided=True)
     assert claim["over"] == "seeds, images"
