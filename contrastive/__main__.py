@@ -12,6 +12,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
     "doctor": ("cli.doctor", [], "one page about this machine"),
     "export": ("cli.export", [], "write a trained encoder in the formats of others"),
+    "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),
     "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
     "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
     "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),

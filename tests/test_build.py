@@ -97,7 +97,7 @@ def test_memory_of_a_gpu_is_what_torch_has_reserved(monkeypatch):
 def test_the_estimate_of_a_dry_run_grows_with_the_run(composed):
     words = [word for word in TINY if "few_shot" not in word]
     words += ["epochs=2000", "batch_size=64", "evaluator=[knn,linear,rankme]", "evaluator.knn.every=3"]
-    text = estimate(build(composed(*words)))
+    text = estimate(build(composed(*words))).text
     assert "2,000 epochs of 22 steps" in text
     assert re.search(r"curve points .* \d+ %   666 of knn, [\d.]+ s each, features [\d.]+ s", text)
     assert re.search(r"evaluation .* before and after: features [\d.]+ s, knn [\d.]+ s, linear [\d.]+ s, rankme", text)
@@ -112,7 +112,7 @@ def test_the_estimate_of_a_dry_run_by_hand(composed, monkeypatch):
     monkeypatch.setattr(dry_run, "evaluation_seconds", lambda experiment: (4.0, {"knn": 2.0, "linear": 6.0}))
     words = [word for word in TINY if "few_shot" not in word]
     words += ["epochs=10", "batch_size=64", "evaluator=[knn,linear]", "evaluator.knn.every=3"]
-    rows = re.findall(r"^  (\w+(?: \w+)?) +(.+?) +(\d+) %", estimate(build(composed(*words))), re.MULTILINE)
+    rows = re.findall(r"^  (\w+(?: \w+)?) +(.+?) +(\d+) %", estimate(build(composed(*words))).text, re.MULTILINE)
     training, curve, evaluation = 10 * 22 * 0.5, 3 * (4 + 2), 2 * (4 + 2 + 6)
     total = training + curve + evaluation
     parts = {"training": training, "curve points": curve, "evaluation": evaluation, "together": total}

@@ -70,7 +70,7 @@ def test_the_figures_are_those_of_the_run_that_wrote_the_file(composed, tmp_path
 def test_epochs_0_reports_nothing_that_was_not_trained(composed, tmp_path):
     evaluators = "evaluator=[knn,online_probe,classifier,bias_audit]"
     settings = composed("dataset=biased_digits", "epochs=0", "device=cpu", "loss=cross_entropy", evaluators)
-    assert "0 epochs of" in estimate(build(settings))
+    assert "0 epochs of" in estimate(build(settings)).text
     test = run_experiment(settings, tmp_path / "run")["test"]
     assert {key.partition("_")[0] for key in test} == {"knn"}
 

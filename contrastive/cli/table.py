@@ -111,7 +111,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         n_parallel=n_parallel,
         gpus=gpus,
     )
-    return conclude(table, base, failed, unavailable, compose=composed, strict=arguments.strict)
+    return conclude(table, base, [one.job for one in failed], unavailable, compose=composed, strict=arguments.strict)
 
 
 def composer(folders: Sequence[Path]) -> Compose:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,8 +24,15 @@ SHARE = 10  # evaluators are timed on this fraction of the training features, wh
 MANY = 10_000
 
 
-def estimate(experiment: Experiment) -> str:
-    """Seconds of each part of the run and the peak of memory, as lines to print. Trains a few steps on the way.
+class Timing(NamedTuple):
+    """Seconds that a run takes in all, and lines that say where they go and what memory it needs."""
+
+    seconds: float
+    text: str
+
+
+def estimate(experiment: Experiment) -> Timing:
+    """Time each part of the run, and measure the peak of memory. Trains a few steps on the way.
 
     Not included: reading the data, compiling, and what only happens in a long run (a slower, hotter machine).
     """
@@ -58,7 +65,7 @@ def estimate(experiment: Experiment) -> str:
         f"  peak memory  {peak_memory(device)}",
         f"  written      {_written(settings.dataset)}",
     ]  # fmt: skip
-    return "\n".join(line.rstrip() for line in lines)
+    return Timing(total, "\n".join(line.rstrip() for line in lines))
 
 
 def _written(dataset: dict[str, Any]) -> str:

@@ -73,7 +73,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
         experiment = build(settings)
     if settings.dry_run:
         with announced("timing a few steps and every evaluator"):
-            text = estimate(experiment)
+            text = estimate(experiment).text
         print(text)
         return {}
     config, environment = settings.to_dict(), environment_of(experiment, overrides)
@@ -201,7 +201,10 @@ def after_training(experiment: Experiment, training: Training) -> Scores:
 
 
 def final_scores(
-    experiment: Experiment, sets: FeatureSets, *, announce: Callable[[str], AbstractContextManager[object]] = nullcontext
+    experiment: Experiment,
+    sets: FeatureSets,
+    *,
+    announce: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Scores:
     """What the evaluators say of the trained encoder. Of a run that is judged on training images they are `val`."""
     scores = evaluate(experiment.evaluators, sets, strict=False, announce=announce)

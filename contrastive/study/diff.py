@@ -1,4 +1,4 @@
-"""Set finished runs side by side: the settings in which they differ, their metrics side by side, their curves in one picture."""
+"""Set finished runs side by side: the settings in which they differ, their metrics, their curves in one picture."""
 
 import argparse
 import os

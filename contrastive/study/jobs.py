@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,11 +18,34 @@ from contrastive.config.identity import differences
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.pool import run_in_processes
+from contrastive.errors import ConfigError
 from contrastive.run.files import read_result, run_state
 from contrastive.study.spec import Row, Table, row_folder
 from contrastive.text import format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
+
+
+class Job(Protocol):
+    """A run: the overrides that train.py gets, its directory, the file that what it prints goes to, and its name."""
+
+    @property
+    def overrides(self) -> tuple[str, ...]: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def log(self) -> Path: ...
+
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+class Failed(NamedTuple, Generic[AnyJob]):
+    """A job that failed; `is_refused` if its settings or its training are why, not a killed process or a full disk."""
+
+    job: AnyJob
+    reason: str
+    is_refused: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +82,13 @@ def is_done(job: TableJob, compose: Compose) -> bool:
 
 
 def run_jobs(
-    jobs: Sequence[TableJob],
+    jobs: Sequence[AnyJob],
     *,
     compose: Compose,
     folders: Sequence[Path],
     n_parallel: int,
     gpus: Sequence[str] = (),
-) -> list[TableJob]:
+) -> list[Failed[AnyJob]]:
     """Run every job, each writing what it prints to its log; returns those that failed.
 
     Args:
@@ -73,7 +96,7 @@ def run_jobs(
         n_parallel: processes at a time.
         gpus: that they are spread over.
     """
-    failed: list[TableJob] = []
+    failed: list[Failed[AnyJob]] = []
     # composed when its process starts: a table of a hundred runs begins at once
     tasks = (_Run(compose(job.overrides), job, tuple(folders)) for job in jobs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
@@ -82,20 +105,21 @@ def run_jobs(
             result = read_result(job.path)  # none of a dry run
             print(f"{place}: done{f' in {minutes_of(result):.1f} min' if result else ''}", flush=True)
         else:
-            failed.append(job)
-            print(f"{place}: FAILED, see {job.log}: {failure}", flush=True)
+            reason, is_refused = failure if isinstance(failure, tuple) else (str(failure), False)  # the latter: it died
+            failed.append(Failed(job, reason, is_refused))
+            print(f"{place}: FAILED, see {job.log}: {reason}", flush=True)
     return failed
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One job in a process of its own; returns why it failed, None when it is done."""
+    """One job in a process of its own; returns why it failed and whether it was refused, None when it is done."""
 
     cfg: DictConfig
-    job: TableJob
+    job: Any
     folders: tuple[Path, ...]
 
-    def __call__(self) -> str | None:
+    def __call__(self) -> tuple[str, bool] | None:
         self.job.path.mkdir(parents=True, exist_ok=True)
         with (self.job.path / ".lock").open("a") as file:  # a process of a killed command may be saving this very run
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -115,7 +139,7 @@ class _Run:
                 traceback.print_exc()
             else:
                 print(f"error: {sentence}", file=sys.stderr)
-            return sentence or f"{type(error).__name__}: {error}"
+            return sentence or f"{type(error).__name__}: {error}", isinstance(error, ConfigError)
         finally:
             sys.stdout.flush()
 

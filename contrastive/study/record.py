@@ -95,6 +95,7 @@ class Record(TypedDict):
     environments: list[EnvironmentRecord]
     protocols: list[dict[str, str]]
     views: str | None
+    comparison: NotRequired[dict[str, Any]]  # of contrastive compare, see `study.compare.outcome`
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Intervals and tests of a difference between two methods, over seeds alone or over seeds and test images."""
 
+import math
 from collections.abc import Sequence
 from statistics import mean
 from typing import Any, NamedTuple
@@ -20,66 +21,182 @@ class Interval(NamedTuple):
     p: float | None
 
 
+class Estimate(NamedTuple):
+    """A mean difference, its standard error (0: all differences are equal) and the degrees of freedom of its t."""
+
+    effect: float
+    error: float
+    df: float
+
+    @property
+    def half(self) -> float:
+        """Half the length of the 95 % interval."""
+        return float(_stats().t.ppf(0.5 + LEVEL / 2, self.df)) * self.error if self.error else 0.0
+
+    def above(self, gap: float = 0.0) -> float | None:
+        """p of the one-sided test that the difference is at most the gap."""
+        return float(_stats().t.sf((self.effect - gap) / self.error, self.df)) if self.error else None
+
+    def differs(self) -> float | None:
+        """p of the two-sided test that there is no difference."""
+        return 2 * float(_stats().t.sf(abs(self.effect) / self.error, self.df)) if self.error else None
+
+    def equal(self, margin: float) -> float | None:
+        """p of the test that the difference is at least the margin in either direction; twice that of each (TOST), so
+        that 0.05 decides as with `differs`: then the 95 % interval lies inside of the margin."""
+        if not self.error:
+            return None
+        t = _stats().t
+        return 2 * max(float(t.sf((margin + sign * self.effect) / self.error, self.df)) for sign in (-1, 1))
+
+    def interval(self, gap: float = 0.0) -> Interval:
+        """The interval, and p for an effect above the gap."""
+        return Interval(self.effect - self.half, self.effect + self.half, self.above(gap))
+
+
 def paired_test(differences: Sequence[float], gap: float = 0.0) -> Interval:
+    """`paired_estimate` as an interval.
+
+    Raises:
+        ConfigError: scipy is not installed.
+    """
+    return paired_estimate(differences).interval(gap)
+
+
+def paired_estimate(differences: Sequence[float]) -> Estimate:
     """Paired t-test over seeds: what other seeds would give on the same test images.
 
     Args:
         differences: of each seed, at least two.
-
-    Raises:
-        ConfigError: scipy is not installed.
     """
     effect, n = mean(differences), len(differences)
     variance = sum((x - effect) ** 2 for x in differences) / (n - 1) / n
-    return _test(effect, variance, n - 1, gap)
+    return _estimate(effect, variance, n - 1)
 
 
 def two_way_test(differences: Any, gap: float = 0.0) -> Interval:
-    """Test of crossed random effects: what other seeds would give on other test images of the same kind.
-
-    Of a table with a row for each seed and a column for each image, the variance of the mean is
-    (MS_seeds + MS_images - MS_rest) / (S I), by the mean squares of a two-way analysis of variance without repetition,
-    but never less than that of the seeds alone; its degrees of freedom are Satterthwaite's (1946), at least S - 1. See
-    Searle, Casella and McCulloch 1992, Variance Components.
-
-    Args:
-        differences: (S, I) with S, I >= 2, of each seed and image.
+    """`two_way_estimate` as an interval.
 
     Raises:
         ConfigError: scipy is not installed.
     """
-    n_seeds, n_images = differences.shape
-    n, effect = n_seeds * n_images, float(differences.mean())
-    seeds, images = differences.mean(1), differences.mean(0)
-    rest = differences - seeds[:, None] - images[None] + effect
-    parts = [  # (the term's share in the variance of the mean, its degrees of freedom)
-        (float(seeds.var(ddof=1)) / n_seeds, n_seeds - 1),
+    return two_way_estimate(differences).interval(gap)
+
+
+def two_way_estimate(differences: Any) -> Estimate:
+    """Crossed random effects: what other rows would give on other test images of the same kind.
+
+    Of a table with a row for each seed, or for each search, and a column for each image, the variance of the mean is
+    (MS_rows + MS_images - MS_rest) / (R I), by the mean squares of a two-way analysis of variance without repetition,
+    but never less than that of the rows alone; its degrees of freedom are Satterthwaite's (1946), at least R - 1. See
+    Searle, Casella and McCulloch 1992, Variance Components.
+
+    Args:
+        differences: (R, I) with R, I >= 2, of each row and image.
+    """
+    n_rows = len(differences)
+    effect, shares = float(differences.mean()), variance_shares(differences)
+    variance = max(sum(share for share, _ in shares), shares[0][0])
+    spread = sum(share**2 / df for share, df in shares)
+    return _estimate(effect, variance, max(variance**2 / spread, n_rows - 1) if spread else n_rows - 1)
+
+
+def variance_shares(differences: Any) -> list[tuple[float, int]]:
+    """(share in the variance of the mean, degrees of freedom) of rows, images and rest, see `two_way_estimate`."""
+    n_rows, n_images = differences.shape
+    effect, rows, images = float(differences.mean()), differences.mean(1), differences.mean(0)
+    rest = differences - rows[:, None] - images[None] + effect
+    of_rest = (n_rows - 1) * (n_images - 1)
+    return [
+        (float(rows.var(ddof=1)) / n_rows, n_rows - 1),
         (float(images.var(ddof=1)) / n_images, n_images - 1),
-        (-float((rest**2).sum()) / ((n_seeds - 1) * (n_images - 1)) / n, (n_seeds - 1) * (n_images - 1)),
+        (-float((rest**2).sum()) / of_rest / (n_rows * n_images), of_rest),
     ]
-    variance = max(sum(share for share, _ in parts), parts[0][0])
-    spread = sum(share**2 / df for share, df in parts)
-    return _test(effect, variance, max(variance**2 / spread, n_seeds - 1) if spread else n_seeds - 1, gap)
 
 
-def holm(values: Sequence[float]) -> list[float]:
+def image_floor(differences: Any) -> float:
+    """The standard error of the mean difference that no number of rows removes: that of these test images."""
+    _, (images, _), (rest, _) = variance_shares(differences)
+    return math.sqrt(max(0.0, images + rest))
+
+
+def holm(values: Sequence[float], most: int | None = None) -> list[float]:
     """The p of several tests, corrected for their number (Holm 1979).
 
     To call those at most α findings makes a false one among them no likelier than α.
+
+    Args:
+        most: how many of the hypotheses can be true at once (Shaffer 1986), such as half of them where each claim is
+            tested for a difference and for equality; None = all.
     """
     corrected, largest = [0.0] * len(values), 0.0
     for rank, i in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        largest = max(largest, min(1.0, (len(values) - rank) * values[i]))
+        factor = len(values) - rank if most is None else min(most, len(values) - rank)
+        largest = max(largest, min(1.0, factor * values[i]))
         corrected[i] = largest
     return corrected
 
 
-def _test(effect: float, variance: float, df: float, gap: float) -> Interval:
-    if variance < 1e-24:
-        return Interval(effect, effect, None)
-    t, error = _stats().t, variance**0.5
-    half = float(t.ppf(0.5 + LEVEL / 2, df)) * error
-    return Interval(effect - half, effect + half, float(t.sf((effect - gap) / error, df)))
+MOST_ROWS = 1000
+
+
+def rows_that_decide(sd: float, floor: float, margin: float) -> int | None:
+    """The least number of rows whose interval is no longer than the margin: it then excludes 0 or lies inside of it.
+
+    Args:
+        sd: of the difference of one row.
+        floor: see `image_floor`.
+
+    Returns:
+        None where no number of rows decides.
+    """
+    for n in range(2, MOST_ROWS):
+        if 2 * _of_rows(sd, floor, n).half <= margin:
+            return n
+    return None
+
+
+def effect_found(sd: float, floor: float, n: int, power: float = 0.8) -> float:
+    """The difference that n rows find with this probability at the level 0.05, two-sided."""
+    stats, estimate = _stats(), _of_rows(sd, floor, n)
+    limit = stats.t.ppf(0.5 + LEVEL / 2, estimate.df)
+    low, high = 0.0, 100.0 * estimate.error
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (
+            (low, middle) if stats.nct.sf(limit, estimate.df, middle / estimate.error) >= power else (middle, high)
+        )
+    return high
+
+
+def _of_rows(sd: float, floor: float, n: int) -> Estimate:
+    """What n rows with this spread and floor give, around 0."""
+    of_rows = sd**2 / n
+    variance = of_rows + floor**2
+    return Estimate(0.0, math.sqrt(variance), max(variance**2 / (of_rows**2 / (n - 1)), n - 1) if of_rows else n - 1)
+
+
+def probability_better(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The share of all pairs in which ours is higher; a tie counts half (Mann & Whitney 1947)."""
+    pairs = [(a, b) for a in ours for b in theirs]
+    return sum(1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs)
+
+
+def best_of(values: Sequence[float], n: int, by: Sequence[float] | None = None) -> float:
+    """The expected figure of the best of n of these values, drawn without replacement (Tang et al. 2020,
+    arXiv:2004.13705).
+
+    Args:
+        by: other figures of the same draws, which choose the best; None = the values themselves, whose best is
+            higher than what it is worth.
+    """
+    order = sorted(range(len(values)), key=(values if by is None else by).__getitem__)
+    total = math.comb(len(values), n)
+    return sum(values[i] * math.comb(j, n - 1) for j, i in enumerate(order)) / total
+
+
+def _estimate(effect: float, variance: float, df: float) -> Estimate:
+    return Estimate(effect, 0.0 if variance < 1e-24 else math.sqrt(variance), df)
 
 
 def _stats() -> Any:

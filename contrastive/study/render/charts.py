@@ -70,6 +70,30 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
     return finished(alt.layer(*layers, data=ROWS).properties(width="container", height=alt.Step(36)), values)
 
 
+def knob_chart(points: list[dict[str, Any]], methods: list[str]) -> Spec:
+    """The figure on held-out images of every point of a search against one of its knobs."""
+    knob = points[0]["knob"]
+    kind = alt.Scale(type="log" if points[0]["log"] else "linear", nice=False)
+    chart = alt.Chart(ROWS).mark_point(filled=True, size=40, opacity=0.8).encode(
+        x=alt.X("x:Q", title=knob, scale=kind),
+        y=alt.Y("value:Q", title="held-out images (%)", scale=alt.Scale(zero=False)),
+        color=alt.Color("method:N", scale=scale(methods)),
+        tooltip=["method:N", alt.Tooltip("x:Q", title=knob), alt.Tooltip("value:Q", format=".2f")],
+    )  # fmt: skip
+    return finished(chart.properties(width="container", height=HEIGHT), points)
+
+
+def best_of_chart(curves: list[dict[str, Any]], methods: list[str]) -> Spec:
+    """What the best of n points is worth, chosen on one half of the held-out images and read on the other."""
+    chart = alt.Chart(ROWS).mark_line(point=True).encode(
+        x=alt.X("n:Q", title="points searched", axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("value:Q", title="held-out images (%)", scale=alt.Scale(zero=False)),
+        color=alt.Color("method:N", scale=scale(methods)),
+        tooltip=["method:N", "n:Q", alt.Tooltip("value:Q", format=".2f")],
+    )  # fmt: skip
+    return finished(chart.properties(width="container", height=HEIGHT), curves)
+
+
 def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> Spec:
     """Mean ± standard deviation over seeds against epoch or minutes, a panel for each setting; dashed: published."""
     values = [

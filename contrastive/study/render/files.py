@@ -8,6 +8,7 @@ from typing import Any
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.study.claims import claims_grid, judge_claims
+from contrastive.study.compare.outcome import judged_again
 from contrastive.study.record import record_frame, record_misfit
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
@@ -95,6 +96,8 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
         if record is None:
             continue
         checked += 1
+        if "comparison" in record and record["comparison"]["judged"] != judged_again(record):
+            wrong.append(f"{path}: the verdicts are not those of its runs: try contrastive compare with its words")
         remedy = f"try make reproduce-table TABLE={record['table']}"
         if record.get("verdicts") != json.loads(json.dumps(judge_claims(record))):
             wrong.append(f"{path}: the verdicts are not those of its runs: {remedy}")

@@ -5,6 +5,7 @@ from typing import Any
 
 from contrastive.study.claims import LEGEND, claims_grid, signed
 from contrastive.study.record import device_of, is_best_test, record_frame, shown_metrics
+from contrastive.study.render import comparison
 from contrastive.study.render.text import best_cells
 from contrastive.study.spec import is_published_setting, published_heading, published_number
 from contrastive.text import format_grid, spread
@@ -21,7 +22,8 @@ def page(record: dict[str, Any]) -> str:
              for i, line in enumerate(grid(record))]  # fmt: skip
     legend = BEST if best else ""
     parts = [
-        heading(record), record["note"], format_grid(cells), legend, mixed_rows(record), *claims, protocols(record),
+        heading(record), record["note"], format_grid(cells), legend, mixed_rows(record), *comparison.sections(record),
+        *claims, protocols(record),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)
 

@@ -16,6 +16,7 @@ from contrastive.files import write_text
 from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
 from contrastive.study.frame import add_metrics
+from contrastive.study.render import comparison
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
 from contrastive.text import show
@@ -85,12 +86,30 @@ def section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "best": best_figures(record),
         "split": split(record),
         "claims": claims_grid(record) if judged else [],
+        "comparison": comparison_section(record, charts) if "comparison" in record else None,
         "counts": {word: n for word, n in counts.items() if n or word != "not run"},
         "has_published_effect": any(claim["published_effect"] is not None for claim in judged),
         "views": record["views"],
         "differences": differences(record),
         "protocols": [line.removeprefix("- ") for line in protocols(record).splitlines()],
         **section_charts(record, judged, charts),
+    }
+
+
+def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:
+    """What the template shows of a comparison."""
+    methods = [own["name"] for own in record["comparison"]["plan"]["contestants"]]
+    points, best = comparison.knob_points(record), comparison.best_of_curves(record)
+    knobs = list(dict.fromkeys(point["knob"] for point in points))
+    return {
+        "sentences": comparison.sentences(record),
+        "effects": comparison.effects(record),
+        "legend": comparison.LEGEND,
+        "chosen": comparison.chosen(record),
+        "notes": comparison.notes(record),
+        "protocol": comparison.protocol_text(record),
+        "knobs": [charts.knob_chart([p for p in points if p["knob"] == knob], methods) for knob in knobs],
+        "best": charts.best_of_chart(best, methods) if best else None,
     }
 
 

@@ -1,0 +1,136 @@
+"""A comparison from its plan to its page. Who runs the runs is a function: processes of this machine, or a launcher."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from hydra import compose
+from omegaconf import DictConfig, OmegaConf
+
+from contrastive.config.compose import search_path
+from contrastive.config.identity import flatten, key_of
+from contrastive.config.settings import SHARED_KEYS, Settings, checked_settings
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
+from contrastive.run.files import read_result
+from contrastive.study.compare.judge import planned_difference
+from contrastive.study.compare.outcome import comparison_record
+from contrastive.study.compare.plan import METHOD_SEARCHES, Plan
+from contrastive.study.compare.space import knobs_of
+from contrastive.study.compare.stages import Contest, Run
+from contrastive.study.jobs import minutes_of, short_hours
+from contrastive.study.render.comparison import sentences
+from contrastive.study.render.files import write_pages
+from contrastive.text import as_typed, counted
+
+BASE = Path("outputs") / "compare"
+# Runs what is due. Those that the settings or the training make impossible it tells the contest; returns a sentence for
+# each that failed otherwise, such as one that was killed.
+Launch = Callable[[Sequence[Run]], list[str]]
+
+
+def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = None) -> Contest:
+    """The contest of a plan, each contestant composed and checked and its knobs read; Hydra must be initialized.
+
+    Args:
+        folders: of options of one's own.
+        base: of its runs; None = outputs/compare/NAME.
+
+    Raises:
+        ConfigError: a contestant cannot be composed, or no evaluator gives the metric.
+    """
+    knobs, on_the_way = {}, set[str]()
+    for own in plan.contestants:
+        words = [*plan.common, *own.words]
+        cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
+        choices = {group: str(choice) for group, choice in cfg.hydra.runtime.choices.items()}
+        OmegaConf.set_struct(cfg, False)
+        del cfg["hydra"]
+        settings = checked_settings(cfg, words)
+        fixed = {key_of(word) for word in words} - plan.ranges.keys()
+        known = knobs_of(choices, _settings_read(cfg), plan.ranges, folders)
+        knobs[own.name] = [knob for knob in known if knob.key not in fixed]
+        if plan.evaluator not in settings.evaluator:
+            names = ", ".join(settings.evaluator)
+            raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try metric=knn_top1")
+        if "every" in settings.evaluator[plan.evaluator]:
+            on_the_way.add(f"evaluator.{plan.evaluator}.every=0")
+    return Contest(plan=plan, knobs=knobs, base=base or BASE / plan.folder, on_the_way=tuple(sorted(on_the_way)))
+
+
+def _settings_read(cfg: DictConfig) -> list[str]:
+    """The settings that a configuration has; of those that components share only what one of them reads."""
+    written: Any = OmegaConf.to_container(cfg, resolve=False)
+    text = repr([value for value in written.values() if isinstance(value, dict)])
+    return [key for key in flatten(written) if key not in SHARED_KEYS or f"${{{key}}}" in text]
+
+
+def run_all(contest: Contest, launch: Launch) -> list[str]:
+    """Run stage after stage until nothing is due; returns a sentence for each run that may be tried again."""
+    crashed: list[str] = []
+    tried = set[Path]()
+    while runs := [run for run in contest.due() if run.path not in tried]:
+        stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
+        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}", flush=True)
+        crashed += launch(runs)
+        tried |= {run.path for run in runs}
+    return crashed
+
+
+def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, device: str) -> str:
+    """What a comparison takes and what it can find, before anything runs."""
+    plan = contest.plan
+    due = contest.due()
+    all_runs = plan.n_runs
+    lines = [
+        f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}",
+        *(f"  {name}: {', '.join(f'{knob.key} {knob.typed}' for knob in own) or 'nothing to search'}"
+          for name, own in contest.knobs.items()),
+        f"  {all_runs} runs: {plan.budget} points, {plan.finalists} finalists with two more seeds, {plan.seeds} "
+        f"final seeds and as many of the default settings, {counted(plan.searches, 'search')}",
+    ]  # fmt: skip
+    done = [result for folder in contest.base.rglob("result.json") if (result := read_result(folder.parent))]
+    if due:
+        minutes = mean(map(minutes_of, done)) if done else _minutes(due[0], folders)
+        left = all_runs - len(done)
+        place = contest.base.absolute()
+        free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
+        lines.append(
+            f"  {left} to go, {minutes:.1f} minutes each on {device}: {short_hours(left * minutes / 60 / n_parallel)} "
+            f"hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
+        )
+    dataset = next((word.partition("=")[2] for word in plan.common if key_of(word) == "dataset"), "digits")
+    about = "the settings that it chooses" if plan.searches == 1 else "methods"
+    lines.append(f"  finds a difference of {planned_difference(plan, dataset):.1f} points between {about} with 80 %")
+    if 1 < plan.searches < METHOD_SEARCHES:
+        lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
+    lines.append(f"  runs in {as_typed(contest.base)}")
+    return "\n".join(lines)
+
+
+def _minutes(run: Run, folders: Sequence[Path]) -> float:
+    """How long a run takes, from a few of its steps."""
+    from contrastive.experiment.build import build  # late: importing torch takes seconds
+    from contrastive.experiment.dry_run import estimate
+
+    cfg = compose("train", [*run.overrides, *search_path(folders)])
+    return estimate(build(Settings.from_config(cfg))).seconds / 60
+
+
+def conclude(contest: Contest) -> str:
+    """Judge, write the pages, and say what came out."""
+    record = comparison_record(contest)
+    write_pages(record, contest.base)
+    lines = ["", *sentences(record), ""]
+    path = contest.base.with_name(f"{contest.base.name}.html")
+    try:
+        from contrastive.study.render.page import page  # late: only the page needs its packages
+
+        write_text(path, page([record]))
+        lines.append(f"page        {as_typed(path)}")
+    except ConfigError as error:
+        lines.append(f"no page was written: {error}")
+    lines.append(f"table       {as_typed(contest.base)}.md, .csv, .tex and .json")
+    return "\n".join(lines)

@@ -1,0 +1,193 @@
+"""The verdicts of a comparison: effects with intervals over seeds or searches and over test images.
+
+See docs/compare.md. With one search the rows of the two-way test are seeds, and a verdict is about the settings that
+the search chose. With several the rows are searches, each the mean of its seeds, and a verdict is about the methods.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive.bits import unpack
+from contrastive.study.compare.plan import Plan
+from contrastive.study.compare.stages import search_of
+from contrastive.study.record import correct_name
+from contrastive.study.spec import look_up
+from contrastive.study.statistics import (
+    Estimate,
+    effect_found,
+    holm,
+    image_floor,
+    paired_estimate,
+    probability_better,
+    rows_that_decide,
+    two_way_estimate,
+)
+
+LEVEL = 0.05
+SEARCH_SD = 0.5  # points by which another search has moved effects in docs/results
+# sd of a paired difference and its image floor, measured in docs/results: on the digits, and on small CIFAR-10
+KNOWN = {"digits": (1.63, 0.37)}
+USUAL = (0.80, 0.16)
+VERDICTS = ("better", "worse", "equal", "undecided", "failed", "the same runs")
+NUMBERS = ("effect", "low", "high", "p_differs", "p_equal", "p_better", "sd", "floor", "found")
+
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
+
+
+def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int]) -> list[dict[str, Any]]:
+    """A verdict for each pair of opponents.
+
+    Returns:
+        {name, against, verdict, effect, low, high, p_differs and p_equal (corrected), p_better: the probability that a
+        run of one is ahead of a run of the other, n: rows, over, decide: rows that always decide, found: the effect
+        that these rows find with 80 %}.
+
+    Args:
+        failed: final runs of each contestant that failed.
+    """
+    judged = [_effect(plan, rows, name, against) for name, against in plan.opponents]
+    tested = [claim for claim in judged if claim["p_differs"] is not None]
+    both = [claim[key] for claim in tested for key in ("p_differs", "p_equal")]
+    corrected = iter(holm(both, most=len(tested)))
+    for claim in tested:
+        claim["p_differs"], claim["p_equal"] = next(corrected), next(corrected)
+    for claim in judged:
+        n_failed = max(failed.get(claim["name"], 0), failed.get(claim["against"], 0))
+        claim["failed"] = n_failed
+        claim["verdict"] = _verdict(claim, level=LEVEL / plan.looks)
+        claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
+    return judged
+
+
+def _verdict(claim: Mapping[str, Any], *, level: float) -> str:
+    if claim["failed"] or claim["effect"] is None:
+        return "failed"
+    if claim["p_differs"] is None:
+        return "the same runs" if claim["effect"] == 0 and claim["n"] > 1 else "undecided"
+    if claim["p_differs"] <= level:
+        return "better" if claim["effect"] > 0 else "worse"
+    return "equal" if claim["p_equal"] <= level else "undecided"
+
+
+def _effect(plan: Plan, rows: Rows, name: str, against: str) -> dict[str, Any]:
+    """The difference of two contestants over their common final seeds."""
+    ours, theirs = (_by_place(rows[key]) for key in (name, against))
+    common = sorted(ours.keys() & theirs.keys())
+    pairs = [(ours[place], theirs[place]) for place in common]
+    claim: dict[str, Any] = {
+        "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None,
+        "p_differs": None, "p_equal": None, "p_better": None, "sd": None, "floor": 0.0, "decide": None, "found": None,
+        "images": None,
+    }  # fmt: skip
+    if not pairs:
+        return claim
+    values = np.array([[_value(run, plan.metric) for run in pair] for pair in pairs])
+    searches = np.array([search for search, _ in common])
+    claim["effect"] = float((values[:, 0] - values[:, 1]).mean())
+    claim["p_better"] = _probability(values, searches)
+    bits = _bits(pairs, plan.metric)
+    each = 100 * (bits[:, 0] - bits[:, 1]) if bits is not None else (values[:, 0] - values[:, 1])[:, None]
+    if plan.searches > 1:
+        each = np.stack([each[searches == search].mean(0) for search in np.unique(searches)])
+    claim["n"] = len(each)
+    claim["over"] = ("searches" if plan.searches > 1 else "seeds") + (", images" if bits is not None else "")
+    if len(each) < 3:
+        return claim
+    estimate: Estimate = two_way_estimate(each) if bits is not None else paired_estimate(each[:, 0].tolist())
+    claim["sd"] = float(each.mean(1).std(ddof=1))
+    claim["floor"] = image_floor(each) if bits is not None else 0.0
+    claim["images"] = each.shape[1] if bits is not None else None
+    claim["effect"] = estimate.effect
+    claim["low"], claim["high"], _ = estimate.interval()
+    claim |= {"p_differs": estimate.differs(), "p_equal": estimate.equal(plan.margin)}
+    if estimate.error:
+        claim["decide"] = rows_that_decide(claim["sd"], claim["floor"], plan.margin)
+        claim["found"] = effect_found(claim["sd"], claim["floor"], len(each))
+    return claim
+
+
+def _by_place(runs: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """{(search, seed within it): run}; methods with seeds of their own are paired by their order."""
+    places: dict[int, int] = {}
+    found = {}
+    for run in sorted(runs, key=lambda run: run["seed"]):
+        search = search_of(run["seed"])
+        places[search] = places.get(search, -1) + 1
+        found[search, places[search]] = run
+    return found
+
+
+def _value(run: Mapping[str, Any], metric: str) -> float:
+    return look_up(dict(run), metric) or 0.0
+
+
+def _bits(pairs: Sequence[tuple[Any, Any]], metric: str) -> NDArray[np.float64] | None:
+    """(pairs, 2, images), which images were right; None where a run does not tell."""
+    texts = [[run.get("correct", {}).get(correct_name(metric)) for run in pair] for pair in pairs]
+    if any(text is None for pair in texts for text in pair):
+        return None
+    rights = [[unpack(text) for text in pair] for pair in texts]
+    if len({len(right) for pair in rights for right in pair}) > 1:
+        return None
+    return np.array(rights, dtype=float)
+
+
+def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> float:
+    """The probability that a run of the one is ahead of a run of the other, of the same search."""
+    return mean(
+        probability_better(values[searches == search, 0].tolist(), values[searches == search, 1].tolist())
+        for search in np.unique(searches)
+    )
+
+
+def planned_difference(plan: Plan, dataset: str) -> float:
+    """The smallest difference that a plan finds with 80 %, from the variances of docs/results."""
+    sd, floor = KNOWN.get(dataset, USUAL)
+    if plan.searches < 3:
+        return effect_found(sd, floor, plan.seeds)
+    return effect_found((SEARCH_SD**2 + sd**2 / plan.seeds) ** 0.5, floor, plan.searches)
+
+
+def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    """What a comparison says of a contestant, in one sentence."""
+    settings = "" if plan.is_of_methods else " with these settings"
+    name, against, size = f"{claim['name']}{settings}", claim["against"], abs(claim["effect"] or 0.0)
+    if claim["verdict"] == "failed":
+        what = f"undecided: failed in {claim['failed']} of {plan.searches * plan.seeds} final runs"
+        return f"{name}: {what}" if claim["failed"] else f"{name}: undecided: no point of its search could be trained"
+    if claim["verdict"] == "the same runs":
+        return f"{name}: the same runs as {against}"
+    if claim["low"] is None:
+        return f"{name}: undecided against {against}, {claim['effect']:+.1f} points by {metric} over {claim['n']} rows"
+    low, high = sorted((abs(claim["low"]), abs(claim["high"])))
+    if claim["verdict"] in ("better", "worse"):
+        text = f"{size:.1f} points {claim['verdict']} than {against} by {metric} ({low:.1f} to {high:.1f})"
+    else:
+        interval = f"{claim['effect']:+.1f} points by {metric}, {claim['low']:+.1f} to {claim['high']:+.1f}"
+        is_equal = claim["verdict"] == "equal"
+        text = f"equal to {against} within {plan.margin:g}" if is_equal else f"undecided against {against}"
+        text += f" ({interval})"
+    more = f"; another search moves such effects by about {SEARCH_SD:g}" if plan.searches == 1 else ""
+    return f"{name}: {text}{more}{_advice(claim, plan)}"
+
+
+def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
+    """What it would take to decide, where nothing is decided."""
+    if claim["verdict"] != "undecided":
+        return ""
+    if claim["decide"] is not None:
+        return f". About {_about(claim['decide'])} {'searches' if plan.searches > 1 else 'seeds'} always decide"
+    if not claim["images"] or 3.92 * claim["floor"] < plan.margin:
+        return ""
+    least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
+    return f". No number of runs decides on these {claim['images']:,} test images; about {_about(least):,} would"
+
+
+def _about(n: float) -> int:
+    """n to one digit: 18 is 20, 103 is 100."""
+    unit: int = 10 ** (len(str(int(n))) - 1)
+    return int(round(n / unit) * unit)

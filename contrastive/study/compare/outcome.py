@@ -1,0 +1,104 @@
+"""The record of a comparison: the final runs as a table's, and every run of its searches."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contrastive.files import write_text
+from contrastive.run.files import RunState, run_state
+from contrastive.study.compare.judge import judge_comparison
+from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
+from contrastive.study.compare.stages import Contest, Run
+from contrastive.study.record import Shared, row_record, views_as_png
+from contrastive.study.spec import Row
+
+AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
+LOOKS = "looks.json"  # [searches, seeds] of every judgement so far
+METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
+
+
+def comparison_record(contest: Contest) -> dict[str, Any]:
+    """The record of a comparison whose runs are done, plain containers for JSON."""
+    plan, shared, metrics = contest.plan, Shared(), shown_metrics(contest)
+    finals = {own.name: _final_runs(contest, own) for own in plan.contestants}
+    rows = [_row(own, own.name, finals[own.name], metrics, shared) for own in plan.contestants]
+    defaults = {own.name: contest.final(own, 0, {}) for own in plan.contestants}
+    rows += [_row(own, f"{own.name}{AS_IT_COMES}", defaults[own.name], metrics, shared) for own in plan.contestants]
+    dataset = next((word.partition("=")[2] for word in plan.common if word.startswith("dataset=")), "digits")
+    names = [own.name for own in plan.contestants]
+    record: dict[str, Any] = {
+        "table": contest.base.name, "preset": "paper", "note": "", "extra": [], "claims": [],
+        "title": f"{' against '.join(names) if len(names) < 4 else f'{len(names)} methods'} on {dataset}",
+        "metrics": {metric: METRICS.get(metric, metric) for metric in metrics}, "rows": rows,
+        "environments": shared.environments, "protocols": shared.protocols,
+        "views": views_as_png(next((run.path for own in finals.values() for run in own), contest.base)),
+        "comparison": {
+            "plan": {**plan.to_dict(), "looks": _looks(contest)},
+            "failed": {name: sum(map(contest.has_failed, own)) for name, own in finals.items()},
+            "reasons": contest.failures,
+            "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
+            "searches": {
+                own.name: [_search(contest, own, i) for i in range(plan.searches)] for own in plan.contestants
+            },
+        },
+    }  # fmt: skip
+    return {**record, "comparison": {**record["comparison"], "judged": judged_again(record)}}
+
+
+def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The verdicts of a record, computed from its runs."""
+    own = record["comparison"]
+    plan: Plan = plan_from_dict(own["plan"])
+    rows: dict[str, Sequence[Mapping[str, Any]]] = {row["name"]: row["runs"] for row in record["rows"]}
+    judged = judge_comparison(plan, rows, own["failed"])
+    return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
+
+
+def shown_metrics(contest: Contest) -> list[str]:
+    """The judged metric, then what else of kNN and linear probe the final runs have; without a verdict."""
+    run = next((run for own in contest.plan.contestants for run in _final_runs(contest, own)), None)
+    known = run_state(run.path).result.get("test", {}) if run else {}
+    return list(dict.fromkeys([contest.plan.metric, *(metric for metric in METRICS if metric in known)]))
+
+
+def _final_runs(contest: Contest, own: Contestant) -> list[Run]:
+    """The final runs of a contestant in all searches."""
+    runs = []
+    for search in range(contest.plan.searches):
+        if (chosen := contest.chosen(own, search)) is not None:
+            runs += contest.final(own, search, chosen.point)
+    return runs
+
+
+def _row(own: Contestant, name: str, runs: Sequence[Run], metrics: list[str], shared: Shared) -> dict[str, Any]:
+    states: dict[Path, RunState] = {run.path: run_state(run.path) for run in runs}
+    finished = {path: state for path, state in states.items() if state.kind == "finished"}
+    return row_record(Row(name=name, overrides=own.words), finished, metrics, shared)
+
+
+def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
+    """Every point with the values of its runs on the held-out images, in percent; null for one that failed."""
+    tried, chosen = contest.tried(own, search) or [], contest.chosen(own, search)
+    runs = contest.first_stage(own, search)
+    points = []
+    for run, point in zip(runs, tried, strict=True):
+        result = run_state(run.path).result
+        points.append({
+            "point": point.point,
+            "values": [None if value == float("-inf") else round(value, 4) for value in point.values],
+            "minutes": round(result["time"]["seconds"] / 60, 2) if result else None,
+            "correct": result.get("correct", {}).get(contest.plan.metric) if result else None,
+        })  # fmt: skip
+    return {"points": points, "chosen": None if chosen is None else chosen.point}
+
+
+def _looks(contest: Contest) -> int:
+    """How often verdicts were looked at, this time included: another number of searches or seeds is another look."""
+    file = contest.base / LOOKS
+    looks: list[list[int]] = json.loads(file.read_text()) if file.exists() else []
+    now = [contest.plan.searches, contest.plan.seeds]
+    if now not in looks:
+        looks.append(now)
+        write_text(file, json.dumps(looks))
+    return looks.index(now) + 1

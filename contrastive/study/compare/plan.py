@@ -1,0 +1,245 @@
+"""What a comparison is: the contestants, what they share, and how much is run, read from the words of a command."""
+
+import hashlib
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Override
+from hydra.errors import HydraException
+
+from contrastive.config.identity import is_identity, key_of
+from contrastive.config.messages import user_message
+from contrastive.errors import ConfigError
+
+EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
+NUMBERS = {"searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float}
+OWN = {*NUMBERS, "metric", "pairs", "rows"}
+CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "search_metric")  # which the protocol sets
+METHOD_SEARCHES = 5  # from so many on a verdict is about the method; below 3 there is no interval over searches
+MAX_SEEDS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """A method: its name, and the words that make it.
+
+    Attributes:
+        salt: another draw of points and seeds, for one method under two names.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    salt: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The protocol of docs/compare.md with its numbers.
+
+    Attributes:
+        common: words of every run.
+        ranges: {setting: range} that replace those of configs/search.
+        budget: runs of a search for each contestant, the default settings among them.
+        finalists: points that get two more seeds; 0 = the best single run is chosen.
+        seeds: final runs of each contestant and search.
+        searches: how often everything is repeated with other points, held-out images and seeds.
+        metric: on which points are chosen and contestants judged.
+        margin: points within which two contestants are equal.
+        pairs: first = each against the first | all.
+        looks: how often the verdicts are looked at, which share the level 0.05.
+    """
+
+    contestants: tuple[Contestant, ...]
+    common: tuple[str, ...] = ()
+    ranges: dict[str, str] = field(default_factory=dict)
+    budget: int = 12
+    finalists: int = 2
+    seeds: int = 8
+    searches: int = 1
+    metric: str = "knn_top1"
+    margin: float = 1.0
+    pairs: str = "first"
+    looks: int = 1
+
+    def __post_init__(self) -> None:
+        least = {"budget": 1, "finalists": 0, "seeds": 3, "searches": 1, "looks": 1}
+        for key, smallest in least.items():
+            if (value := getattr(self, key)) < smallest:
+                raise ConfigError(f"{key} must be at least {smallest}, got {value}: try {key}={smallest}")
+        if self.searches == 2:
+            raise ConfigError("two searches have no interval (t = 12.7): try searches=1, or searches=5 and more")
+        if self.finalists == 1 or self.finalists > self.budget:
+            raise ConfigError(f"finalists={self.finalists} leaves nothing to choose from: try finalists=2, or 0")
+        if self.seeds > MAX_SEEDS:
+            raise ConfigError(f"seeds must be at most {MAX_SEEDS}, got {self.seeds}: try seeds=8")
+        if self.margin <= 0:
+            raise ConfigError(f"margin must be above 0, got {self.margin}: try margin=1")
+        if self.pairs not in ("first", "all"):
+            raise ConfigError(f"pairs must be first or all, got {self.pairs}: try pairs=first")
+        if len(self.contestants) < 2:
+            raise ConfigError(f"a comparison needs two contestants, there is {self.contestants[0].name}: {EXAMPLE}")
+        if not re.fullmatch(r"\w+_top\d", self.metric):
+            raise ConfigError(f"metric must be an accuracy of an evaluator, got {self.metric}: try metric=linear_top1")
+
+    @property
+    def evaluator(self) -> str:
+        """The evaluator that the metric is of."""
+        return self.metric.rpartition("_")[0]
+
+    @property
+    def is_of_methods(self) -> bool:
+        """Whether verdicts are about methods, not only about the settings that one search chose."""
+        return self.searches >= METHOD_SEARCHES
+
+    @property
+    def opponents(self) -> list[tuple[str, str]]:
+        """(contestant, the one that it is judged against)."""
+        names = [contestant.name for contestant in self.contestants]
+        if self.pairs == "all":
+            return [(b, a) for a, b in itertools.combinations(names, 2)]
+        return [(name, names[0]) for name in names[1:]]
+
+    @property
+    def n_runs(self) -> int:
+        """Runs of the whole plan; a little fewer where a search chooses the default settings."""
+        each = self.budget + 2 * self.finalists + self.seeds
+        return len(self.contestants) * (self.searches * each + self.seeds)
+
+    @property
+    def folder(self) -> str:
+        """A name for the runs: what is compared on what, and a hash of what makes a run what it is. More seeds,
+        searches or looks go on in the same folder."""
+        kept = sorted(word for word in self.common if is_identity(key_of(word)))
+        described = [
+            *map(repr, self.contestants),
+            kept,
+            sorted(self.ranges.items()),
+            self.budget,
+            self.finalists,
+            self.metric,
+        ]
+        digest = hashlib.sha256(repr(described).encode()).hexdigest()[:8]
+        dataset = next((word.partition("=")[2] for word in self.common if key_of(word) == "dataset"), "digits")
+        names = "+".join(contestant.name for contestant in self.contestants)
+        shown = re.sub(r"[^\w.=+-]+", "-", f"{dataset}-{names}")
+        return f"{shown[:80]}-{digest}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain containers, for the record."""
+        names = ("budget", "finalists", "seeds", "searches", "metric", "margin", "pairs", "looks")
+        contestants = [{"name": c.name, "words": list(c.words), "salt": c.salt} for c in self.contestants]
+        return {
+            "contestants": contestants, "common": list(self.common), "ranges": self.ranges,
+            **{name: getattr(self, name) for name in names},
+        }  # fmt: skip
+
+
+def plan_from_dict(content: dict[str, Any]) -> Plan:
+    """What `to_dict` returned."""
+    contestants = tuple(
+        Contestant(name=c["name"], words=tuple(c["words"]), salt=c["salt"]) for c in content["contestants"]
+    )
+    return Plan(**{**content, "contestants": contestants, "common": tuple(content["common"])})
+
+
+def read_plan(words: Sequence[str]) -> Plan:
+    """The plan that words describe: comma lists make the contestants, ranges replace knobs, the rest is common.
+
+    Raises:
+        ConfigError: a word that cannot be read or that the protocol sets itself, or fewer than two contestants.
+    """
+    own: dict[str, Any] = {}
+    lists: list[list[str]] = []
+    common, ranges = [], {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in OWN:
+            own[key] = _own(key, value)
+            continue
+        if key in CHOSEN_HERE or key.startswith("hydra"):
+            instead = "seeds=8" if key == "seed" else "it without this word"
+            raise ConfigError(f"{key} is set by the comparison: try {instead}")
+        override = _parsed(word)
+        if override.is_sweep_override():
+            sweep = override.value()
+            if isinstance(sweep, ChoiceSweep) and sweep.simple_form:
+                lists.append([f"{key}={item}" for item in _split(value)])
+            else:
+                ranges[key] = value
+        else:
+            common.append(word)
+    contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
+    contestants += [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
+    if not contestants:
+        raise ConfigError(f"nothing is compared: {EXAMPLE}")
+    names = [contestant.name for contestant in contestants]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"two contestants are called {twice}: try other names in rows")
+    return Plan(contestants=tuple(contestants), common=tuple(common), ranges=ranges, **own)
+
+
+def _own(key: str, value: str) -> Any:
+    if key in NUMBERS:
+        try:
+            return NUMBERS[key](value)
+        except ValueError:
+            raise ConfigError(f"{key} must be a number, got {value}: try {key}={3 if key != 'margin' else 1}") from None
+    if key == "rows":
+        try:
+            rows = yaml.safe_load(value)
+        except yaml.YAMLError:
+            rows = None
+        if not isinstance(rows, dict):
+            raise ConfigError(
+                f"rows names contestants, got {value}: try rows=\"{{pushed: 'loss=nt_xent loss.push=2'}}\""
+            )
+        return rows
+    return value
+
+
+def _parsed(word: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(word)
+    except HydraException as error:
+        raise ConfigError(user_message(error, words=[word]) or f"{word} is no KEY=VALUE: {EXAMPLE}") from error
+
+
+def _split(value: str) -> list[str]:
+    """The items of a comma list; commas inside of brackets and quotes do not count."""
+    items, depth, quote, start = [], 0, "", 0
+    for i, letter in enumerate(value):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "[{(":
+            depth += 1
+        elif letter in "]})":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            items.append(value[start:i].strip())
+            start = i + 1
+    return [*items, value[start:].strip()]
+
+
+def _named(chosen: Sequence[str], lists: Sequence[Sequence[str]]) -> Contestant:
+    """A contestant by the words in which it differs; of a component the option alone."""
+    alone, bare = len(lists) == 1, ("loss", "regularizer")
+    short = [
+        word.partition("=")[2] if key_of(word) in bare or (alone and "." not in key_of(word)) else word
+        for word in chosen
+    ]
+    return Contestant(name=" ".join(short), words=tuple(chosen))
+
+
+def _row(name: str, text: str) -> Contestant:
+    """A contestant of `rows`; `salt=1` among its words gives it points and seeds of its own."""
+    words = text.split()
+    salts = [word for word in words if word.startswith("salt=")]
+    salt = int(salts[-1].removeprefix("salt=")) if salts else 0
+    return Contestant(name=str(name), words=tuple(word for word in words if word not in salts), salt=salt)
