@@ -1,0 +1,80 @@
+"""The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
+
+import pytest
+
+from contrastive.errors import ConfigError
+from contrastive.study.compare.plan import plan_from_dict, read_plan
+
+
+def test_comma_lists_make_the_contestants():
+    plan = read_plan(["loss=nt_xent,debiased_pos", "dataset=digits", "temperature=interval(0.05,1)", "budget=8"])
+    assert [(own.name, own.words) for own in plan.contestants] == [
+        ("nt_xent", ("loss=nt_xent",)), ("debiased_pos", ("loss=debiased_pos",)),
+    ]  # fmt: skip
+    assert (plan.common, plan.ranges, plan.budget) == (("dataset=digits",), {"temperature": "interval(0.05,1)"}, 8)
+    two = read_plan(["loss=nt_xent,supcon", "encoder.width=8,16"])
+    assert [own.name for own in two.contestants] == [
+        "nt_xent encoder.width=8", "nt_xent encoder.width=16", "supcon encoder.width=8", "supcon encoder.width=16",
+    ]  # fmt: skip
+    kept = read_plan(["loss=nt_xent,supcon", "evaluator=[knn,linear]", "optimizer.betas=[0.9,0.99]"])
+    assert kept.common == ("evaluator=[knn,linear]", "optimizer.betas=[0.9,0.99]")
+    lists = read_plan(["optimizer.betas=[0.9,0.99],[0.5,0.9]"])
+    assert [own.words for own in lists.contestants] == [("optimizer.betas=[0.9,0.99]",), ("optimizer.betas=[0.5,0.9]",)]
+
+
+def test_rows_name_other_contestants():
+    rows = "rows={pushed: 'loss=nt_xent loss.push=2', again: 'loss=nt_xent salt=1'}"
+    plan = read_plan(["loss=nt_xent,sigmoid", rows])
+    assert [own.name for own in plan.contestants] == ["nt_xent", "sigmoid", "pushed", "again"]
+    assert plan.contestants[2].words == ("loss=nt_xent", "loss.push=2")
+    assert (plan.contestants[3].words, plan.contestants[3].salt) == (("loss=nt_xent",), 1)
+
+
+def test_a_plan_survives_its_record():
+    plan = read_plan(["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2'}", "searches=5", "seeds=3", "margin=0.7"])
+    assert plan_from_dict(plan.to_dict()) == plan
+
+
+def test_more_seeds_and_searches_go_on_in_one_folder():
+    words = ["loss=nt_xent,sigmoid", "dataset=digits"]
+    folder = read_plan(words).folder
+    assert folder.startswith("digits-nt_xent+sigmoid-")
+    assert read_plan([*words, "seeds=16", "searches=5", "margin=2", "data_root=x", "threads=1"]).folder == folder
+    others = [["budget=8"], ["metric=linear_top1"], ["epochs=3"], ["temperature=interval(0.1,1)"], ["finalists=0"]]
+    assert len({folder, *(read_plan([*words, *more]).folder for more in others)}) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loss=nt_xent"], "nothing is compared"),
+        ([], "nothing is compared"),
+        (["rows={a: loss=nt_xent}"], "needs two contestants"),
+        (["loss=nt_xent,supcon", "seed=1"], "try seeds=8"),
+        (["loss=nt_xent,supcon", "held_out=0"], "is set by the comparison"),
+        (["loss=nt_xent,supcon", "hydra.run.dir=x"], "is set by the comparison"),
+        (["loss=nt_xent,supcon", "searches=2"], "try searches=1"),
+        (["loss=nt_xent,supcon", "seeds=2"], "seeds must be at least 3"),
+        (["loss=nt_xent,supcon", "budget=x"], "budget must be a number"),
+        (["loss=nt_xent,supcon", "finalists=1"], "try finalists=2"),
+        (["loss=nt_xent,supcon", "margin=0"], "margin must be above 0"),
+        (["loss=nt_xent,supcon", "pairs=some"], "try pairs=first"),
+        (["loss=nt_xent,supcon", "metric=knn"], "try metric=linear_top1"),
+        (["loss=nt_xent,supcon", "rows=x"], "rows names contestants"),
+        (["loss=nt_xent,nt_xent"], "two contestants are called nt_xent"),
+        (["loss=nt_xent,supcon", "epochs"], "try"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence(words, said):
+    with pytest.raises(ConfigError, match="try ") as raised:
+        read_plan(words)
+    assert said in str(raised.value)
+
+
+def test_opponents_and_the_number_of_runs():
+    plan = read_plan(["loss=a,b,c", "budget=8", "seeds=3", "searches=5"])
+    assert plan.opponents == [("b", "a"), ("c", "a")]
+    assert read_plan(["loss=a,b,c", "pairs=all"]).opponents == [("b", "a"), ("c", "a"), ("c", "b")]
+    assert plan.n_runs == 3 * (5 * (8 + 4 + 3) + 3)
+    assert plan.is_of_methods
+    assert not read_plan(["loss=a,b", "searches=4"]).is_of_methods

@@ -1,0 +1,77 @@
+"""What a comparison searches over: ranges as Hydra types them, and points that all contestants share."""
+
+import pytest
+
+from contrastive.config.identity import flatten
+from contrastive.config.paths import CONFIGS
+from contrastive.config.reference import option_files
+from contrastive.errors import ConfigError
+from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, points, read_knob
+from tests.helpers import compose_settings
+
+LR = "tag(log,interval(1e-4,1e-2))"
+
+
+def test_a_range_is_read_as_hydra_types_it():
+    even, log = read_knob("x", "interval(0, 2)"), read_knob("x", "tag(log, interval(0.01, 1))")
+    assert [even.at(u) for u in (0, 0.25, 0.5)] == ["0", "0.5", "1"]
+    assert [log.at(u) for u in (0, 0.5)] == ["0.01", "0.1"]
+    assert [read_knob("x", "int(interval(1, 11))").at(u) for u in (0, 0.5)] == ["1", "6"]
+    assert [read_knob("x", "choice(a, b)").at(u) for u in (0, 0.49, 0.5, 0.99)] == ["a", "a", "b", "b"]
+    assert (even.place("1.5"), log.place("0.1"), read_knob("x", "choice(a,b)").place("a")) == (0.75, 0.5, None)
+
+
+@pytest.mark.parametrize("typed", ["0.1", "interval(1, 0)", "tag(log, interval(0, 1))", "choice(1)", "a b("])
+def test_what_is_no_range_is_refused(typed):
+    with pytest.raises(ConfigError, match="is no range: try"):
+        read_knob("x", typed)
+
+
+def test_methods_share_the_points_of_common_knobs():
+    one = [read_knob("temperature", "interval(0, 1)"), read_knob("optimizer.lr", LR)]
+    more = [*one, read_knob("tau_plus", "interval(0, 1)"), read_knob("loss.beta", "interval(0, 1)")]
+    without_temperature = [one[1], read_knob("loss.lam", "interval(0, 1)")]
+    a, b, c = points(one, 9, draw=3), points(more, 9, draw=3), points(without_temperature, 9, draw=3)
+    assert len(a) == len(b) == len(c) == 9
+    assert a[0] == b[0] == c[0] == {}  # the default settings
+    for p, q, r in zip(a[1:], b[1:], c[1:], strict=True):
+        assert {key: q[key] for key in p} == p
+        assert r["optimizer.lr"] == p["optimizer.lr"]
+        assert r["loss.lam"] == q["tau_plus"]  # the first coordinate after the common ones
+    assert points(one, 9, draw=4)[1:] != a[1:]
+    assert points(one, 5, draw=3) == a[:5]
+    assert points([], 3, draw=0) == [{}, {}, {}]
+
+
+def test_points_fill_their_ranges():
+    drawn = points([read_knob("temperature", "interval(0, 1)")], 17, draw=0)[1:]
+    places = sorted(float(point["temperature"]) for point in drawn)
+    assert all(i / 16 <= place < (i + 1) / 16 + 1e-3 for i, place in enumerate(places))  # one in each sixteenth
+
+
+def test_common_knobs_come_first_and_typed_ranges_win(tmp_path):
+    reads = ["temperature", "optimizer.lr", "tau_plus", "loss.beta"]
+    choices = {"loss": "hard_negative", "optimizer": "adam", "regularizer": "none"}
+    keys = [knob.key for knob in knobs_of(choices, reads, {}, [])]
+    assert keys == ["temperature", "optimizer.lr", "loss.beta", "tau_plus"]
+    narrow = knobs_of(choices, reads, {"temperature": "interval(0.1,0.2)"}, [])
+    assert (narrow[0].low, narrow[0].high) == (0.1, 0.2)
+    assert "temperature" not in [knob.key for knob in knobs_of(choices, reads[1:], {}, [])]
+    (tmp_path / "search/loss").mkdir(parents=True)
+    (tmp_path / "search/loss/mine.yaml").write_text("loss.width: interval(1, 2)\n")
+    own = knobs_of({**choices, "loss": "mine"}, [*reads, "loss.width"], {}, [tmp_path])
+    assert [knob.key for knob in own] == ["temperature", "optimizer.lr", "loss.width"]
+
+
+FILES = [(group, path.stem) for group in GROUPS for path in sorted((CONFIGS / "search" / group).glob("*.yaml"))]
+
+
+@pytest.mark.parametrize(("group", "option"), FILES)
+def test_every_range_is_of_an_option_and_of_settings_that_it_has(group, option):
+    assert option in option_files(group)
+    words = {"loss": [f"loss={option}"], "regularizer": [f"regularizer={option}"], "optimizer": [f"optimizer={option}"]}
+    config = compose_settings(*words[group], "dataset=biased_digits").to_dict()
+    knobs = knobs_of({group: option}, ["tau_plus", *flatten(config)], {}, [])
+    assert {knob.key for knob in knobs} - set(COMMON) or group == "optimizer"
+    for knob in knobs:
+        compose_settings(*words[group], "dataset=biased_digits", f"{knob.key}={knob.at(0.5)}")

@@ -1,0 +1,328 @@
+"""The statistics of a comparison: the numbers of its design, recomputed, and verdicts of simulated contests."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastive.bits import pack
+from contrastive.study.compare.engine import run_all
+from contrastive.study.compare.judge import planned_difference, sentence
+from contrastive.study.compare.outcome import comparison_record, judged_again
+from contrastive.study.compare.plan import Plan, read_plan
+from contrastive.study.compare.space import read_knob
+from contrastive.study.compare.stages import Contest, Run, search_of
+from contrastive.study.render.comparison import at_an_edge, best_of_curves
+from contrastive.study.render.files import check_folder, write_pages
+from contrastive.study.statistics import (
+    best_of,
+    effect_found,
+    holm,
+    paired_estimate,
+    probability_better,
+    rows_that_decide,
+    two_way_estimate,
+    two_way_test,
+)
+from tests.helpers import write_finished
+
+KNOBS = [read_knob("temperature", "interval(0,1)"), read_knob("optimizer.lr", "interval(0,1)")]
+
+
+def test_the_best_of_n():
+    assert best_of([*range(1, 13)], 3) == pytest.approx(9.75)
+    assert [best_of([*range(1, 13)], n) for n in (1, 12)] == [6.5, 12]
+    assert best_of([1, 2, 3, 4], 2, by=[4, 3, 2, 1]) == pytest.approx(5 / 3)
+    values = [3.0, 1.0, 4.0, 1.5]
+    chosen_blindly = [best_of(values, 2, by=order) for order in permutations(range(4))]
+    assert np.mean(chosen_blindly) == pytest.approx(np.mean(values))
+
+
+def test_holm_over_both_tests_of_a_claim():
+    assert holm([0.01, 0.02, 0.012, 0.9], most=2) == pytest.approx([0.02, 0.04, 0.024, 0.9])
+    values = [0.04, 0.01, 0.03]
+    assert holm(values, most=3) == holm(values)
+
+
+def test_rows_that_always_decide():
+    assert [rows_that_decide(0.8, 0.16, margin) for margin in (1, 0.7, 0.5)] == [18, 103, None]
+    assert [rows_that_decide(1.63, 0.37, margin) for margin in (1, 2)] == [None, 23]
+
+
+def test_the_effect_that_rows_find():
+    found = [effect_found(0.8, 0.16, n) for n in (3, 5, 8, 16)]
+    assert found == pytest.approx([2.31, 1.33, 0.99, 0.73], abs=0.011)
+
+
+def test_an_interval_inside_of_the_margin_is_what_equal_means():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        estimate = paired_estimate((rng.normal(0.3, 0.5, 6)).tolist())
+        low, high, _ = estimate.interval()
+        assert (estimate.equal(1.0) <= 0.05) == (low > -1 and high < 1)
+        assert (estimate.differs() <= 0.05) == (low > 0 or high < 0)
+
+
+def test_the_share_of_pairs_that_are_won():
+    assert probability_better([1, 2, 3], [0, 2]) == pytest.approx((1 + 1 + 1 + 0 + 0.5 + 1) / 6)
+
+
+def drawn(rng: np.random.Generator, searches: int, seeds: int, images: int) -> np.ndarray:
+    """(searches, seeds, images) of a difference whose true mean is 0, in points."""
+    parts = (
+        (0.6, (searches, 1, 1)),
+        (1.0, (searches, seeds, 1)),
+        (7.0, (1, 1, images)),
+        (23.0, (searches, seeds, images)),
+    )
+    return sum(rng.normal(0, sd, shape) for sd, shape in parts)
+
+
+def test_intervals_over_searches_cover_and_those_over_their_seeds_do_not():
+    rng = np.random.default_rng(1)
+    tables = [drawn(rng, 5, 3, 359) for _ in range(2000)]
+
+    def cover(rows: list[np.ndarray]) -> float:
+        return float(np.mean([low <= 0 <= high for low, high, _ in map(two_way_test, rows)]))
+
+    assert 0.935 <= cover([table.mean(1) for table in tables]) <= 0.965
+    assert cover([table.reshape(15, -1) for table in tables]) < 0.94
+    assert cover([table[0] for table in tables]) < 0.92
+
+
+# ---- contests whose runs are made up
+
+
+class Made:
+    """Runs without training: the accuracy of each contestant at a temperature, with the noise of a seed."""
+
+    def __init__(self, contest: Contest, best: dict[str, float], *, seed_sd: float = 1.0, images: int = 400) -> None:
+        self.contest, self.best, self.seed_sd, self.images = contest, best, seed_sd, images
+        self.images_rng = np.random.default_rng(7).uniform(size=images)
+        self.started: list[Run] = []
+        self.refused: set[str] = set()
+
+    def __call__(self, runs: list[Run]) -> list[str]:
+        for run in runs:
+            self.started.append(run)
+            words = dict(word.split("=", 1) for word in run.overrides)
+            name = run.name.partition(",")[0].removesuffix(" as it comes")
+            if any(mark in str(run) for mark in self.refused):
+                self.contest.fail(run, "a loss that is not finite")
+                continue
+            rng = np.random.default_rng([int(words["seed"]), len(name), *name.encode()])
+            t = float(words.get("temperature", 0.9))
+            accuracy = self.best[name] - 20 * (t - 0.5) ** 2 + rng.normal(0, self.seed_sd)
+            right = 100 * self.images_rng + rng.normal(0, 5, self.images) < accuracy
+            value = {"knn_top1": 100 * float(right.mean())}
+            is_final = "held_out" not in words
+            write_finished(
+                run.path, config={"seed": int(words["seed"]), "epochs": 1, "batch_size": 2, "n_views": 2},
+                environment={"device": "cpu", "torch": "2", "python": "3", "commit": None, "dirty": None,
+                             "precision": "fp32", "processor": "cpu"},
+                **{"test" if is_final else "val": value}, correct={"knn_top1": pack(right)},
+            )  # fmt: skip
+        return []
+
+
+def contest_of(tmp_path: Path, *words: str, **best: float) -> tuple[Contest, Made]:
+    plan: Plan = read_plan(["loss=" + ",".join(best), *words] if "rows" not in str(words) else list(words))
+    contest = Contest(plan=plan, knobs={own.name: KNOBS for own in plan.contestants}, base=tmp_path / "compare")
+    return contest, Made(contest, best)
+
+
+def outcome(tmp_path: Path, *words: str, **best: float) -> dict:
+    contest, made = contest_of(tmp_path, *words, **best)
+    assert run_all(contest, made) == []
+    return comparison_record(contest)
+
+
+def test_a_worse_method_is_found_and_the_page_is_verified(tmp_path):
+    record = outcome(tmp_path, "seeds=8", a=70.0, b=62.0)
+    (claim,) = record["comparison"]["judged"]
+    assert (claim["verdict"], claim["n"], claim["over"]) == ("worse", 8, "seeds, images")
+    assert claim["low"] < -8 < claim["high"]
+    plan = read_plan(["loss=a,b"])
+    said = sentence(claim, plan, "kNN")
+    assert said.startswith("b with these settings: ")
+    assert "points worse than a by kNN (" in said
+    assert "another search moves such effects by about 0.5" in said
+    (tmp_path / "pages").mkdir()
+    write_pages(record, tmp_path / "pages/t")
+    assert check_folder(tmp_path / "pages") == (1, [])
+    changed = json.loads((tmp_path / "pages/t.json").read_text())
+    changed["comparison"]["judged"][0]["verdict"] = "better"
+    (tmp_path / "pages/t.json").write_text(json.dumps(changed))
+    assert "the verdicts are not those of its runs" in check_folder(tmp_path / "pages")[1][0]
+
+
+def test_budgets_are_equal_and_the_first_point_is_the_default(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0, b=69.0)
+    run_all(contest, made)
+    for own in ("a", "b"):
+        mine = [run for run in made.started if run.name.split(",")[0].removesuffix(" as it comes") == own]
+        assert [sum(run.stage == stage for run in mine) for stage in ("search", "finalists", "final")] == [8, 4, 6]
+        searched = [run for run in mine if run.stage != "final"]
+        assert all("held_out=0" in run.overrides and "evaluator=[knn]" in run.overrides for run in searched)
+        assert not any(word.startswith("temperature") for word in searched[0].overrides)
+    seeds = {run.overrides[-1] for run in made.started if run.stage == "final"}
+    assert seeds == {"seed=1100", "seed=1101", "seed=1102"}
+    assert len({run.path for run in made.started}) == len(made.started)
+
+
+def test_it_goes_on_where_it_was_killed_and_repeats_nothing(tmp_path):
+    whole = outcome(tmp_path / "whole", "budget=4", "seeds=3", a=70.0, b=68.0)
+    contest, made = contest_of(tmp_path / "parts", "budget=4", "seeds=3", a=70.0, b=68.0)
+    for n in (3, 2, 6, 1, 100):
+
+        def some(runs: list[Run], n: int = n) -> list[str]:
+            made(runs[:n])
+            raise KeyboardInterrupt
+
+        if contest.due():
+            with pytest.raises(KeyboardInterrupt):
+                run_all(contest, some)
+    run_all(contest, made)
+    assert len({run.path for run in made.started}) == len(made.started)
+    parts = comparison_record(contest)
+    assert parts["comparison"]["judged"] == whole["comparison"]["judged"]
+    assert parts["comparison"]["searches"] == whole["comparison"]["searches"]
+
+
+def test_the_point_that_two_more_seeds_confirm_is_chosen(tmp_path):
+    record = outcome(tmp_path, "budget=12", "seeds=3", a=70.0, b=70.0)
+    for own in ("a", "b"):
+        (search,) = record["comparison"]["searches"][own]
+        last = [point for point in search["points"] if len(point["values"]) == 3]
+        assert len(last) == 2
+        assert search["chosen"] == max(last, key=lambda point: np.mean(point["values"]))["point"]
+        firsts = sorted((point["values"][0] for point in search["points"]), reverse=True)
+        assert sorted((point["values"][0] for point in last), reverse=True) == firsts[:2]
+
+
+def test_a_point_that_cannot_be_trained_is_the_worst_and_is_not_tried_again(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", a=70.0, b=68.0)
+    made.refused = {"a, point 2", "b, point"}
+    run_all(contest, made)
+    assert contest.due() == []
+    record = comparison_record(contest)
+    (search,) = record["comparison"]["searches"]["a"]
+    assert search["points"][1]["values"] == [None]
+    (claim,) = record["comparison"]["judged"]
+    assert claim["verdict"] == "failed"
+    assert "no point of its search could be trained" in sentence(claim, contest.plan, "kNN")
+
+
+def test_a_final_run_that_fails_is_never_dropped(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=4", a=70.0, b=60.0)
+    made.refused = {"final, b, seed 1102"}
+    run_all(contest, made)
+    (claim,) = comparison_record(contest)["comparison"]["judged"]
+    assert (claim["verdict"], claim["failed"], claim["n"]) == ("failed", 1, 3)
+    assert sentence(claim, contest.plan, "kNN") == "b with these settings: undecided: failed in 1 of 4 final runs"
+
+
+def test_one_method_under_two_names_is_the_same_runs(tmp_path):
+    contest, made = contest_of(tmp_path, "seeds=3", "budget=4", a=70.0, b=70.0)
+    made.best = {"a": 70.0, "b": 70.0}
+
+    def alike(runs: list[Run]) -> list[str]:
+        for run in runs:
+            made([run])
+            if "/b/" in str(run.path):  # the same figures as a
+                twin = Path(str(run.path).replace("/b/", "/a/"))
+                shutil_copy(twin / "result.json", run.path / "result.json")
+        return []
+
+    def shutil_copy(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes())
+
+    run_all(contest, alike)
+    (claim,) = comparison_record(contest)["comparison"]["judged"]
+    assert (claim["verdict"], claim["effect"], claim["p_differs"]) == ("the same runs", 0, None)
+
+
+def test_five_searches_judge_the_method_over_searches(tmp_path):
+    record = outcome(tmp_path, "searches=5", "budget=4", "seeds=3", a=70.0, b=64.0)
+    (claim,) = record["comparison"]["judged"]
+    assert (claim["n"], claim["over"], claim["verdict"]) == (5, "searches, images", "worse")
+    plan = read_plan(["loss=a,b", "searches=5", "seeds=3"])
+    assert sentence(claim, plan, "kNN").startswith("b: ")
+    row = next(row for row in record["rows"] if row["name"] == "b")
+    assert [search_of(run["seed"]) for run in row["runs"]] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    assert judged_again(record) == record["comparison"]["judged"]
+    assert {len(own) for own in record["comparison"]["searches"].values()} == {5}
+
+
+def test_an_alias_is_rarely_called_different(tmp_path):
+    significant = 0
+    for i in range(40):
+        rows = "rows={a: loss=x, b: 'loss=x salt=%d'}" % (i + 1)  # noqa: UP031
+        contest, made = contest_of(
+            tmp_path / str(i), rows, "searches=5", "budget=2", "finalists=0", "seeds=3", a=70.0, b=70.0
+        )
+        rng = np.random.default_rng(i)
+        made.best = {"a": 70.0 + rng.normal(0, 0.01), "b": 70.0 + rng.normal(0, 0.01)}
+        run_all(contest, made)
+        (claim,) = comparison_record(contest)["comparison"]["judged"]
+        significant += claim["verdict"] in ("better", "worse")
+    assert significant <= 5
+
+
+def test_equal_methods_are_called_equal_where_the_runs_can_tell(tmp_path):
+    contest, made = contest_of(tmp_path, "seeds=30", "budget=1", "finalists=0", "margin=2", a=70.0, b=70.0)
+    made.seed_sd, made.images, made.images_rng = 0.3, 5000, np.random.default_rng(7).uniform(size=5000)
+    run_all(contest, made)
+    (claim,) = comparison_record(contest)["comparison"]["judged"]
+    assert claim["verdict"] == "equal"
+    assert "equal to a within 2" in sentence(claim, contest.plan, "kNN")
+
+
+def test_looking_again_after_more_seeds_counts(tmp_path):
+    looks = []
+    for words in (["seeds=3"], ["seeds=5"], ["seeds=5"], ["seeds=6"]):
+        record = outcome(tmp_path, "budget=2", "finalists=0", *words, a=70.0, b=69.0)
+        looks.append(record["comparison"]["plan"]["looks"])
+    assert looks == [1, 2, 2, 3]
+    runs = [len(row["runs"]) for row in record["rows"][:2]]
+    assert runs == [6, 6]
+
+
+def test_an_undecided_page_says_what_it_would_take(tmp_path):
+    record = outcome(tmp_path, "seeds=3", "budget=2", "finalists=0", a=70.0, b=69.5)
+    (claim,) = record["comparison"]["judged"]
+    plan = read_plan(["loss=a,b", "seeds=3"])
+    assert claim["verdict"] == "undecided"
+    wide = sentence({**claim, "decide": None, "floor": 0.5, "images": 400}, plan, "kNN")
+    assert wide.endswith(". No number of runs decides on these 400 test images; about 2,000 would")
+    assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(". About 20 seeds always decide")
+
+
+def test_an_edge_is_said_if_both_finalists_lie_there(tmp_path):
+    record = outcome(tmp_path, "seeds=3", "budget=12", a=70.0, b=70.0)
+    assert not [edge for edge in at_an_edge(record) if edge[1] == "temperature"]
+    for search in record["comparison"]["searches"]["b"]:
+        for point in search["points"]:
+            if len(point["values"]) > 1:
+                point["point"] = {"temperature": "0.95", "optimizer.lr": "0.5"}
+    assert ("b", "temperature", "interval(0,1)") in at_an_edge(record)
+
+
+def test_the_curve_of_the_best_of_n_starts_at_the_mean(tmp_path):
+    record = outcome(tmp_path, "seeds=3", "budget=6", a=70.0, b=70.0)
+    curve = [point for point in best_of_curves(record) if point["method"] == "a"]
+    values = [point["values"][0] for point in record["comparison"]["searches"]["a"][0]["points"]]
+    assert [point["n"] for point in curve] == [1, 2, 3, 4, 5, 6]
+    assert curve[0]["value"] == pytest.approx(np.mean(values), abs=0.3)
+
+
+def test_what_a_plan_can_find():
+    assert planned_difference(read_plan(["loss=a,b", "seeds=3"]), "digits") == pytest.approx(4.6, abs=0.1)
+    assert planned_difference(read_plan(["loss=a,b"]), "cifar10") == pytest.approx(1.0, abs=0.05)
+    assert planned_difference(read_plan(["loss=a,b", "searches=8", "seeds=3"]), "cifar10") < 1.0
+
+
+def test_two_way_estimates_of_equal_rows_have_no_error():
+    assert two_way_estimate(np.zeros((3, 4))).differs() is None
