@@ -2,6 +2,7 @@
 
     pretrain      train, evaluate and write one run: pretrain(loss="debiased_pos", epochs=1)
     Result        a finished run: its figures, curves and encoder
+    compare       is my loss really better? compare(loss=["nt_xent", "my_loss"], dataset="digits")
     runs          the finished runs below a folder as a pandas table
     load_encoder  a trained encoder and the transform of its images; load_encoder("digits") comes with the package
     load_head     the projection head of a run

@@ -85,6 +85,8 @@ from .pairs.relations import (
 from .regularizer.end import EnD as EnD
 from .regularizer.fairkl import FairKL as FairKL
 from .regularizer.lnl import LNL as LNL
+from .study.compare.api import Comparison as Comparison
+from .study.compare.api import compare as compare
 from .study.frame import runs as runs
 from .testing.dataset import check_dataset as check_dataset
 from .testing.encoder import check_encoder as check_encoder

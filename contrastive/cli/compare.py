@@ -19,22 +19,12 @@ The same command goes on where it was interrupted; docs/compare.md has the proto
 """
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-from hydra import initialize_config_dir
-
-from contrastive.cli.table import composer, default_jobs, this_device
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import importable, take_config_dirs
+from contrastive.config.compose import take_config_dirs
 from contrastive.config.identity import key_of
-from contrastive.config.paths import CONFIGS
-from contrastive.distributed.cores import gpus_for
 from contrastive.distributed.streams import keep_printing
-from contrastive.study.compare.engine import announcement, conclude, contest_of, run_all
-from contrastive.study.compare.plan import read_plan
-from contrastive.study.compare.stages import Run
-from contrastive.study.jobs import run_jobs
+from contrastive.study.compare.engine import conclude, run_comparison
 from contrastive.text import show
 
 
@@ -50,33 +40,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
-    typed, is_dry = _without_dry_run(arguments.words)
-    plan = read_plan(typed)
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
-        contest = contest_of(plan, folders)
-        on_cpu, device = this_device(list(plan.common))
-        gpus = gpus_for(list(plan.common))
-        n_parallel = max(arguments.jobs, 0) or default_jobs(gpus, on_cpu)
-        show(announcement(contest, folders, n_parallel=n_parallel, device=device))
-        if is_dry:
-            return 0
-        composed = composer(folders)
-
-        def launch(runs: Sequence[Run]) -> list[str]:
-            failed = run_jobs(runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus)
-            for one in failed:
-                if one.is_refused:
-                    contest.fail(one.job, one.reason)
-            return [f"failed: {one.job}: {one.reason}" for one in failed if not one.is_refused]
-
-        crashed = run_all(contest, launch)
-    if crashed:
-        print("\n".join([*crashed, "the same command again goes on with what is not done"]), file=sys.stderr)
+    typed = [word for word in arguments.words if key_of(word) != "dry_run"]
+    is_dry = "dry_run=true" in arguments.words
+    done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, dry_run=is_dry)
+    if done.crashed:
+        print("\n".join([*done.crashed, "the same command again goes on with what is not done"]), file=sys.stderr)
         return 1
-    show(conclude(contest))
+    if not is_dry:
+        show(conclude(done.contest))
     return 0
-
-
-def _without_dry_run(words: Sequence[str]) -> tuple[list[str], bool]:
-    kept = [word for word in words if key_of(word) != "dry_run"]
-    return kept, any(word == "dry_run=true" for word in words)

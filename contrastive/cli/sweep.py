@@ -16,6 +16,8 @@ from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
 from contrastive.study.sweep import Job
 
+COMPARE = "hydra/sweeper=compare"  # whose jobs are those of a sweep
+
 
 def choose_launcher(overrides: Sequence[str]) -> list[str]:
     """The override `hydra/launcher=cores` for a sweep on several GPUs, or without a GPU on several cores; else none.
@@ -27,6 +29,11 @@ def choose_launcher(overrides: Sequence[str]) -> list[str]:
     from hydra_plugins.contrastive_launcher import CoresLauncher  # late: only the process that starts a sweep needs it
 
     Plugins.instance().register(CoresLauncher)  # Hydra itself finds plugins only in folders of sys.path
+    if COMPARE in overrides:
+        from hydra_plugins.contrastive_sweeper import CompareSweeper  # late: it needs all of study/
+
+        Plugins.instance().register(CompareSweeper)
+        overrides = [word for word in overrides if word != COMPARE]
     chosen = ("hydra/launcher=", "hydra/sweeper=", "devices=", "device=cuda:")
     if any(word.startswith(chosen) for word in overrides):
         return []

@@ -15,15 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
+from hydra import initialize_config_dir
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import search_path
 from contrastive.config.messages import user_message
 from contrastive.config.neighbors import did_you_mean
 from contrastive.config.paths import CONFIGS
-from contrastive.distributed.cores import gpus_for, n_cores
+from contrastive.distributed.cores import gpus_for
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -31,12 +29,15 @@ from contrastive.run.files import read_result
 from contrastive.study.jobs import (
     Compose,
     TableJob,
+    composer,
     dataset_node,
+    default_jobs,
     is_done,
     missing_of,
     run_jobs,
     table_jobs,
     tables_text,
+    this_device,
 )
 from contrastive.study.record import table_record
 from contrastive.study.render.files import write_pages
@@ -114,15 +115,6 @@ def reproduce(arguments: argparse.Namespace) -> int:
     return conclude(table, base, [one.job for one in failed], unavailable, compose=composed, strict=arguments.strict)
 
 
-def composer(folders: Sequence[Path]) -> Compose:
-    """Composes overrides with the options of these folders, too; Hydra must be initialized when it does."""
-
-    def composed(overrides: Sequence[str]) -> DictConfig:
-        return compose("train", [*overrides, *search_path(folders)])
-
-    return composed
-
-
 def unavailable_data(jobs: list[TableJob], composed: Compose) -> dict[str, list[TableJob]]:
     """{sentence: jobs} of data that is missing and that no download brings; downloads happen here, one by one."""
     unavailable = {}
@@ -175,18 +167,3 @@ def write_html(record: dict[str, Any], base: Path) -> None:
         print(f"page to look at: {path}")
     except ConfigError as error:
         print(f"no page was written: {error}", file=sys.stderr)
-
-
-def this_device(overrides: list[str]) -> tuple[bool, str]:
-    """Whether runs train on a CPU here, and the device's name."""
-    import torch  # late: mistakes are answered without it
-
-    from contrastive.run.provenance import device_name
-
-    on_cpu = "device=cpu" in overrides or not torch.cuda.is_available()
-    return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))
-
-
-def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
-    """One run on each GPU; without any one on each core: two of one thread train more than one of two threads."""
-    return n_cores() if on_cpu else max(1, len(gpus))

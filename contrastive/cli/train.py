@@ -20,7 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
-from contrastive.cli.sweep import choose_launcher, read_jobs, record_jobs
+from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words
@@ -79,7 +79,7 @@ def main(words: list[str]) -> int:
         records = Path(file.name)
         code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
         jobs = [job for job in read_jobs(records) if job.result or job.failure]
-    if jobs:
+    if jobs and COMPARE not in words:  # which has said more than a table
         show(sweep_table(jobs))
     return code
 
@@ -117,7 +117,7 @@ def _start(words: list[str], records: Path | None = None) -> int:
 
 def _search_value(result: dict[str, Any], metric: str) -> float | None:
     """What a search maximizes, on validation images; None for other sweeps and for a dry run."""
-    if HydraConfig.get().runtime.choices["hydra/sweeper"] == "basic" or not result:
+    if HydraConfig.get().runtime.choices["hydra/sweeper"] in ("basic", "compare") or not result:
         return None
     if metric not in result["val"]:
         known = ", ".join(result["val"]) or "none, for want of labels or of an evaluator that looks at such images"

@@ -11,12 +11,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
+from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import importable
+from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import differences
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
+from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result, run_state
@@ -71,6 +73,30 @@ class TableJob:
 def table_jobs(table: Table, base: Path) -> list[TableJob]:
     """A job for each row and seed, its run directory below `base`."""
     return [TableJob(row=row, seed=seed, path=row_folder(row, base) / f"seed={seed}") for row, seed in table.jobs]
+
+
+def composer(folders: Sequence[Path]) -> Compose:
+    """Composes overrides with the options of these folders, too; Hydra must be initialized when it does."""
+
+    def composed(overrides: Sequence[str]) -> DictConfig:
+        return hydra_compose("train", [*overrides, *search_path(folders)])
+
+    return composed
+
+
+def this_device(overrides: list[str]) -> tuple[bool, str]:
+    """Whether runs train on a CPU here, and the device's name."""
+    import torch  # late: mistakes are answered without it
+
+    from contrastive.run.provenance import device_name
+
+    on_cpu = "device=cpu" in overrides or not torch.cuda.is_available()
+    return on_cpu, device_name(torch.device("cpu" if on_cpu else "cuda"))
+
+
+def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
+    """One run on each GPU; without any one on each core: two of one thread train more than one of two threads."""
+    return n_cores() if on_cpu else max(1, len(gpus))
 
 
 def is_done(job: TableJob, compose: Compose) -> bool:

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, flag_override
 
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.distributed.pool import Died, run_in_processes
+from contrastive.errors import ConfigError
 
 
 class CoresLauncher(Launcher):
@@ -55,6 +56,15 @@ class CoresLauncher(Launcher):
         return Job(config, f"{self.task.__module__}:{self.task.__name__}", self.context)
 
 
+def failure(done: JobReturn) -> Exception | None:
+    """What a job raised; None if it did not fail."""
+    try:
+        _ = done.return_value
+    except Exception as error:
+        return error
+    return None
+
+
 @dataclass(frozen=True)
 class Job:
     """What Hydra's own launcher does for one job, as something to be sent to another process."""
@@ -73,5 +83,7 @@ class Job:
             hydra_context=self.context,
         )
         if done.status == JobStatus.FAILED:  # what was raised need not survive the way
-            done.return_value = RuntimeError(f"job {self.config.hydra.job.num} failed")
+            error = failure(done)
+            text = f"job {self.config.hydra.job.num} failed"
+            done.return_value = ConfigError(str(error)) if isinstance(error, ConfigError) else RuntimeError(text)
         return done

@@ -4,31 +4,72 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
-from hydra import compose
+from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import search_path
+from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import flatten, key_of
+from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, Settings, checked_settings
+from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
 from contrastive.study.compare.judge import planned_difference
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import METHOD_SEARCHES, Plan
+from contrastive.study.compare.plan import METHOD_SEARCHES, Plan, read_plan
 from contrastive.study.compare.space import knobs_of
 from contrastive.study.compare.stages import Contest, Run
-from contrastive.study.jobs import minutes_of, short_hours
+from contrastive.study.jobs import composer, default_jobs, minutes_of, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
-from contrastive.text import as_typed, counted
+from contrastive.text import as_typed, counted, show
 
 BASE = Path("outputs") / "compare"
 # Runs what is due. Those that the settings or the training make impossible it tells the contest; returns a sentence for
 # each that failed otherwise, such as one that was killed.
 Launch = Callable[[Sequence[Run]], list[str]]
+
+
+class Done(NamedTuple):
+    """A contest whose runs are over, and a sentence for each that failed for a reason that is not its own."""
+
+    contest: Contest
+    crashed: list[str]
+
+
+def run_comparison(
+    words: Sequence[str], *, folders: Sequence[Path] = (), n_jobs: int = -1, dry_run: bool = False
+) -> Done:
+    """Run a comparison in processes of this machine.
+
+    Args:
+        words: KEY=VALUE, see `read_plan`.
+        folders: of options and modules of one's own.
+        n_jobs: runs at a time; -1 = one on each GPU or core.
+        dry_run: say what it would take, and stop.
+    """
+    plan = read_plan(words)
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
+        contest = contest_of(plan, folders)
+        on_cpu, device = this_device(list(plan.common))
+        gpus = gpus_for(list(plan.common))
+        n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
+        show(announcement(contest, folders, n_parallel=n_parallel, device=device))
+        if dry_run:
+            return Done(contest, [])
+        composed = composer(folders)
+
+        def launch(runs: Sequence[Run]) -> list[str]:
+            failed = run_jobs(runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus)
+            for one in failed:
+                if one.is_refused:
+                    contest.fail(one.job, one.reason)
+            return [f"failed: {one.job}: {one.reason}" for one in failed if not one.is_refused]
+
+        return Done(contest, run_all(contest, launch))
 
 
 def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = None) -> Contest:

@@ -78,7 +78,7 @@ class Contest:
         write_text(self.base / FAILED, json.dumps(self.failures, indent=1))
 
     def has_failed(self, run: Run) -> bool:
-        return str(run.path.relative_to(self.base)) in self.failures
+        return str(run.path.relative_to(self.base)) in self.failures and read_result(run.path) is None
 
     def due(self) -> list[Run]:
         """The runs that can begin now; none when the plan is done."""

@@ -1,0 +1,75 @@
+"""A comparison from Python: contrastive.compare(loss=["nt_xent", "my_loss"], dataset="digits")."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contrastive.config.messages import user_message
+from contrastive.errors import ConfigError
+from contrastive.experiment.api import as_word
+from contrastive.study.compare.engine import conclude, run_comparison
+from contrastive.study.frame import runs
+from contrastive.study.render.comparison import sentences
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A comparison that is done.
+
+    Attributes:
+        path: the folder of its runs; the page PATH.html and the record PATH.json lie beside it.
+        claims: {name, against, verdict, effect, low, high, ...} of each pair.
+        sentences: what they say.
+        frame: the final runs, as `contrastive.runs` gives them.
+    """
+
+    path: Path
+    claims: list[dict[str, Any]]
+    sentences: list[str]
+    frame: "pd.DataFrame"
+
+    def __repr__(self) -> str:
+        return f"Comparison({str(self.path)!r}: {'; '.join(self.sentences)})"
+
+
+def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1, **settings: Any) -> Comparison:
+    """Search every contestant equally, train the winners with fresh seeds, judge them: `contrastive compare`.
+
+    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. The same call goes
+    on where it was interrupted, and gives the result of one that is done.
+
+    Args:
+        words: KEY=VALUE, as typed after `contrastive compare`.
+        config_dir: a folder of your own YAMLs and modules.
+        n_jobs: runs at a time; -1 = one on each GPU or core.
+        settings: the same as keywords; `rows` may be a dict. A setting that is a list itself is typed as a word.
+
+    Raises:
+        ConfigError: a setting or a plan that cannot be used, or a run that failed for a reason that is not its own.
+    """
+    typed = [*words, *(f"{key}={_text(key, value)}" for key, value in settings.items())]
+    try:
+        done = run_comparison(typed, folders=[] if config_dir is None else [Path(config_dir).resolve()], n_jobs=n_jobs)
+        if done.crashed:
+            raise ConfigError(f"{done.crashed[0]}: try the same call again, which goes on with what is not done")
+        conclude(done.contest)
+    except Exception as error:
+        message = user_message(error, words=typed)
+        if message is None or isinstance(error, ConfigError):
+            raise
+        raise ConfigError(message) from error
+    base = done.contest.base
+    record = json.loads(base.with_name(f"{base.name}.json").read_text())
+    finals = [folder for kind in ("final", "default") for folder in base.glob(f"*/*/{kind}")]
+    claims = record["comparison"]["judged"]
+    return Comparison(path=base, claims=claims, sentences=sentences(record), frame=runs(*finals))
+
+
+def _text(key: str, value: Any) -> str:
+    if key == "rows" and isinstance(value, dict):
+        return json.dumps(value)
+    return ",".join(map(as_word, value)) if isinstance(value, list | tuple) else as_word(value)

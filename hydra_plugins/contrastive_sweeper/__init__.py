@@ -1,0 +1,70 @@
+"""The Hydra sweeper of comparisons, with any launcher: train.py -m hydra/sweeper=compare loss=nt_xent,debiased_pos."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+from contrastive.errors import ConfigError
+from contrastive.study.compare.engine import announcement, conclude, contest_of, run_all
+from contrastive.study.compare.plan import read_plan
+from contrastive.study.compare.stages import Run
+from contrastive.text import show
+from hydra_plugins.contrastive_launcher import failure
+
+
+class CompareSweeper(Sweeper):
+    """Runs what `contrastive compare` runs, stage by stage through the launcher that was chosen; see docs/compare.md.
+
+    Args:
+        numbers: budget, finalists, seeds, searches, metric, margin, pairs and rows; null = the default.
+    """
+
+    def __init__(self, **numbers: Any) -> None:
+        self.numbers = {key: value for key, value in numbers.items() if value is not None}
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.composed = config
+        self.launching = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> list[str]:
+        own = [word for word in arguments if not word.startswith("+hydra.")]
+        plan = read_plan([*own, *(f"{key}={value}" for key, value in self.numbers.items())])
+        sources = self.composed.hydra.runtime.config_sources
+        folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
+        self.contest = contest_of(plan, folders)
+        self.kept = [word for word in arguments if word not in own]  # callbacks that record every job
+        self.n_jobs = 0
+        device = "the launcher's device"
+        show(announcement(self.contest, folders, n_parallel=1, device=device))
+        if crashed := run_all(self.contest, self.launch):
+            raise ConfigError(f"{crashed[0]}: try the same command again, which goes on with what is not done")
+        show(conclude(self.contest))
+        return crashed
+
+    def launch(self, runs: Sequence[Run]) -> list[str]:
+        """Run all of a stage; the contest is told of settings that cannot be trained."""
+        returns = self.launching.launch([self.words(run) for run in runs], initial_job_idx=self.n_jobs)
+        self.n_jobs += len(runs)
+        crashed = []
+        for run, done in zip(runs, returns, strict=True):
+            if (error := failure(done)) is None:
+                continue
+            if isinstance(error, ConfigError):
+                self.contest.fail(run, str(error))
+            else:
+                crashed.append(f"failed: {run}: {error}")
+        return crashed
+
+    def words(self, run: Run) -> list[str]:
+        """The overrides of a run, its directory among them."""
+        place = run.path.absolute()
+        folder, name = (QuotedString(text, Quote.single).with_quotes() for text in (str(place.parent), place.name))
+        return [*run.overrides, f"hydra.sweep.dir={folder}", f"hydra.sweep.subdir={name}", *self.kept]

@@ -1,0 +1,170 @@
+"""contrastive compare as a user runs it: from words to a page, killed in between, from Python and through Hydra."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import contrastive
+from contrastive.errors import ConfigError
+from contrastive.study.render.files import check_folder
+from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, fresh_program, module
+
+SMALL = [
+    "dataset=digits", "dataset.size=8", "encoder=resnet18_narrow", "encoder.width=8", "batch_size=256", "epochs=1",
+    "device=cpu", CONTIGUOUS, "evaluator=[knn]",
+]  # fmt: skip
+WORDS = ["loss=nt_xent,debiased_pos", *SMALL, "budget=3", "seeds=3"]
+
+
+def record_below(folder: Path) -> dict:
+    (file,) = folder.glob("outputs/compare/*.json")
+    content: dict = json.loads(file.read_text())
+    return content
+
+
+def judged(record: dict) -> tuple:
+    return record["comparison"]["judged"], record["comparison"]["searches"] and [
+        [(point["point"], point["values"]) for search in own for point in search["points"]]
+        for own in record["comparison"]["searches"].values()
+    ]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A comparison, and what it printed."""
+    folder = tmp_path_factory.mktemp("compared")
+    done = module("compare", *WORDS, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+@pytest.mark.smoke
+@pytest.mark.slow
+def test_a_question_is_answered_by_one_command(compared):
+    folder, said = compared
+    assert "nt_xent against debiased_pos, judged by knn_top1" in said
+    assert "26 runs: 3 points" in said
+    assert "finds a difference of 4.6 points" in said
+    assert "debiased_pos with these settings: " in said
+    suffixes = sorted(path.suffix for path in folder.glob("outputs/compare/*.*"))
+    assert suffixes == [".csv", ".html", ".json", ".md", ".tex"]
+    record = record_below(folder)
+    assert check_folder(folder / "outputs/compare") == (1, [])
+    for path in folder.rglob("point=*/seed=*/result.json"):
+        result = json.loads(path.read_text())
+        assert result["test"] == {}, "a search run holds a figure of test images"
+        assert "knn_top1" in result["val"]
+    assert [row["name"] for row in record["rows"]] == [
+        "nt_xent", "debiased_pos", "nt_xent as it comes", "debiased_pos as it comes",
+    ]  # fmt: skip
+    page = next(folder.glob("outputs/compare/*.html")).read_text()
+    assert "What more points are worth" in page
+    assert "Figures against each setting" in page
+
+
+@pytest.mark.slow
+def test_the_same_command_repeats_nothing(compared):
+    folder, _ = compared
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("result.json")}
+    record = record_below(folder)
+    done = module("compare", *WORDS, cwd=folder)
+    assert done.returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("result.json")} == before
+    assert judged(record_below(folder)) == judged(record)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["point=03/seed=1000", "point=0?/seed=1001", "final/seed=1101"])
+def test_killed_in_any_stage_it_ends_with_the_same_verdict(compared, tmp_path, stage):
+    command = [sys.executable, "-m", "contrastive", "compare", *WORDS, "--jobs", "1"]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=tmp_path, env=env, start_new_session=True, **silent)
+    for _ in range(2400):
+        if list(tmp_path.rglob(f"{stage}/config.yaml")):
+            break
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = module("compare", *WORDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
+
+
+@pytest.mark.slow
+def test_hydra_and_python_give_the_same_verdict(compared, tmp_path, monkeypatch):
+    numbers = ["hydra.sweeper.budget=3", "hydra.sweeper.seeds=3"]
+    done = fresh_program("-m", "hydra/sweeper=compare", "loss=nt_xent,debiased_pos", *SMALL, *numbers, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
+    monkeypatch.chdir(compared[0])
+    found = contrastive.compare(*SMALL, loss=["nt_xent", "debiased_pos"], budget=3, seeds=3)
+    assert found.claims == record_below(compared[0])["comparison"]["judged"]
+    assert 6 <= len(found.frame) <= 12  # chosen defaults are the same runs
+    assert found.path.is_dir()
+    assert "debiased_pos with these settings" in repr(found)
+
+
+@pytest.mark.slow
+def test_a_loss_whose_gradient_is_spoiled_is_found_worse(tmp_path):
+    mine = tmp_path / "mine"
+    (mine / "loss").mkdir(parents=True)
+    (mine / "spoiled.py").write_text(
+        "from torch import Tensor\nfrom contrastive import NTXent, Pairs\n\n\n"
+        "class Spoiled(NTXent):\n"
+        '    """NT-Xent whose gradient has the wrong sign."""\n\n'
+        "    def per_anchor(self, pairs: Pairs) -> Tensor:\n"
+        "        value = super().per_anchor(pairs)\n"
+        "        return 2 * value.detach() - value\n"
+    )
+    (mine / "loss/spoiled.yaml").write_text("# spoiled\n_target_: spoiled.Spoiled\ntemperature: ${temperature}\n")
+    words = ["loss=nt_xent,spoiled", *SMALL, "epochs=5", "budget=2", "finalists=0", "seeds=4"]
+    done = module("compare", *words, "--config-dir", str(mine), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (claim,) = record_below(tmp_path)["comparison"]["judged"]
+    assert claim["verdict"] == "worse", claim
+
+
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(tmp_path):
+    done = module("compare", *WORDS, "dry_run=true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "26 to go, " in done.stdout
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loss=nt_xent"], "nothing is compared: try contrastive compare loss=nt_xent,debiased_pos"),
+        (["loss=nt_xent,nothing"], "nothing"),
+        (["loss=nt_xent,supcon", "epcohs=3"], "did you mean epochs?"),
+        (["loss=nt_xent,supcon", "evaluator=[linear]"], "none gives knn_top1"),
+        (["loss=nt_xent,supcon", "temperature=-1"], "temperature"),
+    ],
+)
+def test_a_mistake_is_one_sentence_before_anything_runs(words, said, tmp_path):
+    done = module("compare", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="nothing is compared"):
+        contrastive.compare(loss="nt_xent")
+
+
+def test_the_old_report_compare_says_its_new_name(capsys):
+    from contrastive.cli.report import main
+
+    assert main(["compare", "a", "b"]) == 2
+    assert "try contrastive report diff a b" in capsys.readouterr().err
