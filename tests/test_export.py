@@ -153,6 +153,26 @@ def test_timm_loads_the_folder_for_the_hub(node, tmp_path):
     assert "library_name: timm" in (folder / "README.md").read_text()
 
 
+@pytest.mark.parametrize("target", [RESNET["_target_"], TORCHVISION["_target_"], TIMM["_target_"], "stranger.Net"])
+def test_a_file_that_names_no_arguments_means_their_defaults(target, tmp_path, capsys):
+    if target == TIMM["_target_"]:
+        pytest.importorskip("timm")
+    save_weights(tmp_path / "encoder.safetensors", ResNet(), node={"_target_": target}, run=RUN)
+    config = json.loads((export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "config.json").read_text())
+    names = {TORCHVISION["_target_"]: "resnet18", TIMM["_target_"]: "vit_tiny_patch16_224"}
+    assert config.get("architecture") == names.get(target)
+    assert main([str(tmp_path), "--torchvision"]) == (0 if target == RESNET["_target_"] else 2)
+
+
+def test_a_network_whose_name_is_a_number_is_none(tmp_path, capsys):
+    pytest.importorskip("timm")
+    for node in (TORCHVISION, TIMM):
+        save_weights(tmp_path / "encoder.safetensors", ResNet(), node={**node, "name": 5}, run=RUN)
+        export_huggingface(tmp_path, tmp_path / "hub", license="mit")
+        assert main([str(tmp_path), "--onnx"]) == 2
+        assert "try" in capsys.readouterr().err
+
+
 def test_what_cannot_be_exported_is_one_sentence(tmp_path, monkeypatch, capsys):
     write_run(tmp_path)
 

@@ -1,5 +1,6 @@
 """Use a trained encoder: the network and the transform of its images from a run, or from its file alone."""
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,9 +200,16 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
         )
     try:
         network: nn.Module = target(**arguments)
-    except (TypeError, ValueError, RuntimeError) as error:  # the last: larger than the memory
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:  # the last: larger than the memory
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(
             f"the file's {group} cannot be built ({reason}): try load_encoder(PATH, encoder=module)"
         ) from error
     return network
+
+
+def with_defaults(node: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of an encoder of this package, and the defaults of the arguments that it leaves out."""
+    target = resolve_builtin(node["_target_"], "encoder")
+    parameters = {} if target is None else inspect.signature(target).parameters
+    return {**{name: parameter.default for name, parameter in parameters.items()}, **node}

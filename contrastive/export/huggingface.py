@@ -12,6 +12,7 @@ from typing import Any
 
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import with_defaults
 from contrastive.files import atomic, write_text
 from contrastive.run.files import weights_path
 from contrastive.run.weights import read_weights
@@ -99,14 +100,15 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
 
 def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
     """What timm reads in config.json; {} for a network that timm does not have, such as a ResNet with a small stem."""
-    node, size = metadata["node"], metadata["image_size"]
+    node, size = with_defaults(metadata["node"]), metadata["image_size"]
+    name = str(node.get("name"))
     is_whole = node["_target_"] == OURS and (node["width"], node["stem"]) == (64, "large")
-    is_resnet = node["_target_"] == TORCHVISIONS and re.fullmatch(r"resnet\d+", node["name"]) and node["stem"] is None
+    is_resnet = node["_target_"] == TORCHVISIONS and re.fullmatch(r"resnet\d+", name) and node["stem"] is None
     if not (is_whole or is_resnet or node["_target_"] == TIMMS):
         return {}
-    arguments = size_argument(node["name"], node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
+    arguments = size_argument(name, node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
     return {
-        "architecture": f"resnet{node['depth']}" if is_whole else node["name"],
+        "architecture": f"resnet{node['depth']}" if is_whole else name,
         "num_classes": 0,
         "model_args": arguments,
         "pretrained_cfg": {

@@ -8,7 +8,7 @@ from torchvision import models
 
 from contrastive.encoder.torchvision import OF_ONE_SIZE
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import load_encoder
+from contrastive.experiment.encoder import load_encoder, with_defaults
 from contrastive.files import atomic
 from contrastive.run.files import weights_path
 from contrastive.run.weights import read_weights
@@ -33,7 +33,7 @@ def export_torchvision(path: str | Path) -> str:
     file = weights_path(path)
     encoder, _ = load_encoder(file)
     metadata = read_weights(file).metadata
-    name, changes = torchvision_name(metadata["node"])
+    name, changes = torchvision_name(with_defaults(metadata["node"]))
     size = {"image_size": metadata["image_size"][0]} if name.startswith(OF_ONE_SIZE) else {}
     network = models.get_model(name, weights=None, **size)
     for place, module in changes.items():
