@@ -28,6 +28,7 @@ def atomic(path: Path, *, keep: Path | None = None) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)  # a link of that name would be written where it leads
     try:
         yield part
         with part.open("rb") as file:

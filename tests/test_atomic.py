@@ -33,6 +33,14 @@ def test_a_write_makes_its_folder_and_replaces_the_file(tmp_path):
     assert os.listdir(tmp_path / "new") == ["file"]
 
 
+def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / f".file.{os.getpid()}.part").symlink_to(tmp_path / "precious")
+    write_text(tmp_path / "file", "new")
+    assert [(tmp_path / name).read_text() for name in ("precious", "file")] == ["mine", "new"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "precious"]
+
+
 def test_what_takes_the_name_is_on_the_disk_before(tmp_path, monkeypatch):
     """A power failure after the renaming must not leave an empty file."""
     durable = []
