@@ -15,7 +15,7 @@ from contrastive.cli.verify import main as verify
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
-from contrastive.run.directory import lock
+from contrastive.run.directory import lock, open_run
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
@@ -144,6 +144,23 @@ def test_the_lock_of_a_strangers_run_overwrites_no_file(tmp_path):
     with pytest.raises(ConfigError, match=r"run/\.lock is a link, .*: try rm "), lock(tmp_path / "run"):
         pass
     assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("rerun", [False, True])
+@pytest.mark.parametrize("folder", ["checkpoints", "profile", "projector", "trackers"])
+def test_the_folders_of_a_strangers_run_lead_nowhere_else(folder, rerun, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    files = [tmp_path / "elsewhere" / name for name in ("last.pt", "trace.json.gz", "sprite.png", "precious.json")]
+    for file in files:
+        file.write_text("mine")
+    config, environment = compose_settings().to_dict(), {"data": "2", "code": "1"}
+    write_finished(tmp_path / "run", config=config, environment=environment)
+    (tmp_path / "run" / folder).symlink_to(tmp_path / "elsewhere")
+    opened = open_run(tmp_path / "run", config=config, environment=environment, rerun=rerun)
+    with pytest.raises(ConfigError, match=f"run/{folder} is a link, .*: try rm "), opened:
+        pass
+    assert sorted((tmp_path / "elsewhere").iterdir()) == sorted(files)
+    assert [file.read_text() for file in files] == ["mine"] * len(files)
 
 
 def test_the_evaluations_of_a_strangers_run_are_written_nowhere_else(tmp_path, monkeypatch, capsys):

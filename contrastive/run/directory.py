@@ -19,7 +19,7 @@ from typing import Any
 from contrastive.config.identity import config_hash, differences
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.files import open_lock, write_text
+from contrastive.files import check_no_link, open_lock, write_text
 from contrastive.run.checkpoint import CheckpointError, CheckpointWriter, load_checkpoint, read_checkpoint
 from contrastive.run.content import has_own_weights, weights_hashes
 from contrastive.run.files import (
@@ -153,7 +153,8 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     """Check whether a run can be created in the directory, resumed, or must be refused.
 
     Raises:
-        ConfigError: the directory holds another run, one on other data or from other weights, or damaged files.
+        ConfigError: the directory holds another run, one on other data or from other weights, damaged files, or a
+            folder that is a link.
     """
     check_is_run(path)
     state = run_state(path)
@@ -242,11 +243,14 @@ FILES = (
 )  # fmt: skip
 
 
+FOLDERS = tuple(sorted({name.partition("/")[0] for name in (*FILES, f"{PROJECTOR}/") if "/" in name}))
+
+
 def clear(path: Path) -> None:
     """Remove what a run wrote; the result first, its configuration last.
 
     Raises:
-        ConfigError: files of these names are no run's.
+        ConfigError: files of these names are no run's, or a folder of it is a link.
     """
     check_is_run(path)
     for file in run_files(path):
@@ -266,7 +270,10 @@ def remove_leftovers(path: Path) -> None:
 
 
 def check_is_run(path: Path) -> None:
-    """Refuse a directory with files that look like a run's where nothing says that they are one's."""
+    """Refuse a directory with files that look like a run's where nothing says that they are one's, or whose folders
+    are links: files would be written, and removed, where they lead."""
+    for name in FOLDERS:
+        check_no_link(path / name)
     for read in (read_config, read_environment):
         with suppress(ConfigError):
             read(path)
