@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from contrastive.cli import table
 from contrastive.distributed import cores
 from contrastive.distributed.cores import gpus_for
+from contrastive.study import jobs
 from hydra_plugins import contrastive_launcher
 from hydra_plugins.contrastive_launcher import CoresLauncher
 
@@ -52,10 +52,10 @@ def test_without_a_driver_nothing_is_asked(monkeypatch):
 
 
 def test_a_table_runs_one_job_on_each_gpu_or_core(monkeypatch):
-    monkeypatch.setattr(table, "n_cores", lambda: 16)
-    assert table.default_jobs(["0", "1"], on_cpu=False) == 2
-    assert table.default_jobs([], on_cpu=False) == 1  # a certain GPU, or several for one run
-    assert table.default_jobs([], on_cpu=True) == 16
+    monkeypatch.setattr(jobs, "n_cores", lambda: 16)
+    assert jobs.default_jobs(["0", "1"], on_cpu=False) == 2
+    assert jobs.default_jobs([], on_cpu=False) == 1  # a certain GPU, or several for one run
+    assert jobs.default_jobs([], on_cpu=True) == 16
 
 
 @pytest.mark.usefixtures("four_gpus")
