@@ -296,7 +296,7 @@ def test_an_undecided_page_says_what_it_would_take(tmp_path):
     plan = read_plan(["loss=a,b", "seeds=3"])
     assert claim["verdict"] == "undecided"
     wide = sentence({**claim, "decide": None, "floor": 0.5, "images": 400}, plan, "kNN")
-    assert wide.endswith(". No number of runs decides on these 400 test images; about 2,000 would")
+    assert wide.endswith(". No number of runs decides on these 400 test images; some 2,000 could")
     assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(". About 20 seeds always decide")
 
 

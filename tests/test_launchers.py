@@ -37,6 +37,25 @@ def test_a_sweep_on_submitit_and_ray(tmp_path, plugin, words):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("hydra_submitit_launcher", ["hydra/launcher=submitit_local"]),
+        ("hydra_ray_launcher", ["hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0"]),
+    ],
+)
+def test_a_comparison_on_submitit_and_ray(tmp_path, plugin, words):
+    pytest.importorskip(f"hydra_plugins.{plugin}")
+    numbers = ["hydra.sweeper.budget=2", "hydra.sweeper.finalists=0", "hydra.sweeper.seeds=3"]
+    command = ["-m", "hydra/sweeper=compare", *words, "loss=nt_xent,debiased_neg", *numbers, *QUICK]
+    done = program(*command, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    assert "debiased_neg with these settings: " in done.stdout
+    (record,) = tmp_path.glob("outputs/compare/*.json")
+    assert [len(row["runs"]) for row in json.loads(record.read_text())["rows"]] == [3, 3, 3, 3]
+
+
+@pytest.mark.slow
 def test_a_submitit_job_of_two_processes(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     done = program("-m", "hydra/launcher=submitit_local", "devices=2", *QUICK, cwd=tmp_path)

@@ -25,7 +25,7 @@ from contrastive.study.compare.stages import Contest, Run
 from contrastive.study.jobs import composer, default_jobs, minutes_of, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
-from contrastive.text import as_typed, counted, show
+from contrastive.text import as_typed, clock, counted, show
 
 BASE = Path("outputs") / "compare"
 # Runs what is due. Those that the settings or the training make impossible it tells the contest; returns a sentence for
@@ -69,7 +69,7 @@ def run_comparison(
                     contest.fail(one.job, one.reason)
             return [f"failed: {one.job}: {one.reason}" for one in failed if not one.is_refused]
 
-        return Done(contest, run_all(contest, launch))
+        return Done(contest, run_all(contest, launch, n_parallel=n_parallel))
 
 
 def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = None) -> Contest:
@@ -108,13 +108,20 @@ def _settings_read(cfg: DictConfig) -> list[str]:
     return [key for key in flatten(written) if key not in SHARED_KEYS or f"${{{key}}}" in text]
 
 
-def run_all(contest: Contest, launch: Launch) -> list[str]:
-    """Run stage after stage until nothing is due; returns a sentence for each run that may be tried again."""
+def run_all(contest: Contest, launch: Launch, *, n_parallel: int = 1) -> list[str]:
+    """Run stage after stage until nothing is due; returns a sentence for each run that may be tried again.
+
+    Args:
+        n_parallel: runs at a time, for the time that is left.
+    """
     crashed: list[str] = []
     tried = set[Path]()
     while runs := [run for run in contest.due() if run.path not in tried]:
         stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
-        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}", flush=True)
+        done = minutes_done(contest)
+        left = contest.plan.n_runs - len(done)
+        ends = f"; about {clock(60 * mean(done) * left / n_parallel)} to go in all" if done else ""
+        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{ends}", flush=True)
         crashed += launch(runs)
         tried |= {run.path for run in runs}
     return crashed
@@ -132,9 +139,9 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
         f"  {all_runs} runs: {plan.budget} points, {plan.finalists} finalists with two more seeds, {plan.seeds} "
         f"final seeds and as many of the default settings, {counted(plan.searches, 'search')}",
     ]  # fmt: skip
-    done = [result for folder in contest.base.rglob("result.json") if (result := read_result(folder.parent))]
+    done = minutes_done(contest)
     if due:
-        minutes = mean(map(minutes_of, done)) if done else _minutes(due[0], folders)
+        minutes = mean(done) if done else _minutes(due[0], folders)
         left = all_runs - len(done)
         place = contest.base.absolute()
         free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
@@ -149,6 +156,12 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
     lines.append(f"  runs in {as_typed(contest.base)}")
     return "\n".join(lines)
+
+
+def minutes_done(contest: Contest) -> list[float]:
+    """How long each finished run of a comparison took."""
+    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
+    return [minutes_of(result) for result in results if result is not None]
 
 
 def _minutes(run: Run, folders: Sequence[Path]) -> float:

@@ -184,7 +184,7 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     if not claim["images"] or 3.92 * claim["floor"] < plan.margin:
         return ""
     least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
-    return f". No number of runs decides on these {claim['images']:,} test images; about {_about(least):,} would"
+    return f". No number of runs decides on these {claim['images']:,} test images; some {_about(least):,} could"
 
 
 def _about(n: float) -> int:

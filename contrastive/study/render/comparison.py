@@ -18,12 +18,16 @@ LEGEND = (
 )
 
 
+def verdicts(record: Mapping[str, Any]) -> str:
+    """The sentences as a list, before everything else; empty for a table that is no comparison."""
+    return "\n".join(f"- {text}" for text in sentences(record)) if "comparison" in record else ""
+
+
 def sections(record: Mapping[str, Any]) -> list[str]:
-    """The parts of a Markdown page; none for a table that is no comparison."""
+    """The further parts of a Markdown page; none for a table that is no comparison."""
     if "comparison" not in record:
         return []
     return [
-        "\n".join(f"- {text}" for text in sentences(record)),
         format_grid(effects(record)),
         LEGEND,
         "Settings chosen on held-out training images:",

@@ -22,8 +22,8 @@ def page(record: dict[str, Any]) -> str:
              for i, line in enumerate(grid(record))]  # fmt: skip
     legend = BEST if best else ""
     parts = [
-        heading(record), record["note"], format_grid(cells), legend, mixed_rows(record), *comparison.sections(record),
-        *claims, protocols(record),
+        heading(record), record["note"], comparison.verdicts(record), format_grid(cells), legend, mixed_rows(record),
+        *comparison.sections(record), *claims, protocols(record),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)
 
