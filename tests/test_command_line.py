@@ -175,7 +175,7 @@ def test_every_command_knows_components_of_ones_own(tmp_path):
     result = json.loads((mine / "result.json").read_text())
     assert 1 <= result["test"]["rank"] <= 16
     assert result["protocol"]["rank"] == "rank of the test features"
-    assert "try --config-dir with the folder of the module" in module("verify", str(mine), cwd=tmp_path).stderr
+    assert "try --config-dir FOLDER, the one that holds my_parts.py" in module("verify", str(mine), cwd=tmp_path).stderr
     verified = module("verify", "--config-dir", "mine", str(mine), cwd=tmp_path)
     assert " 0 failed" in verified.stdout, verified.stderr
     later = module("evaluate", str(mine), "--config-dir", "mine", "evaluator=rank", cwd=tmp_path)

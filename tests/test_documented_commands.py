@@ -14,7 +14,7 @@ from tests.helpers import ROOT, TINY, compose_settings
 
 pytestmark = pytest.mark.slow
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TYPED = re.compile(r"python -m contrastive\.(evaluate|verify|export|report) ([^`\n]*)")
+TYPED = re.compile(r"python -m contrastive (evaluate|verify|export|report) ([^`\n]*)")
 RUNS = {f"outputs/digits/{loss}/default/seed=0": loss for loss in ("debiased_pos", "nt_xent")}
 RESULTS = str(ROOT / "docs/results")
 STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at hand

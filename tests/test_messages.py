@@ -25,7 +25,7 @@ from tests.hostile import DRY, SMALL, call
         (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
         (["+unknown=1"], "there is no setting unknown: try python train.py --help"),
         (["tau_pluss=0.1"], "there is no setting tau_pluss: did you mean tau_plus? try"),
-        (["lr=0.1"], "there is no setting lr: did you mean optimizer.lr? try"),
+        (["lr=0.1"], "there is no setting lr: try optimizer.lr=0.1"),
         (["loss.temperatur=1"], "did you mean loss.temperature or temperature? try"),
         (["los=nt_xent"], "did you mean loss? try"),
         (["loss=debiased_poss"], "did you mean loss=debiased_pos or loss=debiased_neg? try"),
@@ -40,13 +40,13 @@ from tests.hostile import DRY, SMALL, call
         (["+evaluator.unknown=1"], "evaluator.unknown must be a YAML with a _target_"),
         (["loss.temperature={a:1}"], "loss.temperature must be a number, got {a:1}"),
         (["loss._target_=my_loss.Loss"], "names no module that Python finds: try --config-dir"),
-        (["loss._target_=contrastive.loss.nt_xent.Nothing"], "cannot be imported"),
+        (["loss._target_=contrastive.loss.nt_xent.Nothing"], "has no Nothing: try a class of it in _target_"),
         (
             ["loss._target_=__main__.Loss"],
             "is a class of a script or notebook: try it in a module",
         ),
         (["encoder=nothing"], "there is no encoder=nothing, known are"),
-        (["dataset.size=99999999999999999999999"], "dataset.size must be at most 4096, got 9999"),
+        (["dataset.size=99999999999999999999999"], "dataset.size must be a whole number, got 9999"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, words, said):

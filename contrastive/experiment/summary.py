@@ -54,7 +54,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     if result["test"]:
         last = ", last epoch" if trained(result) else ""
         parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
-    elif result["val"] and not result["audit"]:
+    elif result.get("val") and not result["audit"]:
         figures = _columns([["", "trained"], *([key, f"{value:.2f}"] for key, value in result["val"].items())])
         parts.append(f"Held-out training images; accuracies in percent\n{figures}")
     worse = [
