@@ -31,6 +31,8 @@ from contrastive.run.foreign import read_tensors
 from contrastive.run.log import read_points
 from contrastive.schema import misfit
 from contrastive.study.render.files import check_folder
+from contrastive.study.render.markdown import facts
+from contrastive.study.render.sources import read_sources
 from tests.helpers import (
     CONTIGUOUS,
     ROOT,
@@ -307,18 +309,36 @@ def test_a_damaged_checkpoint_of_a_finished_run_is_a_failed_check(run):
 # ---- other files
 
 
-def test_records_of_tables(tmp_path):
-    content = json.loads((ROOT / "docs/results/digits.json").read_text())
+@pytest.mark.parametrize("name", ["digits", pytest.param("biased_digits", marks=pytest.mark.slow)])
+def test_records_of_tables(name, tmp_path):
+    content = json.loads((ROOT / f"docs/results/{name}.json").read_text())
     content["rows"] = [{**row, "runs": row["runs"][:1]} for row in content["rows"][:2]]
     names = [row["name"] for row in content["rows"]]
     content["claims"] = [{**content["claims"][0], "better": names[0], "worse": names[1]}]
     for row in content["rows"]:
         for run in row["runs"]:
             run["curves"] = dict(list(run["curves"].items())[:1])
-    file = tmp_path / "digits.json"
+    file = tmp_path / f"{name}.json"
     for what, mutant in mutants(content):
         file.write_text(json.dumps(mutant))
         check(what, lambda: check_folder(tmp_path))
+
+
+def test_what_a_page_says_of_machines(run, tmp_path):
+    environment = json.loads((run / "environment.json").read_text())
+    record = json.loads((ROOT / "docs/results/digits.json").read_text())
+    kept = {key: environment[key] for key in record["environments"][0]}
+    rest = {key: value for key, value in environment.items() if key not in kept}
+
+    def say(path: Path) -> None:
+        records, _ = read_sources([path])
+        facts(records[0])
+
+    for what, mutant in mutants(kept):
+        (run / "environment.json").write_text(json.dumps({**rest, **mutant}))
+        (tmp_path / "digits.json").write_text(json.dumps({**record, "environments": [mutant]}))
+        for path in (run, tmp_path / "digits.json"):
+            check(f"{path.name}: {what}", lambda path=path: say(path))
 
 
 def test_facts_of_decoded_images(tmp_path):

@@ -86,6 +86,7 @@ class Environment(TypedDict):
     code: str
     data: str
     threads: int
+    commit: NotRequired[str | None]
     overrides: NotRequired[list[str]]
     earlier: NotRequired[list[dict[str, Any]]]
     resumed_with: NotRequired[list[dict[str, Any]]]

@@ -75,9 +75,14 @@ class ClaimRecord(TypedDict):
 
 
 class EnvironmentRecord(TypedDict):
-    """Where runs were computed; further keys are shown."""
+    """Where runs were computed; None is what a run did not record."""
 
+    commit: str | None
+    dirty: bool | None
     device: str
+    precision: str | None
+    threads: int
+    python: str | None
     torch: str
 
 

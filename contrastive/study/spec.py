@@ -50,6 +50,7 @@ import yaml
 
 from contrastive.config.identity import is_identity, key_of
 from contrastive.errors import ConfigError
+from contrastive.schema import misfit
 
 PRESETS = ("paper", "small", "smoke")
 # the keys of a table's YAML, of a preset, a row and a claim in it
@@ -325,13 +326,13 @@ def folder_name(row: str) -> str:
 
 
 def look_up(result: dict[str, Any], metric: str) -> float | None:
-    """A dotted path into a result, or a name under its `test`; None when the run has no such figure."""
+    """A dotted path into a result, or a name under its `test`; None when the run has no such figure, or no number."""
     if metric in result.get("test", {}):  # a report's own name, as of `knn_top1 (temperature=0.1)`
         return float(result["test"][metric])
     node: Any = result
     for key in (metric if "." in metric else f"test.{metric}").split("."):
         node = node.get(key) if isinstance(node, dict) else None
-    return None if node is None else float(node)
+    return float(node) if misfit(node, float) is None else None
 
 
 def is_published_setting(record: dict[str, Any]) -> bool:
