@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,32 @@ def test_a_run_finishes_though_nobody_can_read_its_lines(tmp_path, fault):
     assert run(tmp_path, "epochs=1", fault=fault) == 0
     assert json.loads((tmp_path / "run/result.json").read_text())["test"]
     assert not (tmp_path / "said.txt").read_text()
+
+
+def test_an_evaluation_is_kept_though_nobody_can_read_its_table(whole, tmp_path):  # noqa: F811
+    shutil.copytree(whole, tmp_path / "run")
+    words = ["evaluate", str(tmp_path / "run"), "evaluator=[rankme]", "device=cpu"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "contrastive", *words], cwd=ROOT, env=ONE_THREAD, stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "run/evaluation").glob("*.json"))) == 1
+
+
+def limit_files(size: int) -> None:
+    """`ulimit -f`."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize("size", [5 * 1024, 20 * 1024, 100 * 1024])
+def test_a_limit_of_the_size_of_files_is_one_sentence(tmp_path, size):
+    """Too small for the curves, for TensorBoard's, and for a checkpoint."""
+    assert run(tmp_path, fault=functools.partial(limit_files, size)) == 2
+    said = (tmp_path / "said.txt").read_text()
+    assert "file too large: " in said
+    assert "try ulimit -f unlimited" in said
+    assert "Traceback" not in said, said
 
 
 @contextlib.contextmanager

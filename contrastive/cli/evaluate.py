@@ -15,6 +15,7 @@ from contrastive.config.identity import dataset_name, flatten
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
+from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import check_no_link
 from contrastive.run.files import EVALUATIONS, RESULT, dataset_below, read_config
@@ -62,6 +63,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="as above")
     parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
     requests = parse_args(parser.parse_args(words).words, folders=folders)
+    keep_printing()
     with importable(folders):
         show(evaluate_runs(requests, folders=folders))
     return 0

@@ -7,6 +7,7 @@ the settings that were typed.
 import math
 import shlex
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,15 @@ NAMED = (  # components on the HParams page
 )  # fmt: skip
 BINS = 50  # of a histogram
 THUMBNAIL = 32  # pixels of the projector's images, at most
+
+
+def _all_but_writers(failed: threading.ExceptHookArgs) -> None:
+    """Nothing of TensorBoard's writing thread, whose error is raised again where the next line is written."""
+    if not type(failed.thread).__module__.startswith("tensorboard."):
+        _usual_hook(failed)
+
+
+_usual_hook, threading.excepthook = threading.excepthook, _all_but_writers
 
 
 class EventFile:
