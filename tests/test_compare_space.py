@@ -7,7 +7,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import option_files
 from contrastive.errors import ConfigError
 from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, points, read_knob
-from tests.helpers import compose_settings
+from tests.helpers import compose_settings, unless_quick
 
 LR = "tag(log,interval(1e-4,1e-2))"
 
@@ -63,7 +63,10 @@ def test_common_knobs_come_first_and_typed_ranges_win(tmp_path):
     assert [knob.key for knob in own] == ["temperature", "optimizer.lr", "loss.width"]
 
 
-FILES = [(group, path.stem) for group in GROUPS for path in sorted((CONFIGS / "search" / group).glob("*.yaml"))]
+FILES = [
+    pytest.param(group, path.stem, marks=unless_quick(path.stem))
+    for group in GROUPS for path in sorted((CONFIGS / "search" / group).glob("*.yaml"))
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("group", "option"), FILES)

@@ -256,6 +256,7 @@ def test_five_searches_judge_the_method_over_searches(tmp_path):
     assert {len(own) for own in record["comparison"]["searches"].values()} == {5}
 
 
+@pytest.mark.slow
 def test_an_alias_is_rarely_called_different(tmp_path):
     significant = 0
     for i in range(40):
