@@ -46,6 +46,15 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.mark.smoke
 @pytest.mark.slow
+def test_a_small_question_is_answered(tmp_path):
+    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "finalists=0", "seeds=3"]
+    done = module("compare", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "debiased_pos with these settings: " in done.stdout
+    assert check_folder(tmp_path / "outputs/compare") == (1, [])
+
+
+@pytest.mark.slow
 def test_a_question_is_answered_by_one_command(compared):
     folder, said = compared
     assert "nt_xent against debiased_pos, judged by knn_top1" in said
