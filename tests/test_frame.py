@@ -6,6 +6,8 @@ import pytest
 
 import contrastive
 from contrastive import ConfigError
+from contrastive.study.frame import read_frame
+from contrastive.study.render.text import best_cells
 from tests.helpers import write_finished
 from tests.test_report_groups import BASE, FAIRKL
 
@@ -47,3 +49,22 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
         contrastive.runs(tmp_path)
     with pytest.raises(ConfigError, match="is not a folder: try outputs"):
         contrastive.runs(tmp_path / "nothing")
+
+
+def test_one_run_on_two_processors_is_no_repetition(tmp_path):
+    for place, processor in (("a", "Intel"), ("b", "AMD")):
+        environment = {"processor": processor}
+        write_finished(tmp_path / place, config={}, environment=environment, test={"knn_top1": 50.0})
+    with pytest.raises(ConfigError, match="differ in processor, Intel and AMD"):
+        read_frame([tmp_path])
+
+
+def test_the_best_of_a_metric_that_falls_is_the_lowest(tmp_path):
+    metric = "alignment_uniformity_alignment"
+    for loss, value in (("A", 0.3), ("B", 0.1)):
+        config = {"loss": {"_target_": f"x.{loss}"}}
+        write_finished(tmp_path / loss, config=config, environment={}, test={metric: value, "knn_top1": value})
+    (section,) = read_frame([tmp_path]).sections.values()
+    names = list(section.rows)
+    lowest, highest = names.index("b") + 1, names.index("a") + 1
+    assert best_cells(section, [metric, "knn_top1"], names) == [(lowest, 1), (highest, 2)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.study.statistics import holm, paired_test, two_way_test
+from contrastive.study.statistics import holm, paired_test, two_way_estimate, two_way_test
 
 
 def test_over_seeds_is_the_paired_t_test_of_scipy() -> None:
@@ -54,3 +54,10 @@ def test_holm_multiplies_the_smallest_by_the_number_of_tests() -> None:
     assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_the_variance_is_never_below_that_of_the_rows_alone():
+    rows = np.array([[1.0], [3.0], [2.0]])
+    rest = np.array([[1.0, -1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])  # images have no effect
+    estimate = two_way_estimate(rows + 5 * rest)
+    assert estimate.error == pytest.approx(np.std([1, 3, 2], ddof=1) / 3**0.5)

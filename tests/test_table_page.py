@@ -166,3 +166,7 @@ def test_a_committed_table_is_recomputed_from_its_json(record, tmp_path):
     stored["rows"][0]["runs"][0]["test"]["knn_top1"] = 99
     (folder / "t.json").write_text(json.dumps(stored))
     assert len(check_folder(folder)[1]) == 1
+
+
+def test_latex_escapes_what_would_end_a_cell():
+    assert escape("a & b_c 5 %") == r"a \& b\_c 5 \%"
