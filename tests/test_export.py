@@ -1,21 +1,21 @@
-"""python -m contrastive export: ONNX, torchvision's state dict, a folder for the Hub."""
+"""python -m contrastive export: ONNX, a folder for the Hub, and the file itself in torchvision's network."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
-import torchvision
 import yaml
 from safetensors import safe_open
+from safetensors.torch import load_file
+from torchvision.models import resnet18
 
 from contrastive import load_encoder
 from contrastive.cli.export import main
 from contrastive.encoder.resnet import ResNet
-from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import build_trusted
 from contrastive.export.huggingface import export_huggingface
-from contrastive.export.torchvision import torchvision_name
 from contrastive.run.files import encoder_node
 from contrastive.run.weights import save_weights
 
@@ -65,26 +65,18 @@ def test_onnx_says_what_to_install(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("stem", ["large", "small"])
-def test_torchvisions_network_loads_the_state_dict(stem, tmp_path, capsys):
+def test_torchvisions_network_loads_the_file(stem, tmp_path):
     encoder = write_run(tmp_path, width=64, stem=stem)
-    assert main([str(tmp_path), "--torchvision"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == (3 if stem == "large" else 5)
-    scope = {"torchvision": torchvision, "torch": torch}
-    exec("\n".join(lines[1:]), scope)
-    network = scope["network"]
+    network = resnet18()
+    if stem == "small":
+        page = (Path(__file__).parents[1] / "docs/encoders.md").read_text()
+        exec("\n".join(re.findall(r"^network\.(?:conv1|maxpool) = .*", page, re.MULTILINE)))
+    keys = network.load_state_dict(load_file(tmp_path / "encoder.safetensors"), strict=False)
+    assert (keys.missing_keys, keys.unexpected_keys) == (["fc.weight", "fc.bias"], [])
     network.fc = torch.nn.Identity()
     x = torch.randn(2, 3, 16, 16)
     with torch.no_grad():
         torch.testing.assert_close(network.eval()(x), encoder(x))
-
-
-def test_other_networks_are_none_of_torchvisions(tmp_path, capsys):
-    write_run(tmp_path)
-    assert main([str(tmp_path), "--torchvision"]) == 2
-    assert "width=2, stem=small is no network of torchvision: try --onnx" in capsys.readouterr().err
-    with pytest.raises(ConfigError):
-        torchvision_name({"_target_": "contrastive.encoder.simple_convnet.SimpleConvNet", "width": 64})
 
 
 def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
@@ -154,14 +146,13 @@ def test_timm_loads_the_folder_for_the_hub(node, tmp_path):
 
 
 @pytest.mark.parametrize("target", [RESNET["_target_"], TORCHVISION["_target_"], TIMM["_target_"], "stranger.Net"])
-def test_a_file_that_names_no_arguments_means_their_defaults(target, tmp_path, capsys):
+def test_a_file_that_names_no_arguments_means_their_defaults(target, tmp_path):
     if target == TIMM["_target_"]:
         pytest.importorskip("timm")
     save_weights(tmp_path / "encoder.safetensors", ResNet(), node={"_target_": target}, run=RUN)
     config = json.loads((export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "config.json").read_text())
     names = {TORCHVISION["_target_"]: "resnet18", TIMM["_target_"]: "vit_tiny_patch16_224"}
     assert config.get("architecture") == names.get(target)
-    assert main([str(tmp_path), "--torchvision"]) == (0 if target == RESNET["_target_"] else 2)
 
 
 def test_a_network_whose_name_is_a_number_is_none(tmp_path, capsys):
@@ -192,5 +183,5 @@ def test_what_cannot_be_exported_is_one_sentence(tmp_path, monkeypatch, capsys):
 def test_a_command_that_writes_nothing_is_refused(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert "try --onnx" in capsys.readouterr().err
-    assert main([str(tmp_path / "missing"), "--torchvision"]) == 2
+    assert main([str(tmp_path / "missing"), "--onnx"]) == 2
     assert "there is no weights file" in capsys.readouterr().err

@@ -35,6 +35,7 @@ STATE = {"step": 1, "epoch": 1, "batch": 0, "seconds": 1.0, "process": None}
 def write_weights(path):
     for name in ("encoder.safetensors", "head.safetensors"):
         save_weights(path / name, nn.Linear(1, 1), node={}, run={})
+    return {}
 
 
 def opened(path, **changed):
@@ -115,7 +116,7 @@ def test_the_next_checkpoint_waits_and_so_does_the_result(tmp_path, gate):
 
     def write_after_both(path):
         seen.append((saved_step(previous), saved_step(last)))
-        write_weights(path)
+        return write_weights(path)
 
     with opened(tmp_path) as run:
         run.save(STATE)
@@ -223,7 +224,7 @@ def test_rerun_removes_what_was_measured_and_exported(tmp_path):
 
 
 @pytest.mark.parametrize("rerun", [False, True])
-@pytest.mark.parametrize("name", ["config.yaml", "result.json", "encoder.pth", "events.out", "checkpoints/last.pt"])
+@pytest.mark.parametrize("name", ["config.yaml", "result.json", "encoder.onnx", "events.out", "checkpoints/last.pt"])
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path, name, rerun):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text('{"mine": 1}')
@@ -309,7 +310,7 @@ def test_a_configuration_is_written_without_aliases(tmp_path):
     assert read_config(tmp_path)["b"] == shared
 
 
-def test_finished_run_says_what_changed_since(tmp_path):
+def test_finished_run_says_what_changed_since(tmp_path, capsys):
     start, run = tmp_path / "start.pth", tmp_path / "run"
     start.write_text("weights")
     config = {**CONFIG, "encoder": {**CONFIG["encoder"], "weights": str(start)}}
@@ -325,7 +326,8 @@ def test_finished_run_says_what_changed_since(tmp_path):
     start.unlink()
     assert finished_run(run, config=config).changed_since == []
     (run / "head.safetensors").unlink()
-    assert finished_run(run, config=config) is None  # to be written again
+    assert finished_run(run, config=config).result == read_result(run)
+    assert "head.safetensors is missing: remove result.json" in capsys.readouterr().out
 
 
 def test_differences_leave_out_settings_that_change_no_result():

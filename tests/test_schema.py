@@ -23,7 +23,6 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import load_head
 from contrastive.experiment.run import run_experiment
 from contrastive.export.huggingface import export_huggingface
-from contrastive.export.torchvision import export_torchvision
 from contrastive.run.content import checksum as weights_checksum
 from contrastive.run.content import content_hash
 from contrastive.run.files import checksum, read_result
@@ -210,7 +209,7 @@ def test_metadata_of_weights(run, tmp_path):
     (run / "result.json").unlink()  # which knows the hash of the weights
     for name, uses in (
         ("encoder.safetensors", (load_encoder, lambda file: export_huggingface(file, tmp_path / "hub", license="mit"),
-                                 export_torchvision)),
+                                 )),
         ("head.safetensors", (load_head,)),
     ):  # fmt: skip
         file = run / name

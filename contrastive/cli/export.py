@@ -16,21 +16,17 @@ def main(words: list[str]) -> int:
     parser = Parser("export", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
-    parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
     parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
     parser.add_argument("--license", default="unknown", help="what the model card says; default: unknown")
     options = parser.parse_args(words)
-    if not (options.onnx or options.torchvision or options.huggingface):
-        parser.error("nothing to write: try --onnx, --torchvision or --huggingface DIR")
+    if not (options.onnx or options.huggingface):
+        parser.error("nothing to write: try --onnx or --huggingface DIR")
 
     from contrastive.export.huggingface import export_huggingface
     from contrastive.export.onnx import export_onnx
-    from contrastive.export.torchvision import export_torchvision
 
     if options.onnx:
         print(export_onnx(options.run))
-    if options.torchvision:
-        print(export_torchvision(options.run))
     if options.huggingface:
         print(export_huggingface(options.run, options.huggingface, license=options.license))
     return 0

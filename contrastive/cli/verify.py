@@ -24,7 +24,7 @@ from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.run import environment_of, features, final_scores, prepare_observers
 from contrastive.hook.evaluations import LearningEvaluators
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
-from contrastive.run.content import content_hash, weights_hashes
+from contrastive.run.content import content_hash
 from contrastive.run.directory import EXACT_KEYS, provenance_hashes
 from contrastive.run.files import (
     ENCODER,
@@ -34,6 +34,7 @@ from contrastive.run.files import (
     read_config,
     run_state,
 )
+from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.render.files import check_folder
@@ -176,15 +177,19 @@ def check_files(
     except ConfigError as error:
         yield Check("checkpoint", False, str(error))
         state = None
-    files = weights_hashes(path)
-    for name in (ENCODER, HEAD):
-        yield Check(name, name in files, "checksum" if name in files else "missing, damaged or another run's")
-    if ENCODER in files:
-        if state is not None:
-            saved = hook_states(state).get("average", state)["encoder"]
-            same = content_hash(saved) == files[ENCODER]
-            yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
-        experiment.encoder.load_state_dict(read_weights(path / ENCODER).tensors)
+    for name, kind in ((ENCODER, EncoderMetadata), (HEAD, HeadMetadata)):
+        try:
+            tensors = read_weights(path / name, kind).tensors
+        except ConfigError:
+            yield Check(name, False, "missing, damaged or another run's")
+            continue
+        yield Check(name, True, "checksum")
+        if name == ENCODER:
+            if state is not None:
+                saved = hook_states(state).get("average", state)["encoder"]
+                same = content_hash(dict(saved)) == content_hash(tensors)
+                yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
+            experiment.encoder.load_state_dict(tensors)
     same_log = has_same_log(path, result) if result.get("log") else None
     said = {True: "checksum", False: "missing or changed", None: "not recorded"}[same_log]
     yield Check("metrics.jsonl", same_log, said)

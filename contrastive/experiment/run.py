@@ -79,9 +79,6 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
     config, environment = settings.to_dict(), environment_of(experiment, overrides)
     with open_run(path, config=config, environment=environment, rerun=settings.rerun, writable=is_main()) as run:
         if run.result is not None:
-            if run.state is not None:  # the files of weights are damaged, or another run's
-                resume(run.state, experiment.step, {"average": experiment.average} if experiment.average else {})
-                run.rewrite(partial(write_weights, experiment, run.result))
             show(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
         with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
@@ -305,7 +302,7 @@ def features(
     )
 
 
-def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> None:
-    """Write the weights of the encoder and of the head into the run directory."""
+def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> dict[str, str]:
+    """Write the weights of the encoder and of the head into the run directory; returns their hashes."""
     encoder, head = experiment.encoder, experiment.step.head
-    save_run_weights(path, result=result, data=experiment.data, encoder=encoder, head=head)
+    return save_run_weights(path, result=result, data=experiment.data, encoder=encoder, head=head)

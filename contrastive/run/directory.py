@@ -20,8 +20,7 @@ from contrastive.config.identity import config_hash, differences
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
 from contrastive.files import check_no_link, open_lock, write_text
-from contrastive.run.checkpoint import CheckpointError, CheckpointWriter, load_checkpoint, read_checkpoint
-from contrastive.run.content import has_own_weights, weights_hashes
+from contrastive.run.checkpoint import CheckpointWriter, load_checkpoint
 from contrastive.run.files import (
     ENCODER,
     HEAD,
@@ -50,8 +49,7 @@ class RunDirectory:
 
     Attributes:
         result: the content of result.json when the run is done, else None.
-        state: the last checkpoint of an interrupted run, or of a finished one whose files of weights are missing,
-            damaged or another run's, its tensors on the CPU; else None.
+        state: the last checkpoint of an interrupted run, its tensors on the CPU; else None.
         origin: what the result and every checkpoint say about what made them.
         logs, writer: of curves and of checkpoints, open while the run is made, in the process that writes.
         writable: whether this process may write.
@@ -92,21 +90,18 @@ class RunDirectory:
         if self.logs is not None:
             write_text(self.path / "failure.json", json.dumps(report, indent=1))
 
-    def finish(self, result: dict[str, Any], write_weights: Callable[[Path], None]) -> None:
-        """Write the weights into the directory by `write_weights(path)` and, last, the result: the run is done."""
+    def finish(self, result: dict[str, Any], write_weights: Callable[[Path], dict[str, str]]) -> None:
+        """Write the weights and, last, the result: the run is done.
+
+        Args:
+            write_weights: writes the files of weights into a folder and returns {file: sha256 of its tensors}.
+        """
         self.result = result
         self.wait()
         if self.logs is not None:
-            write_weights(self.path)
-            hashes = {"weights": weights_hashes(self.path), "log": self.logs.flush()}
+            hashes = {"weights": write_weights(self.path), "log": self.logs.flush()}
             self.result = {**result, **self.origin, **hashes}
             write_result(self.path, self.result)
-
-    def rewrite(self, write_weights: Callable[[Path], None]) -> None:
-        """Write the weights of a finished run again, by `write_weights(path)`."""
-        if self.writable:
-            write_weights(self.path)
-            print("warning: files of weights were missing, damaged or another run's: written again from the checkpoint")
 
 
 @contextmanager
@@ -138,8 +133,6 @@ def open_run(
             result = read_result(path)
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
-            elif result is not None and not has_own_weights(path):
-                state = _state_for_weights(path, origin["made_by"], epochs=config["epochs"])
             if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
                 origin["resumed_with"] = resumed_with
         run = RunDirectory(path=path, result=result, state=state, origin=origin, writable=writable)
@@ -188,18 +181,6 @@ def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> di
     return {"config": config_hash(config), "code": environment["code"], "data": environment["data"]}
 
 
-def _state_for_weights(path: Path, made_by: dict[str, str], *, epochs: int) -> dict[str, Any] | None:
-    """The checkpoint of a finished run's last epoch, to write its weights again; a warning where it cannot be used."""
-    try:
-        state = read_checkpoint(path / LAST, made_by=made_by)
-        if state["epoch"] != epochs:
-            raise CheckpointError("is of an earlier epoch")
-    except CheckpointError as error:
-        print(f"warning: files of weights are damaged or another run's and last.pt {error}: rerun=true starts it over")
-        return None
-    return state
-
-
 # recorded of every interrupted session
 EARLIER_KEYS = ("command", "device", "precision", "torch", "commit", "threads", "processes")
 # another value of them changes the bits of what follows
@@ -237,7 +218,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 
 # of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
 FILES = (
-    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pth", "metrics.jsonl", "failure.json",
+    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "metrics.jsonl", "failure.json",
     "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
     "environment.json", "config.yaml",
 )  # fmt: skip

@@ -1,14 +1,10 @@
 """What a run directory holds, and its configuration, environment, result and evaluations, read as data: anybody may
 have written them. Imports no torch."""
 
-import copy
 import hashlib
 import json
 import os
-import re
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -91,7 +87,7 @@ def read_config(run: Path) -> dict[str, Any]:
     config: Any
     try:
         text = file.read_text(encoding="utf-8")
-        config = _content(text) if _is_plain(text) else None
+        config = yaml.load(text, YAML_LOADER) if _is_plain(text) else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         config = None
     if not is_config(config):
@@ -100,21 +96,6 @@ def read_config(run: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} holds an interpolation, which no run writes there: try another run")
     config.pop("trust", None)  # a setting once, which older runs recorded
     return config  # type: ignore[no-any-return]
-
-
-def _content(text: str) -> Any:
-    """What a YAML holds. The runs of a sweep differ in few of their top-level settings: each text of one is parsed
-    once, and the whole only where it is not one setting after the other."""
-    with suppress(yaml.YAMLError):
-        settings = [_parsed(part) for part in re.split(r"^(?=\w)", text, flags=re.MULTILINE) if part]
-        if all(isinstance(setting, dict) and len(setting) == 1 for setting in settings):
-            return copy.deepcopy({key: value for setting in settings for key, value in setting.items()})
-    return yaml.load(text, YAML_LOADER)
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Any:
-    return yaml.load(text, YAML_LOADER)
 
 
 def _is_plain(text: str) -> bool:

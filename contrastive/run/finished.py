@@ -1,5 +1,4 @@
-"""A finished run, recognized from its small files and the hashes of its weights. Imports no torch, which takes longer
-than all of it."""
+"""A finished run, recognized from its small files. Imports no torch, which takes longer than all of it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,8 +8,7 @@ from typing import Any
 
 from contrastive.config.identity import config_hash, differences
 from contrastive.errors import ConfigError
-from contrastive.run.content import has_own_weights
-from contrastive.run.files import run_state, source_hashes
+from contrastive.run.files import ENCODER, HEAD, run_state, source_hashes
 from contrastive.run.log import has_same_log
 from contrastive.run.provenance import code_record
 
@@ -30,15 +28,16 @@ class FinishedRun:
 
 
 def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
-    """The run in `path`, if it is finished with this configuration and its weights are whole; it is only read.
+    """The run in `path`, if it is finished with this configuration; it is only read.
 
     Neither data nor networks are needed to show it. Whatever else the directory holds is for `open_run`.
     """
     state = run_state(path)
     if state.kind != "finished" or differences(state.config, config) or not is_own(state.result, config):
         return None
-    if not has_own_weights(path):
-        return None
+    for name in (ENCODER, HEAD):
+        if not (path / name).exists():
+            print(f"warning: {name} is missing: remove result.json beside it to have it written from the checkpoint")
     if not has_same_log(path, state.result):
         print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]

@@ -11,18 +11,28 @@ from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
-from contrastive.run.content import FORMAT, checksum, content_hash
+from contrastive.run.content import checksum, content_hash
 from contrastive.run.files import ENCODER, HEAD, NOT_ARGUMENTS, read_config, read_environment, read_result
 from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.schema import misfit
 from contrastive.types import Data
 
 FROM_ENVIRONMENT = ("command", "commit", "code", "data", "torch", "device")
-AGAIN = "try the command of its run again, which writes it from the checkpoint, or copy it again"
+FORMAT = "2"  # of the metadata of a file of weights: raise it when a key changes its meaning
+AGAIN = (
+    "try copying it again, or remove result.json beside it and type the command of its run, which writes it from the "
+    "checkpoint"
+)
 
 
-def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encoder: nn.Module, head: nn.Module) -> None:
-    """Write both files of the run in `path`, whose config.yaml and environment.json are there already."""
+def save_run_weights(
+    path: Path, *, result: Mapping[str, Any], data: Data, encoder: nn.Module, head: nn.Module
+) -> dict[str, str]:
+    """Write both files of the run in `path`, whose config.yaml and environment.json are there already.
+
+    Returns:
+        {file: sha256 of its tensors}
+    """
     config, environment = read_config(path), read_environment(path)
     run = {
         "image_size": list(data.pretrain.image.shape[-2:]),
@@ -39,6 +49,7 @@ def save_run_weights(path: Path, *, result: Mapping[str, Any], data: Data, encod
     save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
     node = {key: value for key, value in config["encoder"].items() if key not in NOT_ARGUMENTS}
     save_weights(path / ENCODER, encoder, node=node, run=run)
+    return {name: content_hash(dict(net.state_dict())) for name, net in ((ENCODER, encoder), (HEAD, head))}
 
 
 def save_weights(path: Path, module: nn.Module, *, node: Mapping[str, Any], run: Mapping[str, Any]) -> None:
