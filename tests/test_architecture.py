@@ -81,6 +81,16 @@ def test_files_and_folders_are_small():
     assert not large + full, "a file of more than 400 lines, or a folder of more than a dozen files"
 
 
+def test_functions_fit_on_a_screen():
+    def n_lines(function: ast.FunctionDef) -> int:  # without its docstring
+        body = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
+        return function.end_lineno - body[0].lineno + 1
+
+    nodes = ((path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text())))
+    long = [f"{path}: {node.name}" for path, node in nodes if isinstance(node, ast.FunctionDef) and n_lines(node) > 40]
+    assert not long
+
+
 def test_only_settings_and_commands_know_hydra():
     users = {folder(path) for path in FILES if any(name.startswith("hydra") for name in imports(path))}
     assert users <= {"config", "experiment", "study", "cli"}

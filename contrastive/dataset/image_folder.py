@@ -95,13 +95,7 @@ def image_folder(
     if size is None:
         raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
-    facts = {}
-    if table is None and listed.classes and listed.train.folder == listed.test.folder:
-        n_train, n_test = (sum(file.label >= 0 for file in part.files) for part in (listed.train, listed.test))
-        facts["test_split"] = (
-            f"a fixed fifth of each class, chosen by the file names: {n_test} of {n_train + n_test} images"
-        )
-        tqdm.write(f"{printable(base)} has class folders and no train/; test split: {facts['test_split']}")
+    facts = _own_test_split(base, listed) if table is None else {}
     if bias_pattern is not None:
         listed = _with_biases(listed, bias_pattern)
     return decoded_data(
@@ -122,6 +116,16 @@ def _listed(base: Path, *, unlabeled: str | None, table: str | None, columns: di
         return read_table(base, base / table, columns)
     classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
     return TableOfImages(classes, (), train, Part(base, []), test)
+
+
+def _own_test_split(base: Path, listed: TableOfImages) -> dict[str, str]:
+    """{test_split: which images it has} of class folders without train/, printed, too; else nothing."""
+    if not listed.classes or listed.train.folder != listed.test.folder:
+        return {}
+    n_train, n_test = (sum(file.label >= 0 for file in part.files) for part in (listed.train, listed.test))
+    chosen = f"a fixed fifth of each class, chosen by the file names: {n_test} of {n_train + n_test} images"
+    tqdm.write(f"{printable(base)} has class folders and no train/; test split: {chosen}")
+    return {"test_split": chosen}
 
 
 def _without_size(base: Path, *, n_train: int) -> str:
