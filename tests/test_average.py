@@ -112,9 +112,10 @@ def test_it_is_resumed_exactly(averaged, tmp_path, n_done):
     assert all(torch.equal(mine[key], value) for key, value in theirs.items())
 
 
-def test_lost_weights_are_written_again_from_its_checkpoint(averaged, tmp_path):
+def test_lost_weights_are_written_from_its_checkpoint(averaged, tmp_path):
     shutil.copytree(averaged, tmp_path / "run")
-    (tmp_path / "run/encoder.safetensors").unlink()
+    for name in ("encoder.safetensors", "result.json"):
+        (tmp_path / "run" / name).unlink()
     run_experiment(compose_settings(*EMA_WORDS), tmp_path / "run")
     written, before = (load_file(path / "encoder.safetensors") for path in (tmp_path / "run", averaged))
     assert all(torch.equal(written[key], value) for key, value in before.items())
