@@ -16,6 +16,7 @@ from .experiment.api import pretrain as pretrain
 from .experiment.encoder import load_encoder as load_encoder
 from .experiment.encoder import load_head as load_head
 from .experiment.make import make as make
+from .gathering import gather as gather
 from .loss.barlow import BarlowTwins as BarlowTwins
 from .loss.base import (
     Loss as Loss,

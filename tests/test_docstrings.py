@@ -1,9 +1,11 @@
 """Docstrings say of each argument what it is, one argument a line, so that the API pages list all of them."""
 
 import ast
+import doctest
 import re
 from collections.abc import Iterator
 
+from contrastive.loss import nt_xent
 from tests.test_architecture import FILES
 
 NAME = r"\*{0,2}\w+(?: \([^)]*\))?"
@@ -47,3 +49,8 @@ def test_each_argument_has_a_line_of_its_own():
 def test_two_arguments_in_a_line_are_seen():
     doc = "What.\n\nArgs:\n    a: one. b: two.\n    c, d: both.\n    e: a sentence. Another: with\n        more.\n"
     assert [packed(entry, {"a", "b", "c", "d", "e"}) for entry in documented(doc)] == [True, True, False]
+
+
+def test_the_example_of_a_loss_prints_what_it_says():
+    failed, tried = doctest.testmod(nt_xent)
+    assert (failed, tried) == (0, 5)

@@ -19,7 +19,6 @@ from contrastive.distributed.process import (
     all_reduce_sum,
     average_gradients,
     broadcast_from_main,
-    gather,
     init,
     main_process_first,
     rank,
@@ -30,6 +29,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.published import OnlineProbe
 from contrastive.experiment.build import build as build_experiment
 from contrastive.experiment.make import make
+from contrastive.gathering import gather
 from contrastive.seeding import generator
 from contrastive.training.features import AugmentedFeatures, extract
 from contrastive.training.objective import Embedded, Objective

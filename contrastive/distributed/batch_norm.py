@@ -8,7 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from contrastive.distributed.process import gather, world_size
+from contrastive.distributed.process import world_size
+from contrastive.gathering import gather
 from contrastive.types import widen
 
 BatchNorm = nn.modules.batchnorm._BatchNorm  # the common base of BatchNorm1d, 2d, 3d and SyncBatchNorm

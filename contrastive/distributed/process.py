@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
+from contrastive.gathering import shard_of
 from contrastive.types import Shard
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def world_size() -> int:
 
 def shard() -> Shard:
     """The shard of every batch that this process holds."""
-    return Shard(rank(), world_size())
+    return shard_of()
 
 
 def is_main() -> bool:
@@ -50,22 +51,6 @@ def is_main() -> bool:
 def is_launched() -> bool:
     """Whether a launcher has started this process beside others."""
     return "RANK" in os.environ
-
-
-class _Gather(torch.autograd.Function):
-    """Concatenates the tensors of all ranks. Backward sums the gradients of all ranks and returns the local slice."""
-
-    @staticmethod
-    def forward(context: Any, x: Tensor) -> Tensor:
-        whole = x.new_empty(world_size() * len(x), *x.shape[1:])
-        dist.all_gather_into_tensor(whole, x.contiguous())
-        return whole
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
-        part = gradient.new_empty(len(gradient) // world_size(), *gradient.shape[1:])
-        dist.reduce_scatter_tensor(part, gradient.contiguous())
-        return part
 
 
 class _Sum(torch.autograd.Function):
@@ -82,11 +67,6 @@ class _Sum(torch.autograd.Function):
         gradient = gradient.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(gradient)
         return gradient
-
-
-def gather(x: Tensor) -> Tensor:
-    """(B / world_size, ...) of each process → (B, ...) of all, in rank order; differentiable."""
-    return cast(Tensor, _Gather.apply(x)) if world_size() > 1 else x
 
 
 def all_reduce_sum(x: Tensor) -> Tensor:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from contrastive.distributed.process import gather
 from contrastive.distributed.signals import Stop, StopSignals
 from contrastive.evaluator.base import Scores, StepObserver
+from contrastive.gathering import gather
 from contrastive.training.checkpointer import Checkpointer
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput

@@ -77,7 +77,7 @@ def debiased_positive(
     (Troeshestova & Isachenko 2023, eq. 12); without `with_self` the anchor with itself, e^{1/t}, is left out.
 
     N (N + 2) num = a S + N (e^p + e^{1/t}) with a = τ⁺ (N + 2) - 2; its floor is τ⁺ e^{-1/t}. `n_own` stands
-    for the 2: how many of the N + 2 samples of the mean show the anchor's image.
+    for the 2: how many of the N + 2 samples of the mean show the anchor's image, 1 across sources.
     """
     if with_self:
         log_positive = torch.logaddexp(log_positive, torch.full_like(log_positive, 1 / temperature))

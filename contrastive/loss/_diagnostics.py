@@ -12,6 +12,12 @@ from contrastive.pairs.relations import Relation, other_class, other_image, same
 PerAnchor = Callable[[Pairs], Tensor]
 
 
+def mean_of(metrics: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean over dicts of each metric that all have."""
+    names = [name for name in metrics[0] if all(name in of_one for of_one in metrics)]
+    return {name: torch.stack([of_one[name] for of_one in metrics]).mean() for name in names}
+
+
 def push_ratio(pairs: Pairs, per_anchor: PerAnchor) -> dict[str, Tensor]:
     """{pairs/push_ratio: repulsion of the batch / its attraction}; nothing for a batch too large to hold the matrix.
 
@@ -23,7 +29,7 @@ def push_ratio(pairs: Pairs, per_anchor: PerAnchor) -> dict[str, Tensor]:
     value = per_anchor(pairs).sum()
     if not value.requires_grad:
         return {}
-    similarities = [pairs.logits, *([pairs.positive_logits] if pairs.n_views > 1 else [])]
+    similarities = [pairs.logits, *([pairs.positive_logits] if pairs.has_positive_logits else [])]
     matrix, *positive = torch.autograd.grad(value, similarities, allow_unused=True, materialize_grads=True)
     repulsion = (matrix * pairs.related(pairs.negatives)).sum()
     attraction = repulsion - matrix.sum() - sum(gradient.sum() for gradient in positive)
@@ -35,7 +41,7 @@ def false_negative_metrics(
 ) -> dict[str, Tensor]:
     """Metrics of one labeled batch:
 
-    debiasing/false_negatives: fraction of the N = 2B - 2 negatives that have the anchor's class;
+    debiasing/false_negatives: fraction of the N negatives that have the anchor's class;
     debiasing/negative_estimate, debiasing/negative_oracle: mean over anchors of the log of the mean negative term, as
         `log_negative_mass` estimates it and over the true negatives alone; debiasing/negative_error: the first minus
         the second. A loss that drops false negatives still divides by N, as the authors' code does: its error is the

@@ -29,6 +29,8 @@ class BarlowTwins(Loss):
     """
 
     min_views = 2
+    takes = ("both",)
+    views_are_sources = True
     exempt_from = {"scale": "1e-5 is added to each variance"}
 
     def __init__(self, *, lam: float = 0.0051) -> None:

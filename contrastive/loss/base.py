@@ -11,15 +11,25 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError, check_choice, check_temperature
-from contrastive.loss._diagnostics import false_negative_metrics, push_ratio
-from contrastive.pairs.pairs import Pairs, log_mean_exp
+from contrastive.gathering import Group
+from contrastive.loss._batch import Call, check_shapes, is_view, stack_views
+from contrastive.loss._diagnostics import false_negative_metrics, mean_of, push_ratio
+from contrastive.pairs.others import Others
+from contrastive.pairs.pairs import ALONE, Pairs, log_mean_exp
 from contrastive.pairs.relations import Relation, other_class, other_image, positive
 from contrastive.pairs.tiles import Tiling
 from contrastive.types import Split, widen
 
 
 class Loss(nn.Module, ABC):
-    """A scalar to minimize, called as `loss(z0, z1)` with two views or as `loss(z)` with V of them, see `forward`.
+    """A scalar to minimize, called as `loss(z0, z1)` with two views or as `loss(z)` with V of them.
+
+        loss(z0, z1)                              two views (B, D) of one encoder
+        loss(image, text, across="both")          two sources: anchors of one, candidates of the other, the mean of both
+        loss(query, document, across="first")     anchors are the queries alone
+        loss(z0, z1, memory=queue)                further candidates (K, D): a queue, hard negatives
+        loss(image, text, across="both", ids=i)   images of equal id are no negatives of one another
+        loss(z0, z1, gather=True)                 the batch of all processes
 
     z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
     `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). Half precision is widened to float32
@@ -34,7 +44,8 @@ class Loss(nn.Module, ABC):
     every checkpoint holds it.
 
     Raises:
-        ConfigError: wrong shapes, fewer views than the loss needs, or missing labels.
+        ConfigError: wrong shapes, fewer views than the loss needs, missing labels, candidates that the loss has no
+            meaning for, or batches of different sizes with `gather`.
 
     Warns:
         UserWarning: a loss that compares views got twice as many views as images, as of torch.stack([z0, z1]).
@@ -53,6 +64,13 @@ class Loss(nn.Module, ABC):
     tiling: Tiling | None = None
     # Factor on the gradient of a contrastive loss with respect to its negatives; its value stays as it is.
     push: float = 1.0
+    # What it has a meaning for, of {both, first, keys, memory, memory_only, ids}, see `Others.uses`.
+    takes: tuple[str, ...] = ()
+    views_are_sources = False  # two views are compared as two sources in any case, so that `across` changes nothing
+    others: Others = ALONE  # during a call, for `compute` and `diagnostics`
+    gather: bool | Group = False  # as the argument of a call, once for all calls
+    # {} asks the next call for the curves of its batch, see `diagnostics`, which it puts there.
+    curves: dict[str, Tensor] | None = None
 
     def forward(
         self,
@@ -62,29 +80,66 @@ class Loss(nn.Module, ABC):
         bias: Tensor | None = None,
         anchors: slice = slice(None),
         index: Tensor | None = None,
+        across: str | None = None,
+        keys: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_label: Tensor | None = None,
+        memory_ids: Tensor | None = None,
+        memory_only: bool = False,
+        ids: Tensor | None = None,
+        gather: bool | Group = False,
     ) -> Tensor:
         """The loss of `loss(z, label, bias)`, or of `loss(z0, z1, label, bias)` with z = torch.stack([z0, z1], 1).
 
         Args:
-            z: (B, V, D), or the first of two views (B, D).
-            rest: the second view (B, D) if z is the first one, then label, bias, anchors and index by their places.
+            z: (B, V, D), or the first of two views or sources (B, D).
+            rest: the second one (B, D) if z is the first one, then label, bias, anchors and index by their places.
             label: (B,) int64.
             bias: (B,) int64.
             anchors: images, in a training those of one process.
             index: (B,) int64, in a training.
+            across: None, two views of one encoder: an anchor has the 2B - 2 views of other images as negatives.
+                `both`, two sources, such as image and text: it has the B - 1 others of the other source, and the loss
+                is the mean over both directions. `first`: the anchors are those of the first source alone.
+            keys: (B, 2, D) candidates of both sources in place of z, such as the projections of a teacher.
+            memory: (K, D) further candidates of every anchor, such as a queue or mined hard negatives.
+            memory_label: (K,) int64, -1 = unknown.
+            memory_ids: (K,) int64 beside `ids`, -1 = unknown.
+            memory_only: the memory holds all negatives, as in MoCo v2.
+            ids: (B,) int64, -1 = unknown. Images of one id are no negatives of one another, and no positives either.
+                Losses that divide by the number of negatives N do not reduce it.
+            gather: take the batches of all processes, or of those of a process group, together. The mean of the values
+                over processes is that of one process on the whole batch, and so are the gradients, averaged as in
+                DistributedDataParallel. All need batches of one size and the same memory: hard negatives that each
+                process has found for itself go through `contrastive.gather` first.
         """
-        if rest and _is_view(rest[0]):
+        if rest and is_view(rest[0]):
             z, rest = stack_views(z, rest[0]), rest[1:]
         given: tuple[Any, ...] = (*rest, *(label, bias, anchors, index)[len(rest) :])
         label, bias, anchors, index = given
+        others = Others(across, keys, memory, memory_label, memory_ids, memory_only, ids)
+        call = Call(z, label, bias, anchors, index, others)
         check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
+        if others.uses:
+            others.check(z, name=self.name, takes=self.takes)
         if self.min_views > 1 and 1 < len(z) <= z.shape[1] // 2:  # a few views more than images may be meant
             message = f"{self.name} got {len(z)} images of {z.shape[1]} views each: for two views try loss(z0, z1)"
             warnings.warn(message, stacklevel=4)  # at the call of the module
-        self.index = index
-        with torch.autocast(z.device.type, enabled=False):
-            return self.compute(widen(z), label, bias, anchors)
+        group = gather or self.gather
+        return self._value(call.gathered(None if group is True else group) if group else call)
+
+    def _value(self, call: Call) -> Tensor:
+        """The value of a checked call."""
+        self.index = call.rows
+        self.others = call.others._replace(across=None) if self.views_are_sources else call.others
+        with torch.autocast(call.z.device.type, enabled=False):
+            z = widen(call.z)
+            if self.curves is not None:  # before `compute`, whose state `after_step` reads
+                self.curves.update(self.diagnostics(z.detach(), call.label, call.bias))
+            value = self.compute(z, call.label, call.bias, call.anchors)
+        self.others = ALONE
+        return value
 
     @property
     def name(self) -> str:
@@ -153,18 +208,21 @@ def _per_view(value: Tensor | None, z: Tensor) -> Tensor:
     return value.repeat_interleave(z.shape[1])
 
 
+ALL_OTHERS = ("both", "first", "keys", "memory", "memory_only", "ids")
 AGGREGATIONS = ("loss_combination", "pos_grouping")
 
 
 class SelfSupervisedLoss(Loss):
     """A self-supervised contrastive loss: each view of views 0 and 1 is an anchor, other images are its negatives.
 
+    N is the number of negatives: 2B - 2, across sources B - 1, and K more with a memory of K.
+
     Args:
         temperature: t > 0.
         aggregation: how further views are used (Troeshestova & Isachenko 2023, §2.3): `loss_combination` is the mean of
             the two-view loss over all C(V, 2) pairs of views; `pos_grouping` takes anchors and negatives from views 0
             and 1 and averages the positive term over all further views.
-        drop_false_negatives: the oracle. Negatives of the anchor's class leave the sums, counts stay N = 2B - 2; needs
+        drop_false_negatives: the oracle. Negatives of the anchor's class leave the sums, counts stay N; needs
             labels.
 
     Raises:
@@ -172,6 +230,7 @@ class SelfSupervisedLoss(Loss):
     """
 
     min_views = 2
+    takes: tuple[str, ...] = ALL_OTHERS
     picks_positive = False  # among candidates: its value for views that are all alike is the level of chance
 
     def __init__(
@@ -211,7 +270,7 @@ class SelfSupervisedLoss(Loss):
         return None
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        if len(z) == 1:  # one image has no negatives
+        if len(z) == 1 and self.others.memory is None:  # one image has no negatives
             return z.sum() * 0
         groups = self.pairs(z, label, bias, anchors)
         return torch.stack([mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]).mean()
@@ -219,43 +278,35 @@ class SelfSupervisedLoss(Loss):
     def pairs(
         self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
     ) -> list[Pairs]:
-        """The pairs of each group of views; the loss is the mean over groups."""
+        """The pairs of each group of views, or of each direction; the loss is the mean over groups."""
         groups = [z]
         if z.shape[1] > 2 and self.aggregation == "loss_combination":
             # a slice, as a list of two numbers would be copied to the device
             groups = [z[:, i : j + 1 : j - i] for i, j in combinations(range(z.shape[1]), 2)]
-        return [
-            Pairs(
-                group,
-                temperature=self.temperature,
-                anchor_views=2,
-                label=label,
-                bias=bias,
-                anchor_images=anchors,
-                tiling=self.tiling,
-                negatives=self.negative_relation,
-                push=self.push,
-            )
-            for group in groups
-        ]
+        return _pairs(self, groups, label, bias, anchors, anchor_views=2, negatives=self.negative_relation)
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
         """{pairs/clamped: fraction of anchors on the floor, pairs/push_ratio: repulsion per attraction} and, if all
         images have labels, `debiasing/...`."""
-        if len(z) == 1:
+        if len(z) == 1 and self.others.memory is None:
             return {}
         clamped = [mask for pairs in self.pairs(z, label, bias) if (mask := self.clamped(pairs)) is not None]
         metrics = {"pairs/clamped": torch.cat(clamped).float().mean()} if clamped else {}
         with torch.enable_grad():
-            pairs = self.pairs(z.detach().requires_grad_(), label)[0]
-            metrics |= push_ratio(pairs, self.per_anchor)
-            if label is not None and bool((label >= 0).all()):
-                metrics |= false_negative_metrics(
-                    pairs,
-                    per_anchor=self.per_anchor,
-                    log_negative_mass=self.log_negative_mass,
-                    log_positive=self.log_positive,
-                )
+            groups = self.pairs(z.detach().requires_grad_(), label)
+            groups = groups[:1] if self.others.across is None else groups  # of many views two, of two sources both
+            metrics |= mean_of([self._curves(pairs, label) for pairs in groups])
+        return metrics
+
+    def _curves(self, pairs: Pairs, label: Tensor | None) -> dict[str, Tensor]:
+        metrics = push_ratio(pairs, self.per_anchor)
+        if label is not None and bool((label >= 0).all()):
+            metrics |= false_negative_metrics(
+                pairs,
+                per_anchor=self.per_anchor,
+                log_negative_mass=self.log_negative_mass,
+                log_positive=self.log_positive,
+            )
         return metrics
 
 
@@ -285,6 +336,7 @@ class SupervisedContrastiveLoss(Loss):
     """
 
     needs_label = True
+    takes: tuple[str, ...] = ("both", "first", "keys", "memory")
     positive_relation: Relation = staticmethod(positive)  # the pairs that attract an anchor
 
     def __init__(self, *, temperature: float = 0.5) -> None:
@@ -297,62 +349,47 @@ class SupervisedContrastiveLoss(Loss):
         """(A,): the loss of each anchor; 0 for an anchor without positives, which stays in the mean."""
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
-        pairs = self.pairs(z, label, bias, anchors)
-        return mean_over_anchors(self, self.per_anchor(pairs), pairs)
+        groups = self.pairs(z, label, bias, anchors)
+        return torch.stack([mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]).mean()
 
-    def pairs(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice = slice(None)) -> Pairs:
-        """All pairs of the batch."""
-        return Pairs(
-            z,
-            temperature=self.temperature,
-            anchor_views=z.shape[1],
-            label=label,
-            bias=bias,
-            anchor_images=anchors,
-            tiling=self.tiling,
-            negatives=other_class,
-            push=self.push,
-        )
+    def pairs(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice = slice(None)) -> list[Pairs]:
+        """All pairs of the batch, or those of each direction; the loss is the mean over them."""
+        return _pairs(self, [z], label, bias, anchors, anchor_views=z.shape[1], negatives=other_class)
 
     def diagnostics(self, z: Tensor, label: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
         """{pairs/without_positives: fraction of anchors that have none and so contribute 0, pairs/push_ratio:
         repulsion per attraction}."""
         with torch.enable_grad():
-            pairs = self.pairs(z.detach().requires_grad_(), label, bias)
-            metrics = push_ratio(pairs, self.per_anchor)
-        return {"pairs/without_positives": (pairs.count(self.positive_relation) == 0).float().mean(), **metrics}
+            groups = self.pairs(z.detach().requires_grad_(), label, bias)
+            ratio = mean_of([push_ratio(pairs, self.per_anchor) for pairs in groups])
+        without = torch.stack([(pairs.count(self.positive_relation) == 0).float().mean() for pairs in groups]).mean()
+        return {"pairs/without_positives": without, **ratio}
 
 
-def _is_view(x: object) -> bool:
-    """Whether the second place holds the second view: labels are whole numbers."""
-    return isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 1
-
-
-def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
-    """Two views (B, ...) → (B, 2, ...)."""
-    if z0.shape != z1.shape:
-        raise ConfigError(
-            f"two views must have one shape (B, D), got {tuple(z0.shape)} and {tuple(z1.shape)}: "
-            "try loss(z0, z1, label)"
+def _pairs(
+    loss: SelfSupervisedLoss | SupervisedContrastiveLoss,
+    groups: list[Tensor],
+    label: Tensor | None,
+    bias: Tensor | None,
+    anchors: slice,
+    *,
+    anchor_views: int,
+    negatives: Relation,
+) -> list[Pairs]:
+    """The pairs of each direction of each group of views."""
+    return [
+        Pairs(
+            views,
+            temperature=loss.temperature,
+            anchor_views=min(anchor_views, views.shape[1]),
+            label=label,
+            bias=bias,
+            anchor_images=anchors,
+            tiling=loss.tiling,
+            negatives=negatives,
+            push=loss.push,
+            others=others,
         )
-    return torch.stack([z0, z1], 1)
-
-
-def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
-    """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
-    for name, value in (("label", label), ("bias", bias)):
-        if value is None:
-            continue
-        if value.is_floating_point():
-            raise ConfigError(
-                f"{name} must be whole numbers (B,), got {value.dtype} of shape {tuple(value.shape)}: try {name}.long()"
-            )
-        if value.shape != z.shape[:1]:
-            raise ConfigError(
-                f"{name} must have the shape (B,) = ({len(z)},), got {tuple(value.shape)}: "
-                f"try one {name} for each image, not for each view"
-            )
-    if is_map and z.dim() != 5:
-        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try loss(map0, map1)")
-    if not is_map and z.dim() != 3:
-        raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: for two views (B, D) try loss(z0, z1)")
+        for group in groups
+        for views, others in loss.others.directions(group)
+    ]

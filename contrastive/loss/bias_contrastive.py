@@ -27,6 +27,7 @@ class BiasContrastive(SupervisedContrastiveLoss):
     """
 
     needs_bias = True
+    takes = ("both", "first", "keys")
     positive_relation = staticmethod(conflicting_positive)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

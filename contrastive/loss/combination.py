@@ -65,7 +65,13 @@ class Combination(SelfSupervisedLoss):
         return (
             debiased_negatives(log_mass, log_positive, n=n, tau_plus=tau_plus, temperature=temperature),
             debiased_positive(
-                log_mass, log_positive, with_self=with_self, n=n, tau_plus=tau_plus, temperature=temperature
+                log_mass,
+                log_positive,
+                with_self=with_self and pairs.has_self,
+                n_own=2 if pairs.has_self else 1,
+                n=n,
+                tau_plus=tau_plus,
+                temperature=temperature,
             ),
         )
 

@@ -26,6 +26,10 @@ class DebiasedPos(SelfSupervisedLoss):
     N (N + 2) num = 2 (τ⁺ B - 1) S + N (e^p + e^c): num can only turn negative when τ⁺ B < 1/2, which `check_config`
     refuses (< 1 with dropped false negatives, where e^c is absent).
 
+    Across sources an anchor is none of its candidates: P = (S + e^p) / (N + 1) without e^c, so that the loss repels as
+    much as it attracts, and N = B - 1; num stays positive for τ⁺ (N + 1) >= 1. τ⁺ is the share of the anchor's class
+    among the *candidates*: in the other source, or in the memory.
+
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in (0, 1).
@@ -93,8 +97,8 @@ class DebiasedPos(SelfSupervisedLoss):
         return debiased_positive(
             log_mass,
             log_mean_exp(pairs.positive_logits),
-            with_self=self.with_self,
-            n_own=self.n_own,
+            with_self=self.with_self and pairs.has_self,
+            n_own=self.n_own if pairs.has_self else 1,
             n=pairs.n_negatives,
             tau_plus=self.tau_plus,
             temperature=self.temperature,
@@ -102,7 +106,7 @@ class DebiasedPos(SelfSupervisedLoss):
 
     def _released(self, pairs: Pairs, log_mass: Tensor) -> PositiveEstimate:
         log_numerator = pairs.positive_logits[:, 0]
-        if self.with_self:
+        if self.with_self and pairs.has_self:
             log_numerator = torch.logaddexp(log_numerator, torch.full_like(log_numerator, 1 / self.temperature))
         log_numerator = torch.logaddexp(log_numerator, math.log(self.tau_plus) + log_mass)
         if self.drop_false_negatives:

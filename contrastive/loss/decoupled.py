@@ -45,11 +45,9 @@ class Decoupled(SelfSupervisedLoss):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         mass, positive = pairs.log_sum_exp(self.negative_relation), pairs.positive_logits[:, 0]
-        if self.drop_false_negatives:  # an anchor whose class is alone has nothing to be pushed from
-            mass = torch.where(mass > -math.inf, mass, 0)
+        mass = torch.where(mass > -math.inf, mass, 0)  # without negatives there is nothing to be pushed from
         if self.sigma is None:
             return mass - positive
-        views = pairs.candidates.unflatten(0, (-1, 2))
-        log_mean = log_mean_exp((views[:, 0] * views[:, 1]).sum(1) / self.sigma)
+        log_mean = log_mean_exp(pairs.positive_cosines / self.sigma)
         weight = 2 - (positive * (self.temperature / self.sigma) - log_mean).exp()
         return mass - weight * positive

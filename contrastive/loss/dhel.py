@@ -1,5 +1,8 @@
 """Decoupled hyperspherical energy loss."""
 
+import math
+
+import torch
 from torch import Tensor
 
 from contrastive.errors import check_choice
@@ -20,7 +23,8 @@ class DHEL(SelfSupervisedLoss):
 
         L_i = -s+ + log Σ_j e^{s_j}
 
-    over the B - 1 other images j in the anchor's own view, so that alignment and uniformity share no term.
+    over the B - 1 other images j in the anchor's own view, so that alignment and uniformity share no term. Of two
+    sources each is spread by itself: `across="both"` changes nothing, and there is nothing else to compare with.
 
     Args:
         temperature: t > 0.
@@ -36,6 +40,8 @@ class DHEL(SelfSupervisedLoss):
     """
 
     picks_positive = True
+    takes = ("both", "ids")
+    views_are_sources = True
 
     def __init__(self, *, temperature: float = 0.5, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
@@ -51,4 +57,6 @@ class DHEL(SelfSupervisedLoss):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         energy = pairs.log_sum_exp(same_view)
+        if pairs.has_equal_ids:  # an anchor whose id all images have
+            energy = torch.where(energy > -math.inf, energy, 0)
         return (2 if self.semantics == "released" else 1) * energy - pairs.positive_logits[:, 0]

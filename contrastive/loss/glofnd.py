@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import check_at_least, check_between
-from contrastive.loss._per_image import write
+from contrastive.loss._per_image import check_one_state, write
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs
 from contrastive.types import Split
@@ -26,7 +26,8 @@ class GloFND(SelfSupervisedLoss):
 
         alpha - (share of the batch's negatives, of both views, with cos_ij > λ_i)
 
-    and it is used at once. It starts at 1, which excludes nothing; images without an `index` have none: NT-Xent.
+    and it is used at once. It starts at 1, which excludes nothing; images without an `index` have none: NT-Xent. Two
+    sources need a threshold of their own each: a GloFND for each direction, `across="first"`.
 
     Args:
         temperature: t > 0.
@@ -61,6 +62,7 @@ class GloFND(SelfSupervisedLoss):
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         self.seen = []
+        check_one_state(self)
         return super().compute(z, label, bias, anchors)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
@@ -69,16 +71,16 @@ class GloFND(SelfSupervisedLoss):
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
         if self.index is None or self.state is None:
             return pairs.log_sum_exp(self.negative_relation)
-        state = self.updated(self.state[self.index[pairs.anchor_ids.image[::2]]], pairs)
+        state = self.updated(self.state[self.index[pairs.places[:: pairs.anchor_views]]], pairs)
         self.seen.append(state)
-        limit = state[:, 0].repeat_interleave(2) / self.temperature
+        limit = state[:, 0].repeat_interleave(pairs.anchor_views) / self.temperature
         return math.log(pairs.n_negatives) + pairs.repel(pairs.log_mean_exp_up_to(self.negative_relation, limit))
 
     def updated(self, state: Tensor, pairs: Pairs) -> Tensor:
         """(B, 4) of the anchors' images → the same after a step of Adam, for those that have been seen often enough."""
         threshold, mean, square, seen = state.unbind(1)
-        limit = threshold.repeat_interleave(2) / self.temperature
-        above = pairs.fraction_above(self.negative_relation, limit).unflatten(0, (-1, 2)).mean(1)
+        limit = threshold.repeat_interleave(pairs.anchor_views) / self.temperature
+        above = pairs.fraction_above(self.negative_relation, limit).unflatten(0, (-1, pairs.anchor_views)).mean(1)
         gradient = self.alpha - above
         mean = BETA1 * mean + (1 - BETA1) * gradient
         square = BETA2 * square + (1 - BETA2) * gradient.square()

@@ -17,7 +17,7 @@ class KCL(SelfSupervisedLoss):
         L = -2 mean_i K(x_i, y_i) + γ [ mean_{i≠j} K(x_i, x_j) + mean_{i≠j} K(y_i, y_j) ],  K(x, y) = e^{-τ |x - y|²}
 
     with the views x and y of an image on the unit sphere. A sum of kernels and no log of a sum: its expectation does
-    not depend on the batch size.
+    not depend on the batch size. Of two sources each is spread by itself: `across="both"` changes nothing.
 
     Args:
         scale: τ > 0 of the kernel.
@@ -36,6 +36,9 @@ class KCL(SelfSupervisedLoss):
         check_above("loss.gamma", gamma, 0, example=16.0)
         super().__init__(temperature=1 / (2 * scale))  # K = e^{s - 1/t}
         self.gamma = gamma
+
+    takes = ("both", "ids")
+    views_are_sources = True
 
     @property
     def negative_relation(self) -> Relation:

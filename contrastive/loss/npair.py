@@ -20,6 +20,8 @@ class NPair(Loss):
     """
 
     min_views = 2
+    takes = ("first",)
+    views_are_sources = True
     exempt_from = {"view order": "only view 0 holds anchors"}
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

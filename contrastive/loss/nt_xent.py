@@ -26,7 +26,16 @@ class NTXent(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range, or V > 2 with pos_grouping.
 
-    The authors' TensorFlow code sums its two halves (2 × this); SupContrast multiplies by t / 0.07. Ours does neither.
+    Across sources it is the loss of CLIP. The authors' TensorFlow code sums its two halves (2 × this); SupContrast
+    multiplies by t / 0.07. Ours does neither.
+
+    >>> import torch
+    >>> from contrastive import NTXent
+    >>> z0, z1 = torch.eye(3), torch.eye(3)  # two views (B, D) of three images, as different as can be
+    >>> NTXent(temperature=0.5)(z0, z1)  # log(1 + 4 e^-2)
+    tensor(0.4327)
+    >>> NTXent(temperature=0.5)(z0, z1, across="both")  # of two sources: log(1 + 2 e^-2)
+    tensor(0.2395)
     """
 
     picks_positive = True

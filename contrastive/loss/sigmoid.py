@@ -30,7 +30,8 @@ class Sigmoid(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    SigLIP starts at b = -10 and t = 0.1 and compares across two modalities alone.
+    SigLIP starts at b = -10 and t = 0.1 and compares across two modalities alone: `across="both"`, which is its loss to
+    the letter. There N = B - 1, and half of the batch is the `batch_size` whose first b fits.
     """
 
     def __init__(self, *, temperature: float = 0.5, batch_size: int = 512, learn_temperature: bool = False) -> None:
@@ -52,4 +53,5 @@ class Sigmoid(SelfSupervisedLoss):
         # Σ_j softplus(x_j) = Σ_j x_j + softplus(-x_j), and `Pairs` knows the means of both
         minus_bias = -self.bias.expand(len(pairs.anchors))
         apart = pairs.mean_logit(other_image) - minus_bias + pairs.mean_softplus(other_image, minus_bias)
-        return F.softplus(minus_bias - pairs.positive_logits[:, 0]) + pairs.n_negatives * pairs.repel(apart)
+        n = pairs.count(other_image) if pairs.has_equal_ids else pairs.n_negatives
+        return F.softplus(minus_bias - pairs.positive_logits[:, 0]) + n * pairs.repel(apart)

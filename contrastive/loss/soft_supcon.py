@@ -61,7 +61,7 @@ class SoftSupCon(SupervisedContrastiveLoss):
         one_hot = _one_hot(pairs.candidate_ids.label, weights)  # (K, C)
         mine = _one_hot(pairs.anchor_ids.label, weights)
         row = mine @ weights  # (A, C): the weight of a positive by its class
-        own = (row * mine).sum(1)  # that of the anchor, which is no positive of its own
+        own = (row * mine).sum(1) * pairs.has_self  # that of the anchor, which is no positive of its own
         total = row @ one_hot.sum(0) - own
         pull = (anchors * (row @ (one_hot.T @ candidates))).sum(1) - own * anchors.square().sum(1)
         has_positive = total > 1e-6  # of rounding

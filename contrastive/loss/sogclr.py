@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import check_between
-from contrastive.loss._per_image import write
+from contrastive.loss._per_image import check_one_state, write
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp
 from contrastive.types import Split
@@ -21,7 +21,8 @@ class SogCLR(SelfSupervisedLoss):
     over the N = 2B - 2 views j of other images. u_i is kept for each training image, in float32, as the mean over its
     two views; for an image not seen before it is the mean of the batch. The gradient is that of g_i / u_i - s+ with u_i
     held constant and g_i the mean of the batch: an image whose negatives have been harder than today's is pushed less.
-    With gamma = 1, and for images without an `index`, it is the decoupled loss minus log N.
+    With gamma = 1, and for images without an `index`, it is the decoupled loss minus log N. Two sources need a mean of
+    their own each: a SogCLR for each direction, `across="first"`.
 
     Args:
         temperature: t > 0.
@@ -44,18 +45,22 @@ class SogCLR(SelfSupervisedLoss):
         self.gamma = gamma
         self.log_mean: Tensor | None
         self.register_buffer("log_mean", None)  # (N,) log u of each training image; -inf = not seen
-        self.seen: list[Tensor] = []  # log u of the anchors of this step
+        self.seen: list[Tensor] = []  # log u of the anchors of this step, (B, 2) or (B, 1) of each `Pairs`
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         self.log_mean = torch.full((len(train),), -torch.inf)
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         self.seen = []
+        check_one_state(self)
         return super().compute(z, label, bias, anchors)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         log_batch = pairs.log_sum_exp(self.negative_relation) - math.log(pairs.n_negatives)
         log_mean = self.running_mean(log_batch.detach(), pairs)
+        if pairs.has_equal_ids:  # an anchor whose id all images have is pushed from nothing
+            has_negatives = log_batch > -math.inf
+            log_batch, log_mean = (torch.where(has_negatives, x, 0) for x in (log_batch, log_mean))
         weight = (log_batch - log_mean).exp()
         return log_mean + weight - weight.detach() - pairs.positive_logits[:, 0]
 
@@ -63,15 +68,14 @@ class SogCLR(SelfSupervisedLoss):
         """(A,): log u of the anchors, this batch included."""
         if self.index is None or self.log_mean is None:
             return log_batch
-        before = self.log_mean[self.index[pairs.anchor_ids.image]].to(log_batch.dtype)
+        before = self.log_mean[self.index[pairs.places]].to(log_batch.dtype)
         kept = -math.inf if self.gamma == 1 else math.log1p(-self.gamma)
         mean = torch.logaddexp(before + kept, log_batch + math.log(self.gamma))
         mean = torch.where(before.isinf(), log_batch, mean)
-        self.seen.append(mean)
+        self.seen.append(mean.unflatten(0, (-1, pairs.anchor_views)))
         return mean
 
     def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
         if self.index is not None and self.log_mean is not None and self.seen:
-            of_images = torch.cat([mean.unflatten(0, (-1, 2)) for mean in self.seen], 1)
-            write(self.log_mean, self.index, gather(log_mean_exp(of_images)))
+            write(self.log_mean, self.index, gather(log_mean_exp(torch.cat(self.seen, 1))))
         self.seen = []

@@ -30,6 +30,8 @@ class Spectral(Loss):
     """
 
     min_views = 2
+    takes = ("both",)
+    views_are_sources = True
 
     def __init__(self, *, mu: float = 1.0) -> None:
         super().__init__()

@@ -25,6 +25,8 @@ class Triplet(Loss):
     """
 
     min_views = 2
+    takes = ("first",)
+    views_are_sources = True
     exempt_from = {"image order": "the negative is the next image", "view order": "only view 0 holds anchors"}
 
     def __init__(self, *, margin: float = 0.2) -> None:

@@ -32,6 +32,8 @@ class VICReg(Loss):
     """
 
     min_views = 2
+    takes = ("both",)
+    views_are_sources = True
     exempt_from = {"scale": "variances are compared with 1"}
 
     def __init__(self, *, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0) -> None:

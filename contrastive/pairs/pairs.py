@@ -6,8 +6,8 @@ above `Tiling.max_dense_pairs` pairs it is computed piece by piece, forward and 
 There are two piecewise implementations: `tiles` is the fast one for log-sum-exp, which dominates the cost, and
 `_reduce` checkpoints rows for every other reduction and for temperatures so low that tiles would underflow.
 
-Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; K candidates,
-the anchor itself among them; N negatives.
+Notation (as in the papers): s = z_i·z_j / t for unit vectors z and temperature t; A anchors; K candidates, the anchor
+itself among them unless they are from another source; N negatives.
 """
 
 import math
@@ -21,9 +21,12 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from contrastive.pairs import tiles
+from contrastive.pairs.others import Others
 from contrastive.pairs.relations import Relation, SampleId, other_image
 from contrastive.pairs.tiles import Tiling, default_tiling
 from contrastive.types import unit, widen
+
+ALONE = Others()
 
 
 class Pairs:
@@ -39,10 +42,13 @@ class Pairs:
         tiling: how much of the A × A matrix is held at once; None = the default of the device.
         negatives: the pairs that repel an anchor.
         push: factor on the gradient that reaches those pairs through log-sum-exps; values are as without it.
+        others: keys (B, V', D) in place of z as candidates, all of them positives of their image; a memory; equal ids.
 
     Attributes:
-        anchors (A, D), candidates (K, D): unit embeddings, the views of an image side by side.
+        anchors (A, D), candidates (K, D): unit embeddings, the views of an image side by side, then the memory.
         anchor_ids, candidate_ids: their `SampleId`.
+        has_self: whether an anchor is among its candidates.
+        has_equal_ids: whether images may share an id, so that N is a bound and `count` tells the number of negatives.
         dense: whether the whole matrix of logits is held.
     """
 
@@ -58,6 +64,7 @@ class Pairs:
         tiling: Tiling | None = None,
         negatives: Relation = other_image,
         push: float = 1.0,
+        others: Others = ALONE,
     ) -> None:
         z = unit(widen(z))
         self.temperature = temperature
@@ -66,28 +73,70 @@ class Pairs:
         self.anchor_views = anchor_views
         self.n_images, self.n_views, _ = z.shape
         self.tiling = tiling or default_tiling(z.device)
-        self.z = z[anchor_images]
-        self.candidates = z[:, :anchor_views].flatten(0, 1)
+        self.z, self._anchor_images = z[anchor_images], anchor_images
+        self.keys = None if others.keys is None else unit(others.keys.to(z.dtype))
+        self.has_self = self.keys is None and not others.memory_only
+        self.has_equal_ids = others.ids is not None
         image = torch.arange(self.n_images, device=z.device)
         unknown = torch.full_like(image, -1)
-        ids = (image, unknown if label is None else label, unknown if bias is None else bias)
-        self.candidate_ids = SampleId(
-            torch.arange(len(self.candidates), device=z.device), *(x.repeat_interleave(anchor_views) for x in ids)
-        )
+        if others.ids is not None:  # below -1 an unknown id is one of its own
+            image = torch.where(others.ids < 0, -2 - image, others.ids)
+        of_images = SampleId(image, image, unknown if label is None else label, unknown if bias is None else bias)
+        whole = z[:, :anchor_views].flatten(0, 1)
+        ids = of_images.repeat(anchor_views)
         first, last, _ = anchor_images.indices(self.n_images)
-        rows = slice(first * anchor_views, last * anchor_views)
+        self._places = slice(first * anchor_views, last * anchor_views)
         is_whole = len(self.z) == self.n_images
-        self.anchors = self.candidates if is_whole else self.candidates[rows]
-        self.anchor_ids = self.candidate_ids.select(rows)
+        self.anchors = whole if is_whole else whole[self._places]
+        self.anchor_ids = ids.select(self._places)
+        self._whole, self.candidates, self.candidate_ids = z, whole, ids
+        self.n_repelling, self.n_memory = anchor_views, 0
+        if not self.has_self or others.memory is not None:
+            self._take_in(others, of_images)
         self.dense = len(self.anchors) * len(self.candidates) <= self.tiling.max_dense_pairs
         # Kept once computed, not by cached_property: its lock in Python 3.11 would end a compiled graph.
         self._logits: Tensor | None = None
         self._positive_logits: Tensor | None = None
 
+    def _take_in(self, others: Others, of_images: SampleId) -> None:
+        """Give the anchors other candidates: keys, a memory behind those of the batch, or the memory alone."""
+        n_anchors, sources = len(self.candidates), [(self.candidates, self.candidate_ids)]
+        if self.keys is not None:
+            self.n_repelling = self.keys.shape[1]
+            sources = [(self.keys.flatten(0, 1), of_images.repeat(self.n_repelling, first_row=n_anchors))]
+        if others.memory_only:
+            self.n_repelling, sources = 0, []
+        if others.memory is not None:
+            self.n_memory = len(others.memory)
+            row = torch.arange(self.n_memory, device=self.z.device) + n_anchors * (1 + self.n_repelling)
+            unknown = torch.full_like(row, -1)
+            label, ids = others.memory_label, others.memory_ids
+            known = (unknown if ids is None else ids, unknown if label is None else label, unknown)
+            sources.append((unit(others.memory.to(self.z.dtype)), SampleId(row, *known)))
+        self.candidates = torch.cat([candidates for candidates, _ in sources])
+        self.candidate_ids = SampleId(*(torch.cat(fields) for fields in zip(*(ids for _, ids in sources), strict=True)))
+
     @property
     def n_negatives(self) -> int:
-        """N: candidates that show another image than the anchor, 2B - 2 for two anchor views."""
-        return self.anchor_views * (self.n_images - 1)
+        """N: candidates that show another image than the anchor: 2B - 2 for two anchor views, B - 1 across sources, K
+        more with a memory; those of an equal id are counted, too."""
+        return self.n_repelling * (self.n_images - 1) + self.n_memory
+
+    @property
+    def places(self) -> Tensor:
+        """(A,): the position in the batch of each anchor's image."""
+        return torch.arange(self.n_images, device=self.z.device).repeat_interleave(self.anchor_views)[self._places]
+
+    @property
+    def has_positive_logits(self) -> bool:
+        """Whether an anchor has another view or a key of its image."""
+        return self.n_views > 1 or self.keys is not None
+
+    @property
+    def positive_cosines(self) -> Tensor:
+        """(B,): the cosine of the first two views of every image, or of its view and its key, anchors or not."""
+        other = self._whole[:, 1] if self.keys is None else self.keys[:, 0]
+        return (self._whole[:, 0] * other).sum(1)
 
     @property
     def logits(self) -> Tensor:
@@ -98,7 +147,11 @@ class Pairs:
 
     @property
     def positive_logits(self) -> Tensor:
-        """(A, M): s between an anchor and every other view of its image, the other anchor view first."""
+        """(A, M): s between an anchor and every other view of its image, the other anchor view first; with keys,
+        between an anchor and every key of its image."""
+        if self._positive_logits is None and self.keys is not None:
+            keys = self.keys[self._anchor_images]
+            self._positive_logits = (self.z[:, : self.anchor_views] @ keys.mT / self.temperature).flatten(0, 1)
         if self._positive_logits is None:
             logits = self.z[:, : self.anchor_views] @ self.z.mT / self.temperature  # (B, anchor_views, V)
             rows = [
@@ -174,8 +227,9 @@ class Pairs:
 
     def mean_logit_of_unlike(self, relation: Relation, features: Tensor) -> Tensor:
         """(A,): mean of s_ij over the related j, weighted by 1 - f_i·f_j, f the images' features of length 1 (B, F);
-        -inf if all weights are 0."""
-        candidates = features[self.candidate_ids.image].to(self.candidates.dtype)
+        -inf if all weights are 0. Not with a memory, whose features are unknown."""
+        features = features.to(self.candidates.dtype)
+        candidates = features.repeat_interleave(self.n_repelling, 0)
 
         def mean(logits: Tensor, mask: Tensor, anchors: Tensor) -> Tensor:
             weight = mask * (1 - anchors @ candidates.T).clamp(min=0)
@@ -183,7 +237,7 @@ class Pairs:
             is_some = total > 1e-6  # of rounding
             return torch.where(is_some, (weight * logits).sum(1) / torch.where(is_some, total, 1), -torch.inf)
 
-        return self._reduce(relation, mean, features[self.anchor_ids.image].to(self.anchors.dtype))
+        return self._reduce(relation, mean, features[self.places])
 
     def mean_softplus(self, relation: Relation, log_mass: Tensor) -> Tensor:
         """(A,): mean of softplus(log_mass_i - s_ij) over the related j; 0 if no j is related."""

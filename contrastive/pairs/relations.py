@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
 class SampleId(NamedTuple):
-    """Row, image, label and bias of each embedding; -1 stands for an unknown label or bias.
+    """Row, image, label and bias of each embedding; -1 stands for an unknown label or bias, and for what shows no image
+    of the batch.
 
     The fields of anchors and candidates broadcast against each other: (A, 1) and (1, A).
     """
@@ -25,8 +27,14 @@ class SampleId(NamedTuple):
         """Slice every field along its first dimension."""
         return SampleId(*(field[rows] for field in self))
 
+    def repeat(self, n_views: int, *, first_row: int = 0) -> "SampleId":
+        """(B,) of images → (B · n_views,) of their views, in rows of their own from `first_row` on."""
+        rows = torch.arange(first_row, first_row + n_views * len(self.row), device=self.row.device)
+        return SampleId(rows, *(field.repeat_interleave(n_views) for field in self[1:]))
 
-Relation = Callable[[SampleId, SampleId], Tensor]  # (anchor, candidate) → bool; must be symmetric
+
+# (anchor, candidate) → bool; must be symmetric
+Relation = Callable[[SampleId, SampleId], Tensor]
 
 
 def other_image(anchor: SampleId, candidate: SampleId) -> Tensor:

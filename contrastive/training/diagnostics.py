@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.utils import make_grid
 
-from contrastive.distributed.process import gather
 from contrastive.evaluator.geometry import alignment, uniformity
+from contrastive.gathering import gather
 from contrastive.pairs.pairs import Pairs
 from contrastive.pairs.relations import other_image
 from contrastive.seeding import generator

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
-from contrastive.distributed.process import gather, shard
+from contrastive.distributed.process import shard
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import EncoderWithImages, FeatureSets
+from contrastive.gathering import gather
 from contrastive.seeding import generator
 from contrastive.types import Data, Features, Split
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from contrastive.distributed.process import gather, shard, world_size
+from contrastive.distributed.process import shard, world_size
 from contrastive.errors import ConfigError
+from contrastive.gathering import gather
 from contrastive.loss.base import Loss, SelfSupervisedLoss
 from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split, unit, widen

@@ -1,0 +1,53 @@
+"""One batch that many processes share: the differentiable gather of the losses and of the instrument."""
+
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from contrastive.errors import ConfigError
+from contrastive.types import Shard
+
+Group = dist.ProcessGroup | None  # None = all processes
+
+
+class _Gather(torch.autograd.Function):
+    """Concatenates the tensors of all ranks. Backward sums the gradients of all ranks and returns the local slice."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, group: Group) -> Tensor:
+        context.group = group
+        whole = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
+        dist.all_gather_into_tensor(whole, x.contiguous(), group)
+        return whole
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        part = gradient.new_empty(len(gradient) // dist.get_world_size(context.group), *gradient.shape[1:])
+        dist.reduce_scatter_tensor(part, gradient.contiguous(), group=context.group)
+        return part, None
+
+
+def shard_of(group: Group = None) -> Shard:
+    """The part of a batch that this process holds among those of the group; all of it without a process group."""
+    return Shard(dist.get_rank(group), dist.get_world_size(group)) if dist.is_initialized() else Shard()
+
+
+def gather(x: Tensor, group: Group = None) -> Tensor:
+    """(b, ...) of each process → (B, ...) of all, in rank order; the same b everywhere.
+
+    Differentiable: the gradients of all processes are added up, so that the mean over processes of their losses has the
+    gradient of one process with the whole batch. Without a process group it is the identity.
+    """
+    return cast(Tensor, _Gather.apply(x, group)) if shard_of(group).world_size > 1 else x
+
+
+def check_equal_sizes(x: Tensor, group: Group = None) -> None:
+    """Raise ConfigError, in every process, unless all hold as many rows. It waits for the device."""
+    sizes = gather(torch.tensor([len(x)], device=x.device), group).tolist()
+    if len(set(sizes)) > 1:
+        raise ConfigError(
+            f"gather needs batches of one size and the processes have {', '.join(map(str, sizes))}: "
+            "try drop_last=True in the DataLoader"
+        )

@@ -1,0 +1,76 @@
+"""What one call of a loss is given: its shapes, and the batch that several processes share."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from contrastive.errors import ConfigError
+from contrastive.gathering import Group, check_equal_sizes, gather, shard_of
+from contrastive.pairs.others import Others
+from contrastive.types import widen
+
+
+def is_view(x: object) -> bool:
+    """Whether the second place holds the second view: labels are whole numbers."""
+    return isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 1
+
+
+def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
+    """Two views (B, ...) → (B, 2, ...)."""
+    if z0.shape != z1.shape:
+        raise ConfigError(
+            f"two views must have one shape (B, D), got {tuple(z0.shape)} and {tuple(z1.shape)}: "
+            "try loss(z0, z1, label)"
+        )
+    return torch.stack([z0, z1], 1)
+
+
+def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
+    """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
+    for name, value in (("label", label), ("bias", bias)):
+        if value is None:
+            continue
+        if value.is_floating_point():
+            raise ConfigError(
+                f"{name} must be whole numbers (B,), got {value.dtype} of shape {tuple(value.shape)}: try {name}.long()"
+            )
+        if value.shape != z.shape[:1]:
+            raise ConfigError(
+                f"{name} must have the shape (B,) = ({len(z)},), got {tuple(value.shape)}: "
+                f"try one {name} for each image, not for each view"
+            )
+    if is_map and z.dim() != 5:
+        raise ConfigError(f"a map must be (B, V, C, H, W), got {tuple(z.shape)}: try loss(map0, map1)")
+    if not is_map and z.dim() != 3:
+        raise ConfigError(f"z must be (B, V, D), got {tuple(z.shape)}: for two views (B, D) try loss(z0, z1)")
+
+
+class Call(NamedTuple):
+    """The arguments of a call that are rows of the batch, and the images that are anchors."""
+
+    z: Tensor
+    label: Tensor | None
+    bias: Tensor | None
+    anchors: slice
+    rows: Tensor | None  # of the training data
+    others: Others
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def gathered(self, group: Group) -> "Call":
+        """The batch of all processes of the group, the anchors being this one's; a memory stays as it is.
+
+        Raises:
+            ConfigError: batches of different sizes, or anchors that the caller chose.
+        """
+        if self.anchors != slice(None):
+            raise ConfigError("gather=True chooses the anchors of each process: try it without anchors")
+        check_equal_sizes(self.z, group)
+
+        def whole(x: Tensor | None) -> Tensor | None:
+            return None if x is None else gather(x, group)
+
+        z = gather(widen(self.z), group)
+        others = self.others._replace(keys=whole(self.others.keys), ids=whole(self.others.ids))
+        anchors = shard_of(group).of(len(z))
+        return Call(z, whole(self.label), whole(self.bias), anchors, whole(self.rows), others)
