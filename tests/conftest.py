@@ -28,4 +28,4 @@ def golden() -> dict[str, Any]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests that fork first: autograd refuses to run in a fork once it has started threads of its own."""
-    items.sort(key=lambda item: item.path.stem != "test_process")
+    items.sort(key=lambda item: item.path.stem not in ("test_process", "test_gather"))

@@ -231,6 +231,20 @@ def test_nothing_else_is_changed_by_what_is_not_given() -> None:
         assert loss.others == contrastive.NTXent.others
 
 
+def test_a_call_that_failed_leaves_nothing_for_the_next() -> None:
+    class Fails(contrastive.NTXent):
+        def per_anchor(self, pairs: contrastive.Pairs) -> Tensor:
+            if pairs.keys is not None:
+                raise ValueError("no")
+            return super().per_anchor(pairs)
+
+    (z,), _ = scene({})
+    loss = Fails()
+    with pytest.raises(ValueError, match="no"):
+        loss(z, across="both")
+    assert loss(z) == contrastive.NTXent()(z)
+
+
 def test_one_image_has_the_negatives_of_the_memory() -> None:
     z, memory = torch.randn(1, 2, D), torch.randn(K, D)
     loss = contrastive.NTXent()

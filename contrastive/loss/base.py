@@ -117,11 +117,12 @@ class Loss(nn.Module, ABC):
             z, rest = stack_views(z, rest[0]), rest[1:]
         given: tuple[Any, ...] = (*rest, *(label, bias, anchors, index)[len(rest) :])
         label, bias, anchors, index = given
-        others = Others(across, keys, memory, memory_label, memory_ids, memory_only, ids)
+        fields = (across, keys, memory, memory_label, memory_ids, memory_only, ids)
+        others = Others(*fields) if any(field is not None and field is not False for field in fields) else ALONE
         call = Call(z, label, bias, anchors, index, others)
         check_shapes(z, label, bias, is_map=self.input == "map")
         self.check_batch(batch_size=len(z), n_views=z.shape[1], has_label=label is not None, has_bias=bias is not None)
-        if others.uses:
+        if others is not ALONE:
             others.check(z, name=self.name, takes=self.takes)
         if self.min_views > 1 and 1 < len(z) <= z.shape[1] // 2:  # a few views more than images may be meant
             message = f"{self.name} got {len(z)} images of {z.shape[1]} views each: for two views try loss(z0, z1)"
@@ -132,13 +133,15 @@ class Loss(nn.Module, ABC):
     def _value(self, call: Call) -> Tensor:
         """The value of a checked call."""
         self.index = call.rows
-        self.others = call.others._replace(across=None) if self.views_are_sources else call.others
+        if call.others is not self.others:  # assigning to a module takes its time
+            self.others = call.others._replace(across=None) if self.views_are_sources else call.others
         with torch.autocast(call.z.device.type, enabled=False):
             z = widen(call.z)
             if self.curves is not None:  # before `compute`, whose state `after_step` reads
                 self.curves.update(self.diagnostics(z.detach(), call.label, call.bias))
             value = self.compute(z, call.label, call.bias, call.anchors)
-        self.others = ALONE
+        if self.others is not ALONE:
+            self.others = ALONE
         return value
 
     @property

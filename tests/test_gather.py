@@ -1,0 +1,185 @@
+"""gather=True under torch's own DistributedDataParallel: two and four processes against one on the whole batch."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo  # so that forked processes have it already
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import contrastive
+from contrastive.errors import ConfigError
+from contrastive.experiment.make import make
+from contrastive.gathering import gather, shard_of
+from contrastive.testing.loss import inputs
+from tests.helpers import TERMS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(torch.cuda.is_available(), reason="forked processes inherit no GPU"),
+]
+N, D = 12, 5
+TWO, QUEUE = {"across": "both"}, {"memory": 1, "memory_label": torch.arange(7) % 4 - 1}
+IDS = {"ids": torch.tensor([3, 4, 3, -1, 8, 1, 2, 3, -1, 5, 6, 7]), "memory_ids": torch.arange(7), "memory": 1}
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    *((f"{group}/{name}", {}) for group, name in TERMS),
+    *((f"loss/{name}", TWO) for name in ("nt_xent", "debiased_pos", "sigmoid", "supcon", "dhel", "barlow")),
+    *((f"loss/{name}", {**TWO, "keys": 1}) for name in ("nt_xent", "hard_negative")),
+    *((f"loss/{name}", QUEUE) for name in ("combination", "soft_supcon")),
+    *((f"loss/{name}", {"across": "first", **IDS}) for name in ("nt_xent", "sigmoid")),
+]
+
+
+def worker(rank: int, task: Callable[[], Any], world: int, rendezvous: Path, results: Path) -> None:
+    warnings.simplefilter("error", FutureWarning)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
+    torch.save(task(), results / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def together(tmp_path: Path) -> Callable[..., list[Any]]:
+    """together(task, world): what task() returns in each process."""
+
+    def run(task: Callable[[], Any], world: int) -> list[Any]:
+        mp.start_processes(worker, (task, world, tmp_path / "rendezvous", tmp_path), nprocs=world, start_method="fork")
+        (tmp_path / "rendezvous").unlink(missing_ok=True)
+        return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(world)]
+
+    return run
+
+
+class Model(nn.Module):
+    """A network and the loss of its projections, which may have parameters of its own."""
+
+    def __init__(self, loss: contrastive.Loss) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.loss, self.net = loss, nn.Linear(6, D).double()
+
+    def forward(self, x: Tensor, *rest: Any, **arguments: Any) -> Tensor:
+        z = self.net(x)
+        z = z[..., None, None] if self.loss.input == "map" else z
+        return self.loss(z, *rest, **arguments)
+
+
+def prepared(loss: contrastive.Loss, label: Tensor, bias: Tensor) -> contrastive.Loss:
+    """The loss in float64, prepared with these labels; z can be logits of D classes."""
+    torch.manual_seed(0)
+    split = contrastive.Split(torch.zeros(N, 3, 1, 1), label, bias, torch.eye(4)[bias].double())
+    loss.prepare(split, n_classes=D, dim=D)
+    return loss.double()
+
+
+def step(name: str, call: dict[str, Any], *, group: Any = None) -> tuple[Any, ...]:
+    """Value and gradients of one batch, however many processes share it, each through its own backward pass."""
+    part, x, label, bias = shard_of(group).of(N), *inputs(N, 2)
+    rng = torch.Generator().manual_seed(3)
+    arguments: dict[str, Any] = dict(call)
+    if "memory" in call:
+        arguments["memory"] = torch.randn(7, D, generator=rng, dtype=torch.float64)
+    if "keys" in call:
+        arguments["keys"] = torch.randn(N, 2, D, generator=rng, dtype=torch.float64)[part]
+    if "ids" in call:
+        arguments["ids"] = call["ids"][part]
+    model: nn.Module = Model(prepared(make(name), label, bias))
+    if dist.is_initialized():
+        model = DistributedDataParallel(model, find_unused_parameters=True)
+    value = model(x[part], label[part], bias[part], gather=True if group is None else group, **arguments)
+    value.backward()
+    mean = gather(value.detach()[None], group).mean()
+    return mean, [p.grad for p in model.parameters() if p.requires_grad]
+
+
+def every_call() -> list[tuple[Any, ...]]:
+    return [step(name, call) for name, call in CALLS]
+
+
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.smoke), 4])
+def test_value_and_gradient_are_those_of_one_process(together: Callable[..., list[Any]], world: int) -> None:
+    alone, shared = every_call(), together(every_call, world)
+    for (name, call), (value, gradients), *found in zip(CALLS, alone, *shared, strict=True):
+        assert gradients[0] is None or "logits" in name or gradients[0].abs().max() > 1e-9, name
+        for their_value, theirs in found:
+            message = f"{name} {[*call]}"
+            torch.testing.assert_close(their_value, value, rtol=1e-12, atol=1e-13, msg=message)
+            for mine, other in zip(gradients, theirs, strict=True):
+                other = torch.zeros_like(mine) if other is None and mine is not None else other
+                torch.testing.assert_close(other, mine, rtol=1e-10, atol=1e-13, msg=message)
+
+
+def of_groups() -> list[tuple[Any, ...]]:
+    groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    return [step("loss/debiased_pos", TWO, group=groups[dist.get_rank() // 2])]
+
+
+def test_a_group_of_processes_is_a_batch_of_its_own(together: Callable[..., list[Any]]) -> None:
+    alone = step("loss/debiased_pos", TWO)
+    for (found,) in together(of_groups, 4):
+        torch.testing.assert_close(found, alone)
+
+
+def refused_and_set_once() -> tuple[str, str, Tensor, Tensor]:
+    sentences = []
+    z = torch.randn(3 + dist.get_rank(), 2, D)
+    for arguments in ({}, {"anchors": slice(0, 2)}):
+        with pytest.raises(ConfigError) as error:
+            contrastive.NTXent()(z, gather=True, **arguments)
+        sentences.append(str(error.value))
+    loss = contrastive.NTXent()
+    loss.gather = True
+    z = inputs(N, 2)[0][shard_of().of(N)]
+    return sentences[0], sentences[1], loss(z), contrastive.NTXent()(z, gather=True)
+
+
+def test_unequal_batches_and_chosen_anchors_are_refused(together: Callable[..., list[Any]]) -> None:
+    for sizes, anchors, once, each in together(refused_and_set_once, 2):
+        assert sizes.startswith("gather needs batches of one size and the processes have 3, 4: try drop_last=True")
+        assert anchors == "gather=True chooses the anchors of each process: try it without anchors"
+        assert once == each
+
+
+def numbers_of_images() -> Tensor:
+    """The state of SogCLR after two steps, whose batches bring images in another order."""
+    loss, part = make("loss/sogclr"), shard_of().of(N)
+    z, label, bias = inputs(N, 2)
+    loss = prepared(loss, label, bias)
+    for rows in (torch.arange(N), torch.arange(N).flip(0)):
+        loss(z[rows][part], index=rows[part], gather=True)
+        loss.after_step(contrastive.gather)
+    return loss.log_mean
+
+
+def test_numbers_of_images_are_the_same_in_all_processes(together: Callable[..., list[Any]]) -> None:
+    alone = numbers_of_images()
+    assert alone.unique().numel() == N
+    for found in together(numbers_of_images, 2):
+        torch.testing.assert_close(found, alone)
+
+
+def hard_negatives() -> tuple[Tensor, ...]:
+    """Hard negatives that each process has found, gathered by the caller."""
+    rng, part = torch.Generator().manual_seed(0), shard_of().of(N)
+    z, hard = (torch.randn(N, *shape, generator=rng, dtype=torch.float64)[part] for shape in ((2, D), (D,)))
+    z, hard = z.requires_grad_(), hard.requires_grad_()
+    loss = contrastive.NTXent()(z, across="first", memory=contrastive.gather(hard), gather=True)
+    gradients = torch.autograd.grad(loss, (z, hard))
+    return gather(loss.detach()[None]).mean(), *(gather(g) / shard_of().world_size for g in gradients)
+
+
+def test_hard_negatives_of_each_process(together: Callable[..., list[Any]]) -> None:
+    alone = hard_negatives()
+    for found in together(hard_negatives, 2):
+        torch.testing.assert_close(found, alone)
+
+
+def test_one_process_is_a_batch_of_its_own() -> None:
+    z = inputs(N, 2)[0]
+    assert contrastive.NTXent()(z, gather=True) == contrastive.NTXent()(z)
