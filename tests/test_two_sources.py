@@ -1,5 +1,6 @@
 """Anchors and candidates from two sources, a memory and equal ids: every loss against lists of candidates."""
 
+import copy
 import itertools
 
 import pytest
@@ -104,6 +105,22 @@ def test_every_loss_is_the_one_of_its_lists_of_candidates(name: str, case: str, 
         torch.testing.assert_close(value_and_gradients(value, leaves), expected, rtol=1e-12, atol=1e-13)
         parts = torch.stack([loss(z, LABEL, BIAS, anchors=slice(i, i + 2), **arguments) for i in (0, 2, 4)])
         torch.testing.assert_close(value_and_gradients(parts.mean(), leaves), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("case", ["both", "memory"])
+def test_a_temperature_that_a_loop_learns_has_its_gradient(name: str, case: str) -> None:
+    (z, *_), arguments = scene(CASES[case])
+    if not taken(ALL[name], arguments):
+        return
+    for loss in (copy.deepcopy(ALL[name]).double(), in_tiles(ALL[name].double())):
+        values = []
+        for t in (T - 1e-5, T + 1e-5):
+            loss.temperature = t
+            values.append(loss(z, LABEL, BIAS, **arguments).item())
+        loss.temperature = t = torch.tensor(T, dtype=torch.float64, requires_grad=True)
+        (gradient,) = torch.autograd.grad(loss(z, LABEL, BIAS, **arguments), t)
+        assert gradient.item() == pytest.approx((values[1] - values[0]) / 2e-5, rel=1e-6, abs=1e-7)
 
 
 def test_every_contrastive_loss_is_among_them() -> None:

@@ -18,7 +18,7 @@ class NegativeEstimate(NamedTuple):
     """log N g (A,) before its floor, and the floor log N - 1/t."""
 
     log_mass: Tensor
-    log_floor: float
+    log_floor: float | Tensor
 
     def floored(self) -> Tensor:
         return self.log_mass.clamp(min=self.log_floor)
@@ -36,7 +36,7 @@ class PositiveEstimate(NamedTuple):
 
     log_numerator: Tensor
     log_rest: Tensor
-    log_floor: float
+    log_floor: float | Tensor
     log_scale: float
 
     def floored(self) -> Tensor:
@@ -55,7 +55,7 @@ class PositiveEstimate(NamedTuple):
 
 
 def debiased_negatives(
-    log_mass: Tensor, log_positive: Tensor, *, n: int, tau_plus: float, temperature: float
+    log_mass: Tensor, log_positive: Tensor, *, n: int, tau_plus: float, temperature: float | Tensor
 ) -> NegativeEstimate:
     """N g with g = (S / N - τ⁺ e^p) / (1 - τ⁺) (Chuang et al. 2020, eq. 7); τ⁺ = 0 gives S itself."""
     if tau_plus > 0:
@@ -70,7 +70,7 @@ def debiased_positive(
     with_self: bool,
     n: int,
     tau_plus: float,
-    temperature: float,
+    temperature: float | Tensor,
     n_own: int = 2,
 ) -> PositiveEstimate:
     """num = (S + e^p + e^{1/t}) / (N + 2) - (1 - τ⁺) S / N and rest = τ⁺ S, both times N (N + 2)
@@ -80,7 +80,7 @@ def debiased_positive(
     for the 2: how many of the N + 2 samples of the mean show the anchor's image, 1 across sources.
     """
     if with_self:
-        log_positive = torch.logaddexp(log_positive, torch.full_like(log_positive, 1 / temperature))
+        log_positive = torch.logaddexp(log_positive, 1 / temperature + torch.zeros_like(log_positive))
     log_numerator, a = log_positive + math.log(n), tau_plus * (n + n_own) - n_own
     if a > 0:
         log_numerator = torch.logaddexp(log_numerator, math.log(a) + log_mass)

@@ -246,7 +246,7 @@ class SelfSupervisedLoss(Loss):
         super().__init__()
         check_temperature(temperature)
         check_choice("loss.aggregation", aggregation, AGGREGATIONS)
-        self.temperature = temperature
+        self.temperature: float | Tensor = temperature  # a tensor if a loop learns it
         self.aggregation = aggregation
         self.drop_false_negatives = drop_false_negatives
         self.needs_label = drop_false_negatives
@@ -323,9 +323,9 @@ def mean_over_anchors(loss: Loss, value: Tensor, pairs: Pairs) -> Tensor:
     return value.mean()
 
 
-def add_inside_log(log_sum: Tensor, tiny: float, temperature: float) -> Tensor:
+def add_inside_log(log_sum: Tensor, tiny: float, temperature: float | Tensor) -> Tensor:
     """log(Σ + tiny e^{1/t}): the constant that released code adds to a sum of e^{s - 1/t} lest its log be infinite."""
-    return torch.logaddexp(log_sum, torch.full_like(log_sum, math.log(tiny) + 1 / temperature))
+    return torch.logaddexp(log_sum, math.log(tiny) + 1 / temperature + torch.zeros_like(log_sum))
 
 
 class SupervisedContrastiveLoss(Loss):
@@ -345,7 +345,7 @@ class SupervisedContrastiveLoss(Loss):
     def __init__(self, *, temperature: float = 0.5) -> None:
         super().__init__()
         check_temperature(temperature)
-        self.temperature = temperature
+        self.temperature: float | Tensor = temperature  # a tensor if a loop learns it
 
     @abstractmethod
     def per_anchor(self, pairs: Pairs) -> Tensor:

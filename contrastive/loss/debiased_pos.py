@@ -107,7 +107,7 @@ class DebiasedPos(SelfSupervisedLoss):
     def _released(self, pairs: Pairs, log_mass: Tensor) -> PositiveEstimate:
         log_numerator = pairs.positive_logits[:, 0]
         if self.with_self and pairs.has_self:
-            log_numerator = torch.logaddexp(log_numerator, torch.full_like(log_numerator, 1 / self.temperature))
+            log_numerator = torch.logaddexp(log_numerator, 1 / self.temperature + torch.zeros_like(log_numerator))
         log_numerator = torch.logaddexp(log_numerator, math.log(self.tau_plus) + log_mass)
         if self.drop_false_negatives:
             log_numerator = torch.logaddexp(log_numerator, pairs.log_sum_exp(same_class))

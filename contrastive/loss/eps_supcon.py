@@ -39,7 +39,7 @@ class EpsSupCon(SupervisedContrastiveLoss):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         negatives = pairs.log_sum_exp(different_class)
-        scale = 1.0
+        scale: float | Tensor = 1.0
         if self.semantics == "released":
             scale = self.temperature / BASE_TEMPERATURE
             negatives = add_inside_log(negatives, TINY, self.temperature)

@@ -34,7 +34,7 @@ class Pairs:
 
     Args:
         z: (B, V, D) embeddings, normalized here; half precision is widened to float32, float64 is kept.
-        temperature: t > 0; a tensor if it is learned, which log-sum-exps hold constant.
+        temperature: t > 0; a tensor if it is learned.
         anchor_views: the first `anchor_views` views are anchors and candidates; further ones are only positives.
         label: (B,) int64; None = unknown, as is -1.
         bias: (B,) int64; None = unknown, as is -1.
@@ -184,10 +184,11 @@ class Pairs:
         temperature = self.temperature
         factor = scale / (temperature.item() if isinstance(temperature, Tensor) else temperature)
         if not self.dense and tiles.is_safe(factor, self.candidates.dtype):
-            candidates = None if self.anchors is self.candidates else self.candidates
-            related = partial(self.related, relation)
-            side = self.tiling.tile
-            return cast(Tensor, tiles.log_sum_exp(self.anchors, candidates, related, scale=factor, tile=side))
+            anchors, related, side = self.anchors, partial(self.related, relation), self.tiling.tile
+            if isinstance(temperature, Tensor) and temperature.requires_grad:
+                anchors = anchors * (temperature.detach() / temperature)  # times 1, with the gradient for t
+            candidates = None if anchors is self.candidates else self.candidates
+            return cast(Tensor, tiles.log_sum_exp(anchors, candidates, related, scale=factor, tile=side))
         return self._reduce(relation, lambda logits, mask: masked_log_sum_exp(logits * scale, mask))
 
     def log_sum_exp_but_top(self, relation: Relation, k: int) -> Tensor:
