@@ -24,7 +24,7 @@ ORDER = """
     run
     training
     hook average tracker
-    experiment testing export
+    experiment testing export integrations
     study
     cli
 """.strip().splitlines()

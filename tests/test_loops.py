@@ -1,0 +1,35 @@
+"""docs/loops.md: its values are those that are printed, its imports and extras exist."""
+
+import doctest
+import re
+import tomllib
+
+from tests.helpers import ROOT
+
+PAGE = (ROOT / "docs/loops.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_page_prints_what_it_says() -> None:
+    examples = "\n".join(block for block in BLOCKS if block.startswith(">>>"))
+    test = doctest.DocTestParser().get_doctest(examples, {}, "docs/loops.md", None, 0)
+    assert len(test.examples) > 20
+    report: list[str] = []
+    failed, _ = doctest.DocTestRunner().run(test, out=report.append)
+    assert not failed, "".join(report)
+
+
+def test_every_adapter_is_on_the_page_and_an_extra() -> None:
+    files = {path.stem for path in (ROOT / "contrastive/integrations").glob("[a-z]*.py")}
+    assert set(re.findall(r"from contrastive\.integrations\.(\w+) import \w+` \|", PAGE)) == files
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {name.replace("_", "-") for name in files} <= extras.keys()
+    for name in files:
+        lines = (ROOT / f"contrastive/integrations/{name}.py").read_text().splitlines()
+        assert len(lines) <= 75, name
+
+
+def test_nothing_imports_an_adapter() -> None:
+    for path in (ROOT / "contrastive").rglob("*.py*"):
+        if "integrations" not in path.parts and path.suffix in (".py", ".pyi"):
+            assert "integrations" not in path.read_text(), path
