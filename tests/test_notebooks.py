@@ -10,10 +10,11 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+RUNS = [path for path in NOTEBOOKS if path.stem != "plain_loop"]  # they call pretrain
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -23,6 +24,20 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     parameters.source = "epochs = 1"
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))
+
+
+@pytest.mark.slow
+def test_the_plain_loop_of_two_processes_prints_what_one_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    notebook = nbformat.read(ROOT / "examples/plain_loop.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = [cell.outputs[0].text for cell in notebook.cells if cell.cell_type == "code" and "train(" in cell.source]
+    one, two = ([float(line.split()[-1]) for line in text.split("\n") if "loss" in line] for text in printed)
+    assert one == pytest.approx(two, abs=1e-3)
+    assert one[0] > one[-1] > 0
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -33,3 +33,13 @@ def test_it_trains_on_sentences_and_reads_senteval(tmp_path: Path) -> None:
     tasks = dict(re.findall(r"(MR|CR|SUBJ|MPQA|TREC): ([0-9.]+) %", printed))
     assert len(tasks) == 5
     assert min(map(float, tasks.values())) > 75  # a single word tells the classes apart
+
+
+@pytest.mark.slow
+def test_pairs_of_sentences_are_learned_in_their_own_trainer(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("datasets")
+    script = ROOT / "examples/sentences/pairs.py"
+    printed = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')", path=ROOT, cwd=tmp_path)
+    before, after = map(int, re.findall(r"([0-9]+) %", printed))
+    assert before < 80 < after
