@@ -1,6 +1,7 @@
 """Any loss of this package as a loss of sentence-transformers."""
 
 from collections.abc import Iterable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -47,25 +48,23 @@ class PairLoss(nn.Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None) -> Tensor:
         columns: list[Tensor] = [self.model(features)["sentence_embedding"] for features in sentence_features]
-        hard: Tensor | None = None
-        if len(columns) > 2:
-            negatives = torch.cat(columns[2:])
-            hard = gather(negatives) if self.gather_across_devices else negatives
+        negatives = torch.cat(columns[2:]) if len(columns) > 2 else None
+        if negatives is not None and self.gather_across_devices:
+            negatives = gather(negatives)
         value: Tensor = self.loss(
             torch.stack(columns[:2], 1),
             label=labels if self.loss.needs_label else None,
             across=self.across if len(columns) > 1 else None,
-            memory=hard,
+            memory=negatives,
             gather=self.gather_across_devices,
         )
         return value
 
     def get_config_dict(self) -> dict[str, Any]:
         """What the model card says of the loss."""
-        settings = {name: x for name, x in vars(self.loss).items() if isinstance(x, str | int | float) and x != ""}
-        own = {name: x for name, x in settings.items() if not name.startswith("_") and name != "training"}
-        gathers = self.gather_across_devices
-        return {"loss": self.loss.name, **own, "across": self.across, "gather_across_devices": gathers}
+        own = {name: vars(self.loss)[name] for name in signature(type(self.loss)).parameters if name in vars(self.loss)}
+        whole = {"across": self.across, "gather_across_devices": self.gather_across_devices}
+        return {"loss": self.loss.name, **own, **whole}
 
     @property
     def citation(self) -> str:
