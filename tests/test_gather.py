@@ -180,6 +180,17 @@ def test_hard_negatives_of_each_process(together: Callable[..., list[Any]]) -> N
         torch.testing.assert_close(found, alone)
 
 
+def compiled() -> tuple[Tensor, Tensor]:
+    z, loss = inputs(N, 2)[0][shard_of().of(N)], contrastive.NTXent()
+    torch.compiler.reset()
+    return torch.compile(loss, backend="eager")(z, gather=True, across="both"), loss(z, gather=True, across="both")
+
+
+def test_a_compiled_loss_gathers(together: Callable[..., list[Any]]) -> None:
+    for value, expected in together(compiled, 2):
+        torch.testing.assert_close(value, expected)
+
+
 def test_one_process_is_a_batch_of_its_own() -> None:
     z = inputs(N, 2)[0]
     assert contrastive.NTXent()(z, gather=True) == contrastive.NTXent()(z)

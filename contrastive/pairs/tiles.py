@@ -79,14 +79,16 @@ class _ExpSum(torch.autograd.Function):
         anchors, candidates = context.saved_tensors
         to_anchors = torch.zeros_like(anchors)
         to_candidates = to_anchors if candidates is None else torch.zeros_like(candidates)
+        is_wanted = candidates is None or context.needs_input_grad[1]  # not of a queue
         gradient = gradient * context.scale
         for rows, columns, mirrored in _tiles(anchors, candidates, context.tile):
             column = _columns(anchors, candidates, columns)
             exp = _exp_tile(anchors[rows], column, context.related(rows, columns), context.scale)
             exp *= gradient[rows, None] + gradient[columns] if mirrored else gradient[rows, None]
             to_anchors[rows].addmm_(exp, column)
-            to_candidates[columns].addmm_(exp.T, anchors[rows])
-        return to_anchors, None if candidates is None else to_candidates, None, None, None
+            if is_wanted:
+                to_candidates[columns].addmm_(exp.T, anchors[rows])
+        return to_anchors, to_candidates if context.needs_input_grad[1] else None, None, None, None
 
 
 def _tiles(anchors: Tensor, candidates: Tensor | None, side: int) -> Iterator[tuple[slice, slice, bool]]:
