@@ -32,6 +32,7 @@ from .loss.base import (
 )
 from .loss.bias_balanced import BiasBalanced as BiasBalanced
 from .loss.bias_contrastive import BiasContrastive as BiasContrastive
+from .loss.byol import BYOL as BYOL
 from .loss.combination import Combination as Combination
 from .loss.contrastive_margin import ContrastiveMargin as ContrastiveMargin
 from .loss.cross_entropy import CrossEntropy as CrossEntropy
@@ -53,6 +54,7 @@ from .loss.npair import NPair as NPair
 from .loss.nt_xent import NTXent as NTXent
 from .loss.rince import RINCE as RINCE
 from .loss.sigmoid import Sigmoid as Sigmoid
+from .loss.simsiam import SimSiam as SimSiam
 from .loss.soft_supcon import SoftSupCon as SoftSupCon
 from .loss.softcon import SoftCon as SoftCon
 from .loss.sogclr import SogCLR as SogCLR

@@ -23,7 +23,7 @@ ORDER = """
     config
     run
     training
-    hook average tracker
+    hook average tracker teacher
     experiment testing export integrations
     study
     cli
@@ -55,7 +55,7 @@ def test_imports_go_one_way():
 BOXES = {
     **dict.fromkeys(ORDER[0].split(), "ground"),
     **dict.fromkeys(ORDER[2].split(), "components"),
-    **dict.fromkeys(("hook", "average", "tracker"), "hook"),
+    **dict.fromkeys(("hook", "average", "teacher", "tracker"), "hook"),
 }
 
 

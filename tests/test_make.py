@@ -17,7 +17,7 @@ from contrastive.experiment.components import instantiate_node
 from contrastive.experiment.make import make
 
 YAMLS = [path for group in COMPONENTS for path in sorted((CONFIGS / group).glob("*.yaml"))]
-WIRED = {"in_dim", "params", "encoder"}  # supplied by the program
+WIRED = {"in_dim", "params", "encoder", "head", "seed"}  # supplied by the program
 ROOT_VALUES = OmegaConf.load(CONFIGS / "train.yaml")
 
 
@@ -86,9 +86,10 @@ def test_every_component_builds_by_its_name(path):
         pytest.importorskip("timm")
     if path.parent.name == "tracker" and path.stem != "tensorboard":
         pytest.importorskip(path.stem)
-    wiring = {"head": {"in_dim": 8}, "average": {"encoder": torch.nn.Linear(2, 2)}}
+    net = torch.nn.Linear(2, 2)
+    wiring = {"head": {"in_dim": 8}, "average": {"encoder": net}, "teacher": {"encoder": net, "head": net}}
     component = make(name(path), **(wiring.get(path.parent.name, {}) if path.stem != "none" else {}))
-    if path.stem == "none" and path.parent.name in ("regularizer", "average"):
+    if path.stem == "none" and path.parent.name in ("regularizer", "average", "teacher"):
         assert component is None
     elif path.parent.name == "optimizer":
         assert isinstance(component, partial)

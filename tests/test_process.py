@@ -232,6 +232,8 @@ def test_main_process_first_runs_rank_0_first(together, tmp_path):
         pytest.param(["loss=sogclr", "average=ema"], marks=pytest.mark.smoke),
         ["loss=glofnd", "loss.start=0", "sampler=class_balanced"],
         [*BIASED, "loss=group_dro", "loss.step_size=1", "sampler=group_balanced"],
+        pytest.param(["teacher=ema", "head=predictor", "teacher.queue=300"], marks=pytest.mark.smoke),
+        ["teacher=ema", "loss=byol", "head=predictor", "views_forward=per_view"],
     ],
 )  # fmt: skip
 def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra):
@@ -243,11 +245,16 @@ def test_a_step_moves_the_weights_as_one_process_would(composed, together, extra
         for module in (step.encoder, step.head, step.objective):
             module.double()
         step.normalize = lambda x: normalize(x).double()
-        average = {} if built.average is None else built.average.encoder.double().state_dict()
+        followers = [hook for hook in (built.average, built.teacher) if hook is not None]
+        for hook in followers:
+            hook.encoder.double()
+        if built.teacher is not None:
+            built.teacher.network.double()
+        average = followers[0].encoder.state_dict() if followers else {}
         for n, images in zip(range(1, 4), built.loader.epoch(0), strict=False):
             output = step(images, rng)
-            if built.average is not None:
-                built.average.on_step(SimpleNamespace(step=step, steps_done=n), output)
+            for hook in followers:
+                hook.on_step(SimpleNamespace(step=step, steps_done=n), output)
         averaged = {f"average.{key}": value for key, value in average.items()}
         return step.encoder.state_dict() | step.objective.state_dict() | averaged
 

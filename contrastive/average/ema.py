@@ -30,16 +30,21 @@ class EMA(Average):
         self.decay = decay
         self.protocol = f"weights averaged over the steps (EMA, decay {decay:g})"
 
-    @torch.no_grad()
     def on_step(self, training: Training, output: StepOutput) -> None:
         t = training.steps_done
         decay = min(self.decay, (1 + t) / (10 + t))
-        pairs = list(zip(tensors(self.encoder), tensors(training.step.encoder), strict=True))
-        moving = [pair for pair in pairs if pair[0].is_floating_point()]
-        torch._foreach_lerp_([average for average, _ in moving], [value for _, value in moving], 1 - decay)
-        for average, value in pairs:
-            if not average.is_floating_point():
-                average.copy_(value)
+        move(self.encoder, training.step.encoder, 1 - decay)
+
+
+@torch.no_grad()
+def move(average: nn.Module, trained: nn.Module, share: float) -> None:
+    """Move an average by a share of the way to the trained module of the same structure; whole numbers are copied."""
+    pairs = list(zip(tensors(average), tensors(trained), strict=True))
+    moving = [pair for pair in pairs if pair[0].is_floating_point()]
+    torch._foreach_lerp_([old for old, _ in moving], [new for _, new in moving], share)
+    for old, new in pairs:
+        if not old.is_floating_point():
+            old.copy_(new)
 
 
 def tensors(module: nn.Module) -> list[torch.Tensor]:

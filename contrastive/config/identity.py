@@ -9,11 +9,11 @@ from typing import Any
 
 # The groups of components, each a folder of configs/ and of the package.
 COMPONENTS = (
-    "dataset", "augmentation", "encoder", "head", "loss", "regularizer", "optimizer", "schedule", "evaluator",
-    "average", "hook", "tracker",
+    "dataset", "augmentation", "encoder", "head", "loss", "teacher", "regularizer", "optimizer", "schedule",
+    "evaluator", "average", "hook", "tracker",
 )  # fmt: skip
 LISTS = ("evaluator", "hook", "tracker")  # of them, those of which a run has as many as are chosen
-OPTIONAL = ("regularizer", "average", *LISTS)  # of them, what a run can do without: null, or none chosen
+OPTIONAL = ("teacher", "regularizer", "average", *LISTS)  # of them, what a run can do without: null, or none chosen
 # Settings under which a run may be resumed. Device, devices, compile, threads and, on a GPU,
 # deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (

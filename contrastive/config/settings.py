@@ -82,6 +82,7 @@ class Settings:
     bias_as: str = "predictions"
     held_out: int | None = None
     average: dict[str, Any] | None = None
+    teacher: dict[str, Any] | None = None
     hook: dict[str, Any] = field(default_factory=dict)
     tracker: dict[str, Any] = field(default_factory=dict)
 
@@ -153,8 +154,8 @@ class Settings:
         encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
         loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
         dataset = {key: value for key, value in plain["dataset"].items() if key not in LATER or value is not None}
-        average = plain["average"] or None  # the YAML of none is empty
-        return cls(**{**plain, **chosen, "average": average, "encoder": encoder, "loss": loss, "dataset": dataset})
+        absent = {group: plain[group] or None for group in ("average", "teacher")}  # the YAML of none is empty
+        return cls(**{**plain, **chosen, **absent, "encoder": encoder, "loss": loss, "dataset": dataset})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as config.yaml holds them; what came later and is not set is left out."""
@@ -163,7 +164,7 @@ class Settings:
             del plain["bias_from"], plain["bias_as"]
         if self.held_out is None:
             del plain["held_out"]
-        return {key: value for key, value in plain.items() if value or key not in ("average", "hook")}
+        return {key: value for key, value in plain.items() if value or key not in ("average", "teacher", "hook")}
 
 
 def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder.base import MapEncoder
+from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
@@ -35,9 +36,11 @@ from contrastive.experiment.components import (
     instantiate_node,
 )
 from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
 from contrastive.seeding import derive
+from contrastive.teacher.ema import EMA
 from contrastive.training import precision as precisions
 from contrastive.training.graph import GraphedStep, check_graphs
 from contrastive.training.hook import Hook
@@ -57,6 +60,7 @@ class Experiment:
     loader: Loader
     schedule: Callable[[float, int], float]
     evaluators: dict[str, Evaluator]
+    teacher: EMA | None
     average: Average | None
     hooks: dict[str, Hook]
     trackers: dict[str, Hook]
@@ -131,10 +135,13 @@ def build(settings: Settings) -> Experiment:
         side, _ = parts.augmentation.output_size(*data.pretrain.image.shape[-2:])
         compiled = pays_to_compile(n_views, side) or compiled
     step = build_step(settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
+    teacher = cast(EMA | None, step.teacher)
+    is_read = teacher is not None and teacher.evaluated
+    average = teacher if is_read else build_average(settings.average, step.encoder)
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
-        average=build_average(settings.average, step.encoder), hooks=parts.hooks, trackers=parts.trackers,
+        teacher=teacher, average=average, hooks=parts.hooks, trackers=parts.trackers,
         data=data, data_hash=data_hash, device=device, precision=precision,
     )  # fmt: skip
 
@@ -164,6 +171,7 @@ def build_parts(settings: Settings) -> Parts:
     head = instantiate_node(settings.head, in_dim=encoder.dim)
     trial_optimizer(settings)
     build_average(settings.average, nn.Identity())
+    check_teacher(build_teacher(settings, encoder, head), loss, settings)
     if settings.bias_from is not None:
         weights_path(settings.bias_from)
     return Parts(loss=loss, regularizer=regularizer, encoder=encoder, head=head, **before)
@@ -240,6 +248,7 @@ def build_step(
         precisions.make_convolutions_safe(parts.encoder)
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format
     encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
+    teacher = build_teacher(settings, encoder, head)
     of_terms, of_adversary = objective.parameter_groups()
     groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
     return (GraphedStep if settings.graphs else TrainStep)(
@@ -255,6 +264,7 @@ def build_step(
         views_forward=settings.views_forward,
         chunk=settings.grad_cache_chunk,
         compile=compiled,
+        teacher=teacher,
     )
 
 
@@ -274,6 +284,31 @@ def build_average(node: dict[str, Any] | None, encoder: nn.Module) -> Average | 
         return None
     average: Average = build_one("average", node, Average, encoder=encoder)
     return average
+
+
+def build_teacher(settings: Settings, encoder: nn.Module, head: nn.Module) -> EMA | None:
+    """The network that follows these two, which begins with the weights that they have; None if none is chosen."""
+    if settings.teacher is None:
+        return None
+    wiring = {"encoder": encoder, "head": head, "seed": settings.seed}
+    teacher: EMA = build_one("teacher", settings.teacher, EMA, **wiring)
+    return teacher
+
+
+def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
+    """Refuse a loss, a number of views or a second average that do not fit a teacher, and a loss that needs one."""
+    if teacher is None:
+        if isinstance(loss, TargetLoss):
+            raise ConfigError(f"{loss.name} predicts what a teacher projects: try teacher=ema head=predictor")
+        return
+    if settings.n_views != 2:
+        raise ConfigError(f"a teacher compares two views, got n_views={settings.n_views}: try n_views=2")
+    if teacher.evaluated and settings.average is not None:
+        raise ConfigError("teacher.evaluated and an average both replace the evaluated encoder: try average=none")
+    needed = ["keys", teacher.across, *(["memory"] if teacher.queue else []), *(["memory_only"] * teacher.queue_only)]
+    if lacking := [use for use in needed if use not in loss.takes]:
+        what = {"keys": "a teacher", "memory": "a queue", "memory_only": "teacher.queue_only"}.get(lacking[0])
+        raise ConfigError(f"{loss.name} has no meaning with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")
 
 
 def load_data(dataset: dict[str, Any], held_out: int | None = None) -> tuple[Data, str]:

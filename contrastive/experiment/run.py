@@ -155,6 +155,8 @@ def hooks_in_order(
     hooks: dict[str, Hook] = {"log": StepLog(window, every=settings.log_every)}
     if observers:
         hooks["learning"] = LearningEvaluators(observers)
+    if experiment.teacher is not None and experiment.teacher is not experiment.average:
+        hooks["teacher"] = experiment.teacher
     if experiment.average is not None:
         hooks["average"] = experiment.average
     hooks["evaluations"] = evaluations

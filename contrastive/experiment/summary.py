@@ -35,7 +35,7 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
     kind = f"in {len(data.classes)} classes" if data.classes else "without labels"
     length = f"{counted(settings.epochs, 'epoch')} of {counted(len(loader), 'batch')}"
     training = length if settings.epochs else "no training"
-    for chance in experiment.step.objective.chance(loader.batch_size, settings.n_views, loader.device).values():
+    for chance in experiment.step.chance(loader.batch_size, loader.device).values():
         training += f", loss at chance {chance:.2f}"
     left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (

@@ -21,7 +21,7 @@ class StepLog(Hook):
 
     def on_start(self, training: Training) -> None:
         step, loader = training.step, training.loader
-        self.chance = step.objective.chance(loader.batch_size, step.n_views, loader.device)
+        self.chance = step.chance(loader.batch_size, loader.device)
 
     def on_epoch_start(self, training: Training) -> None:
         self.window.start_epoch(training.epoch)

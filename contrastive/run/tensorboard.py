@@ -29,7 +29,7 @@ MAIN_SETTINGS = (
     "optimizer.weight_decay", "encoder.depth", "encoder.width",
 )  # fmt: skip
 NAMED = (  # components on the HParams page
-    "dataset", "loss", "regularizer", "encoder", "head", "optimizer", "schedule", "average",
+    "dataset", "loss", "teacher", "regularizer", "encoder", "head", "optimizer", "schedule", "average",
 )  # fmt: skip
 BINS = 50  # of a histogram
 THUMBNAIL = 32  # pixels of the projector's images, at most

@@ -15,7 +15,7 @@ from contrastive.seeding import generator
 from contrastive.training.features import CHUNK
 from contrastive.training.hook import Points
 from contrastive.training.loader import Loader
-from contrastive.training.objective import Embedded, Objective
+from contrastive.training.objective import Embedded, Objective, gathered
 from contrastive.training.step import StepOutput, TrainStep
 from contrastive.types import Data, Features, Split
 
@@ -39,7 +39,7 @@ def first_images(batch: Embedded) -> Embedded:
     """The first images of a batch that several processes share."""
     outputs = {name: gather(value)[:MAX_IMAGES] for name, value in batch.outputs.items()}
     bias, rows = (None if x is None else gather(x)[:MAX_IMAGES] for x in (batch.bias, batch.rows))
-    return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias, rows)
+    return Embedded(outputs, gather(batch.label)[:MAX_IMAGES], bias, rows, gathered(batch.others, MAX_IMAGES))
 
 
 @torch.no_grad()
@@ -63,14 +63,15 @@ def unseen_loss(step: TrainStep, split: Split, *, batch_size: int, seed: int) ->
     rng = generator(device, seed, "unseen views")
     drawn = step.augmentation.draw(step.n_views * len(part), height, width, rng)
     views = step.augmentation.apply(part.image.repeat(step.n_views, 1, 1, 1), drawn)
-    modules = (step.encoder, step.head, step.objective)
+    modules = [step.encoder, step.head, step.objective, *([] if step.teacher is None else [step.teacher.network])]
     were_training = [module.training for module in modules]
     for module in modules:
         module.eval()
     chunks = [step.network(chunk, step.objective.required_outputs("main")) for chunk in views.split(CHUNK)]
     joined = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
     outputs = {name: value.unflatten(0, (step.n_views, len(part))).transpose(0, 1) for name, value in joined.items()}
-    value = step.objective.alone(Embedded(outputs, part.label, part.bias)).item()
+    shaped = views.unflatten(0, (step.n_views, len(part)))
+    value = step.objective.alone(Embedded(outputs, part.label, part.bias, None, step.others(shaped, None))).item()
     for module, was_training in zip(modules, were_training, strict=True):
         module.train(was_training)
     return {"loss": value}

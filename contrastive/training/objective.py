@@ -9,6 +9,8 @@ from contrastive.distributed.process import shard, world_size
 from contrastive.errors import ConfigError
 from contrastive.gathering import gather
 from contrastive.loss.base import Loss, SelfSupervisedLoss
+from contrastive.pairs.others import Others
+from contrastive.pairs.pairs import ALONE
 from contrastive.regularizer.base import Regularizer
 from contrastive.types import Split, unit, widen
 
@@ -17,13 +19,15 @@ class Embedded(NamedTuple):
     """A batch after the network.
 
     `outputs` has the tensors of the network by the names that terms declare in `input`: features (B, V, F),
-    projections (B, V, D), map (B, V, C, H, W); label, bias and rows, those of the training data, are (B,).
+    projections (B, V, D), map (B, V, C, H, W); label, bias and rows, those of the training data, are (B,). `others` is
+    what the loss compares the projections with if there is a teacher.
     """
 
     outputs: dict[str, Tensor]
     label: Tensor
     bias: Tensor | None
     rows: Tensor | None = None
+    others: Others = ALONE
 
     def detach(self) -> "Embedded":
         """The same without gradient."""
@@ -122,15 +126,28 @@ class Objective(nn.Module):
     def forward(self, main: Embedded, second: Embedded | None = None) -> Tensor:
         values = []
         for batch, terms in self._readers(main, second):
-            outputs, label, bias, rows = self._gathered(batch, terms)
+            whole = self._gathered(batch, terms)
+            outputs, label, bias, rows, _ = whole
             anchors = shard().of(len(label))
-            values += [term(outputs[term.input], label, bias, anchors, rows) for term in terms]
+            for term in terms:
+                others = self._others(term, whole)._asdict()
+                values.append(term(outputs[term.input], label, bias, anchors, rows, **others))
         return torch.stack(values).sum()
 
     def alone(self, main: Embedded) -> Tensor:
         """The value of a batch that this process does not share, without a second one."""
         batch = self._with_logits(main, self.terms)
-        return torch.stack([term(batch.outputs[term.input], batch.label, batch.bias) for term in self.terms]).sum()
+        values = [
+            term(batch.outputs[term.input], batch.label, batch.bias, **self._others(term, batch)._asdict())
+            for term in self.terms
+        ]
+        return torch.stack(values).sum()
+
+    def _others(self, term: Loss, batch: Embedded) -> Others:
+        """What a term compares with: the loss with the teacher's projections, if there are any."""
+        if term is not self.loss:
+            return ALONE
+        return batch.others if "ids" in term.takes else batch.others._replace(ids=None, memory_ids=None)
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -155,7 +172,9 @@ class Objective(nn.Module):
         return [p for p in self.parameters() if id(p) not in chosen], second
 
     @torch.no_grad()
-    def chance(self, n_images: int, n_views: int, device: torch.device) -> dict[str, float]:
+    def chance(
+        self, n_images: int, n_views: int, device: torch.device, *, across: str | None = None
+    ) -> dict[str, float]:
         """{train/chance: the loss of a batch whose views are all alike}, log(2B - 1) for NT-Xent. Nothing beside a
         regularizer, with labels or learned parameters, or for a loss that picks no positive."""
         loss = self.loss
@@ -163,20 +182,22 @@ class Objective(nn.Module):
             return {}
         if loss.needs_label or loss.needs_bias or loss.state_dict():
             return {}
-        return {"train/chance": loss(torch.ones(n_images, n_views, 2, device=device)).item()}
+        return {"train/chance": loss(torch.ones(n_images, n_views, 2, device=device), across=across).item()}
 
     @torch.no_grad()
     def diagnostics(self, main: Embedded, second: Embedded | None = None) -> dict[str, Tensor]:
         """{name of the curve: scalar} of one step: each term's own and, for two terms, its value as terms/NAME."""
         metrics: dict[str, Tensor] = {}
         for batch, terms in self._readers(main, second):
-            outputs, label, bias, rows = self._with_logits(batch, terms)
+            outputs, label, bias, rows, _ = self._with_logits(batch, terms)
             for term in terms:
-                term.index = rows
+                others = self._others(term, batch)
+                term.index, term.others = rows, others
                 metrics |= term.diagnostics(outputs[term.input], label, bias)
                 if self.regularizer is not None:
-                    metrics[f"terms/{term.name}"] = term(outputs[term.input], label, bias, index=rows)
-                term.index = None
+                    value = term(outputs[term.input], label, bias, index=rows, **others._asdict())
+                    metrics[f"terms/{term.name}"] = value
+                term.index, term.others = None, ALONE
         return metrics
 
     def _readers(self, main: Embedded, second: Embedded | None) -> list[tuple[Embedded, list[Loss]]]:
@@ -196,6 +217,7 @@ class Objective(nn.Module):
             gather(batch.label),
             None if batch.bias is None else gather(batch.bias),
             gather(batch.rows) if reads_index and batch.rows is not None else None,
+            gathered(batch.others),
         )
 
     def _with_logits(self, batch: Embedded, terms: list[Loss]) -> Embedded:
@@ -205,3 +227,9 @@ class Objective(nn.Module):
         h = batch.outputs["features"]
         with torch.autocast(h.device.type, enabled=False):
             return batch._replace(outputs={**batch.outputs, "logits": self.classifier(widen(h))})
+
+
+def gathered(others: Others, first: int | None = None) -> Others:
+    """What the images of all processes are compared with, or the first of them."""
+    keys, ids = (None if x is None else gather(x)[:first] for x in (others.keys, others.ids))
+    return others._replace(keys=keys, ids=ids)

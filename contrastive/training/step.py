@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from contrastive.augmentation.base import Augmentation
 from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, views_apart
 from contrastive.distributed.process import average_gradients, shard, world_size
 from contrastive.encoder.base import MapEncoder
+from contrastive.pairs.others import Others
+from contrastive.pairs.pairs import ALONE
 from contrastive.training.objective import Embedded, Objective
 from contrastive.types import Batch
 
@@ -30,6 +32,20 @@ class StepOutput(NamedTuple):
     second: Embedded | None  # if a regularizer has a batch of its own
 
 
+class Teacher(Protocol):
+    """A second network, which gets no gradient, whose projections the loss compares with.
+
+    Attributes:
+        network: normalized images → projections (N, D).
+    """
+
+    network: nn.Module
+
+    def others(self, keys: Tensor, rows: Tensor | None) -> Others:
+        """What the loss compares with, for its projections (B, V, D) of the images in these rows of the data."""
+        ...
+
+
 @dataclass(kw_only=True)
 class TrainStep:
     """`step(batch, generator)` updates the weights once, or twice for a regularizer with `is_adversarial`.
@@ -42,6 +58,7 @@ class TrainStep:
         compile: run augmentation, network and objective through torch.compile: in pieces, because random draws, the
             optimizer and the logging gain nothing, and because a sweep over losses then compiles the network once.
             "augmentation": that alone.
+        teacher: the network whose projections the loss compares with; who updates it is a hook's business.
     """
 
     encoder: nn.Module
@@ -56,16 +73,20 @@ class TrainStep:
     views_forward: str = "fused"
     chunk: int = 0
     compile: bool | str = False
+    teacher: Teacher | None = None
 
     def __post_init__(self) -> None:
         self._augment: Callable[..., Tensor] = self.augmentation.apply
         self._network: Callable[..., dict[str, Tensor]] = self.network
         is_converted = self.views_forward == "per_view" or world_size() > 1
         self._norms = convert_batch_norm(self.encoder, self.head) if is_converted else []
+        self._teacher_norms = convert_batch_norm(self.teacher.network) if is_converted and self.teacher else []
+        self._teach: Callable[[Tensor], Tensor] = self.teach
         if self.compile:
             self._augment = torch.compile(self.augmentation.apply, dynamic=False)
         if self.compile is True:
             self._network = torch.compile(self.network, dynamic=False)
+            self._teach = torch.compile(self.teach, dynamic=False)
             self.objective.compile(dynamic=False)
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
@@ -73,7 +94,8 @@ class TrainStep:
         second = None if batch.second is None else self._embed_second(batch.second)
         names = tuple(sorted({*LOGGED, *self.objective.required_outputs("main")}))
         views = self.views(batch, generator)
-        main = Embedded(self.forward(views, names), batch.label, batch.bias, batch.index)
+        others = self.others(views, batch.index)
+        main = Embedded(self.forward(views, names), batch.label, batch.bias, batch.index, others)
         loss = self.objective(main, second)
         grad_norm = self._update(loss)
         self.objective.after_step()
@@ -146,6 +168,38 @@ class TrainStep:
             context_fn=lambda: (nullcontext(), freeze_running_stats(self.encoder, self.head)),
         )
         return output
+
+    def others(self, views: Tensor, rows: Tensor | None) -> Others:
+        """(V, B, 3, h, w) → what the loss compares with: the teacher's projections of these views, if there is one.
+
+        BatchNorm sees what it sees in `forward`. The teacher's running statistics stay: they follow the trained ones.
+        """
+        if self.teacher is None:
+            return ALONE
+        n_chunks = math.ceil(views.shape[1] / self.chunk) if self.chunk else 1
+        with torch.no_grad(), freeze_running_stats(self.teacher.network):
+            keys = [self._keys(chunk) for chunk in views.tensor_split(n_chunks, dim=1)]
+        return self.teacher.others(torch.cat(keys), rows)
+
+    def _keys(self, views: Tensor) -> Tensor:
+        """(V, b, 3, h, w) → (b, V, D)."""
+        with views_apart(self._teacher_norms, len(views) if self.views_forward == "per_view" else 1):
+            keys: Tensor = self._teach(views.flatten(0, 1)).unflatten(0, views.shape[:2])
+        return keys.transpose(0, 1)
+
+    def teach(self, x: Tensor) -> Tensor:
+        """Images (N, 3, h, w) → the teacher's projections (N, D)."""
+        assert self.teacher is not None
+        with self.autocast():
+            keys: Tensor = self.teacher.network(self.normalize(x))
+        return keys
+
+    def chance(self, n_images: int, device: torch.device) -> dict[str, float]:
+        """See `Objective.chance`; nothing with a queue, in which there are views of other batches."""
+        others = ALONE if self.teacher is None else self.teacher.others(torch.ones(n_images, 2, 1, device=device), None)
+        if others.memory is not None:
+            return {}
+        return self.objective.chance(n_images, self.n_views, device, across=others.across)
 
     def encode(self, views: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
         """`forward` of the whole batch, or of one chunk."""

@@ -1,0 +1,22 @@
+"""BYOL: predict a teacher's projection of the other view."""
+
+from torch import Tensor
+
+from contrastive.loss._target import TargetLoss
+
+
+class BYOL(TargetLoss):
+    """The squared distance of prediction and target, both of length 1 (Grill et al. 2020, eq. 2).
+
+        L_i = ‖p̂_0 - k̂_1‖² + ‖p̂_1 - k̂_0‖² = (2 - 2 p̂_0·k̂_1) + (2 - 2 p̂_1·k̂_0)
+
+    p are the predictions of the trained network, k the projections of its teacher, held constant. There are no
+    negatives. It is for `teacher=ema head=predictor`.
+
+    Shapes: z (B, 2, D), keys (B, 2, D) → scalar.
+
+    The authors' code is the same sum.
+    """
+
+    def per_image(self, cosines: Tensor) -> Tensor:
+        return (2 - 2 * cosines).sum(1)

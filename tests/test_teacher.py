@@ -1,0 +1,242 @@
+"""teacher=ema: the formula, explicit losses of MoCo v2 and v3, BYOL and SimSiam, the queue, exact resume, refusals."""
+
+import copy
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import nn
+
+from contrastive.cli.verify import main as verify
+from contrastive.errors import ConfigError
+from contrastive.experiment.build import build
+from contrastive.experiment.run import run_experiment
+from contrastive.head.predictor import PredictorHead
+from contrastive.loss.byol import BYOL
+from contrastive.loss.nt_xent import NTXent
+from contrastive.loss.simsiam import SimSiam
+from contrastive.seeding import generator
+from contrastive.teacher.ema import EMA, Queue
+from tests.helpers import TINY, compose_settings, logged_lines, run_until_step, saved_weights, without_time
+
+BARE = [word for word in TINY if "linear" not in word and "few" not in word]
+WORDS = [*BARE, "evaluator=[knn]", "log_every=2", "checkpoint_every_minutes=0", "precision=fp32"]
+TAUGHT = [*WORDS, "teacher=ema", "head=predictor", "teacher.queue=100", "teacher.schedule=cosine"]
+
+
+def student() -> tuple[nn.Module, nn.Module]:
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 9, 6))
+    return encoder, PredictorHead(in_dim=6, out_dim=5)
+
+
+def after(encoder: nn.Module, head: nn.Module, done: int) -> SimpleNamespace:
+    """Training of 10 steps after so many."""
+    return SimpleNamespace(
+        step=SimpleNamespace(encoder=encoder, head=head), steps_done=done, epochs=2, loader=[None] * 5
+    )
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_weights_and_buffers_follow_the_formula(schedule):
+    encoder, head = student()
+    teacher = EMA(encoder, head, momentum=0.8, schedule=schedule)
+    both = nn.Sequential(encoder, head.projector)
+    expected = {key: value.clone() for key, value in both.state_dict().items()}
+    for k in range(1, 11):
+        with torch.no_grad():
+            for value in both.parameters():
+                value.add_(torch.randn_like(value))
+        both(torch.randn(4, 3, 5, 5))
+        teacher.on_step(after(encoder, head, k), None)
+        m = 0.8 if schedule == "constant" else 1 - (1 - 0.8) * (math.cos(math.pi * k / 10) + 1) / 2
+        for key, value in both.state_dict().items():
+            expected[key] = m * expected[key] + (1 - m) * value if value.is_floating_point() else value.clone()
+    for key, value in teacher.network.state_dict().items():
+        torch.testing.assert_close(value, expected[key])
+    assert not any(value.requires_grad for value in teacher.network.parameters())
+
+
+def first_step(*words: str) -> tuple:
+    """A step of a run with its first batch and the views of it."""
+    built = build(compose_settings(*WORDS, *words))
+    batch = next(iter(built.loader.epoch(0)))
+    views = built.step.views(batch, generator("cpu", 0))
+    return built, batch, views
+
+
+def projections(step, network: nn.Module, views: torch.Tensor) -> torch.Tensor:
+    """(V, B, ...) → (B, V, D), all views in one pass in train mode, on a copy of the network."""
+    z = copy.deepcopy(network).train()(step.normalize(views.flatten(0, 1)))
+    return z.unflatten(0, views.shape[:2]).transpose(0, 1)
+
+
+def unit(x: torch.Tensor) -> torch.Tensor:
+    return x / x.norm(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("chunk", [0, 16])
+def test_a_step_of_moco_v3_is_the_explicit_one(chunk):
+    built, batch, views = first_step("teacher=ema", "head=predictor", f"grad_cache_chunk={chunk}", "temperature=0.2")
+    step, queries = built.step, []
+    with torch.no_grad():
+        for value in step.teacher.network.parameters():  # so that it is another network than the student
+            value.mul_(1.1)
+    before = {key: value.clone() for key, value in step.teacher.network.state_dict().items()}
+    parts = views.tensor_split(math.ceil(len(batch.image) / chunk), dim=1) if chunk else [views]
+    keys = torch.cat([projections(step, step.teacher.network, part) for part in parts])
+    queries = torch.cat([projections(step, nn.Sequential(step.encoder, step.head), part) for part in parts])
+    output = step(batch, generator("cpu", 0))
+    q, k = unit(queries), unit(keys)
+    target = torch.arange(len(q))
+    explicit = [F.cross_entropy(q[:, v] @ k[:, 1 - v].T / 0.2, target) for v in (0, 1)]
+    torch.testing.assert_close(output.loss, (explicit[0] + explicit[1]).detach() / 2, rtol=1e-4, atol=1e-5)
+    for key, value in step.teacher.network.state_dict().items():
+        assert torch.equal(value, before[key]), key  # it moves in its hook alone, its statistics too
+
+
+def test_a_loss_against_a_queue_alone_is_moco_v2():
+    built, batch, views = first_step(
+        "teacher=ema", "teacher.queue=50", "teacher.queue_only=true", "teacher.across=first", "temperature=0.1"
+    )
+    step = built.step
+    q = unit(projections(step, nn.Sequential(step.encoder, step.head), views)[:, 0])
+    k = unit(projections(step, step.teacher.network, views)[:, 1])
+    queue = step.teacher.queue.z.clone()
+    logits = torch.cat([(q * k).sum(1, keepdim=True), q @ queue.T], 1) / 0.1
+    explicit = F.cross_entropy(logits, torch.zeros(len(q), dtype=torch.long)).detach()
+    output = step(batch, generator("cpu", 0))
+    torch.testing.assert_close(output.loss, explicit, rtol=1e-4, atol=1e-5)
+    step.teacher.on_step(SimpleNamespace(step=step, steps_done=1), output)
+    n = min(50, len(k))
+    torch.testing.assert_close(step.teacher.queue.z[:n], k[-n:].detach(), rtol=1e-4, atol=1e-5)
+    assert torch.equal(step.teacher.queue.rows[:n], batch.index[-n:])
+
+
+def test_a_queue_is_written_round_and_keeps_the_newest():
+    queue = Queue(5, 3, seed=0, like=None)
+    torch.testing.assert_close(queue.z.norm(dim=1), torch.ones(5))
+    keys = unit(torch.randn(4, 2, 3))
+    queue.put(keys[:2], torch.tensor([7, 8]), torch.tensor([70, 80]))
+    assert queue.label.tolist() == [7, 7, 8, 8, -1]
+    queue.put(keys[2:], torch.tensor([9, 5]), torch.tensor([90, 50]))
+    assert queue.rows.tolist() == [90, 50, 50, 80, 90]
+    torch.testing.assert_close(queue.z[[4, 0]], keys[2])
+    many = unit(torch.randn(9, 1, 3))
+    queue.put(many, torch.arange(9), torch.arange(9))
+    assert sorted(queue.label.tolist()) == [4, 5, 6, 7, 8]
+
+
+def test_an_image_is_no_negative_of_itself_in_the_queue():
+    encoder, head = student()
+    teacher = EMA(encoder, head, queue=3)
+    z, k = torch.randn(2, 2, 5), torch.randn(2, 2, 5)
+    teacher.queue.put(torch.randn(3, 1, 5), torch.tensor([-1, -1, -1]), torch.tensor([10, 11, 12]))
+    value = NTXent()(z, **teacher.others(k, torch.tensor([10, 20]))._asdict())
+    zu, ku, m = unit(z), unit(k), teacher.queue.z
+    terms = []
+    for v in (0, 1):
+        for i, known in ((0, [1, 2]), (1, [0, 1, 2])):
+            negatives = [zu[i, v] @ ku[1 - i, 1 - v], *(zu[i, v] @ m[j] for j in known)]
+            logits = torch.stack([zu[i, v] @ ku[i, 1 - v], *negatives]) / 0.5
+            terms.append(-F.log_softmax(logits, 0)[0])
+    torch.testing.assert_close(value, torch.stack(terms).mean())
+
+
+def test_byol_and_simsiam_are_their_formulas():
+    torch.manual_seed(0)
+    p = torch.randn(6, 2, 4, dtype=torch.float64, requires_grad=True)
+    k = torch.randn(6, 2, 4, dtype=torch.float64, requires_grad=True)
+
+    def distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (F.normalize(x, dim=1) - F.normalize(y, dim=1).detach()).square().sum(1)
+
+    byol = (distance(p[:, 0], k[:, 1]) + distance(p[:, 1], k[:, 0])).mean()
+    torch.testing.assert_close(BYOL()(p, across="both", keys=k), byol)
+    torch.testing.assert_close(BYOL()(p, across="first", keys=k), distance(p[:, 0], k[:, 1]).mean())
+    cosines = [F.cosine_similarity(p[:, v], k[:, 1 - v].detach()).mean() for v in (0, 1)]
+    simsiam = SimSiam()(p, across="both", keys=k)
+    torch.testing.assert_close(simsiam, -(cosines[0] + cosines[1]) / 2)
+    (gradient,) = torch.autograd.grad(simsiam, p)
+    (expected,) = torch.autograd.grad(-(cosines[0] + cosines[1]) / 2, p)
+    torch.testing.assert_close(gradient, expected)
+    assert not torch.autograd.grad(BYOL()(p, across="both", keys=k), k, allow_unused=True)[0]
+
+
+def test_momentum_0_is_the_student_whose_gradient_is_stopped():
+    built, batch, views = first_step("teacher=ema", "teacher.momentum=0", "head=predictor", "loss=simsiam")
+    step, rng = built.step, generator("cpu", 0)
+    output = step(batch, rng)
+    step.teacher.on_step(SimpleNamespace(step=step, steps_done=1), output)
+    own = nn.Sequential(step.encoder, step.head.projector)
+    others = step.others(views, None)
+    torch.testing.assert_close(others.keys, projections(step, own, views), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory):
+    path = tmp_path_factory.mktemp("taught") / "run"
+    run_experiment(compose_settings(*TAUGHT), path)
+    return path
+
+
+@pytest.mark.parametrize("n_done", [7, 10])  # inside an epoch, and at its end
+def test_it_is_resumed_exactly(taught, tmp_path, n_done):
+    settings = compose_settings(*TAUGHT)
+    run_until_step(n_done + 1, settings, tmp_path)
+    resumed = run_experiment(settings, tmp_path)
+    assert without_time(resumed) == without_time(json.loads((taught / "result.json").read_text()))
+    assert logged_lines(tmp_path) == logged_lines(taught)
+    mine, theirs = saved_weights(tmp_path), saved_weights(taught)
+    assert all(torch.equal(mine[key], value) for key, value in theirs.items())
+
+
+def test_evaluators_read_the_student_unless_the_teacher_is_chosen(tmp_path, capsys):
+    words = [*WORDS, "teacher=ema", "teacher.evaluated=true"]
+    result = run_experiment(compose_settings(*words), tmp_path)
+    saved = torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)
+    written = load_file(tmp_path / "encoder.safetensors")
+    assert all(torch.equal(written[key], value) for key, value in saved["hooks"]["average"]["encoder"].items())
+    assert any(not torch.equal(written[key], value) for key, value in saved["encoder"].items())
+    assert "teacher (EMA, momentum 0.99, constant)" in result["protocol"]["knn"]
+    assert verify([str(tmp_path)]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["loss=sogclr"], ["loss=supcon"], ["loss=debiased_pos"], ["loss=glofnd"],
+                                   ["loss=sigmoid", "teacher.queue=20"], ["loss=byol", "head=predictor"]])  # fmt: skip
+def test_any_loss_trains_against_a_teacher(words):
+    built = build(compose_settings(*WORDS, "teacher=ema", "log_every=1", *words))
+    step = built.step
+    for batch in built.loader.epoch(0):
+        output = step(batch, generator("cpu", 0))
+        step.teacher.on_step(SimpleNamespace(step=step, steps_done=1), output)
+        assert output.loss.isfinite()
+        assert all(value.isfinite() for value in step.objective.diagnostics(output.main).values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loss=byol"], "BYOL predicts what a teacher projects: try teacher=ema head=predictor"),
+        (["teacher=ema", "n_views=3"], "a teacher compares two views, got n_views=3: try n_views=2"),
+        (["teacher=ema", "loss=vicreg"], "VICReg has no meaning with a teacher: try loss=nt_xent"),
+        (["teacher=ema", "loss=byol", "teacher.queue=9"], "BYOL has no meaning with a queue: try loss=nt_xent"),
+        (["teacher=ema", "teacher.queue_only=true"], "try teacher.queue=4096"),
+        (["teacher=ema", "teacher.momentum=2"], "try teacher.momentum=0.99"),
+        (["teacher=ema", "teacher.evaluated=true", "average=ema"], "try average=none"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_one_sentence(words, said):
+    with pytest.raises(ConfigError) as refused:
+        build(compose_settings(*WORDS, *words))
+    assert said in str(refused.value)
+
+
+def test_without_one_nothing_is_held_and_a_run_has_the_configuration_that_it_had():
+    settings = compose_settings(*WORDS)
+    assert build(settings).teacher is None
+    assert "teacher" not in settings.to_dict()
