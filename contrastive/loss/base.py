@@ -24,7 +24,6 @@ from contrastive.types import Split, widen
 class Loss(nn.Module, ABC):
     """A scalar to minimize, called as `loss(z0, z1)` with two views or as `loss(z)` with V of them.
 
-        loss(z0, z1)                              two views (B, D) of one encoder
         loss(image, text, across="both")          two sources: anchors of one, candidates of the other, the mean of both
         loss(query, document, across="first")     anchors are the queries alone
         loss(z0, z1, memory=queue)                further candidates (K, D): a queue, hard negatives
@@ -276,7 +275,8 @@ class SelfSupervisedLoss(Loss):
         if len(z) == 1 and self.others.memory is None:  # one image has no negatives
             return z.sum() * 0
         groups = self.pairs(z, label, bias, anchors)
-        return torch.stack([mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]).mean()
+        values = [mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]
+        return values[0] if len(values) == 1 else torch.stack(values).mean()
 
     def pairs(
         self, z: Tensor, label: Tensor | None = None, bias: Tensor | None = None, anchors: slice = slice(None)
@@ -353,7 +353,8 @@ class SupervisedContrastiveLoss(Loss):
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:
         groups = self.pairs(z, label, bias, anchors)
-        return torch.stack([mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]).mean()
+        values = [mean_over_anchors(self, self.per_anchor(pairs), pairs) for pairs in groups]
+        return values[0] if len(values) == 1 else torch.stack(values).mean()
 
     def pairs(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice = slice(None)) -> list[Pairs]:
         """All pairs of the batch, or those of each direction; the loss is the mean over them."""

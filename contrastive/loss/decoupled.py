@@ -45,7 +45,8 @@ class Decoupled(SelfSupervisedLoss):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         mass, positive = pairs.log_sum_exp(self.negative_relation), pairs.positive_logits[:, 0]
-        mass = torch.where(mass > -math.inf, mass, 0)  # without negatives there is nothing to be pushed from
+        if self.drop_false_negatives or pairs.has_equal_ids:  # an anchor whose class is alone is pushed from nothing
+            mass = torch.where(mass > -math.inf, mass, 0)
         if self.sigma is None:
             return mass - positive
         log_mean = log_mean_exp(pairs.positive_cosines / self.sigma)
