@@ -19,7 +19,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 
 COMMON = ("temperature", "optimizer.lr")  # the first two coordinates of every point, whether or not a method reads them
-GROUPS = ("optimizer", "loss", "teacher", "regularizer")  # whose options have ranges of their own, in configs/search/GROUP/
+GROUPS = ("optimizer", "loss", "teacher", "regularizer")  # whose options have ranges in configs/search/GROUP/
 
 
 @dataclass(frozen=True, kw_only=True)
