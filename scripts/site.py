@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import loss_pages
 from mkdocs.structure.files import File, Files
 
 from contrastive.cli.help import settings_reference
@@ -14,10 +15,12 @@ LINK = re.compile(r"\[([^\]\[]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Add README, CONTRIBUTING and CHANGELOG, and the settings from the comments of the YAMLs."""
+    """Add README, CONTRIBUTING and CHANGELOG, the settings from the comments of the YAMLs, and the pages of losses."""
     for name, source in PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text()))
     files.append(File.generated(config, "settings.md", content=settings_reference()))
+    for name, content in loss_pages.pages().items():
+        files.append(File.generated(config, name, content=content))
     return files
 
 

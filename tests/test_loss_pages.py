@@ -1,0 +1,81 @@
+"""Pages of losses and the leaderboard: complete, and made of the committed records' numbers."""
+
+import re
+from statistics import mean, stdev
+
+import pytest
+
+from contrastive.config.reference import option_files
+from scripts import loss_pages as losses
+from tests.helpers import ROOT
+
+T_975 = {2: 4.302653, 4: 2.776445}  # of Student's t, by degrees of freedom
+
+
+def test_every_loss_has_an_entry_and_every_entry_a_loss() -> None:
+    names = set(option_files("loss"))
+    assert set(losses.facts()["losses"]) == names
+    for name, own in losses.facts()["losses"].items():
+        assert set(own) == {"title", "data", "does", "when", "memory", "checked", "cite", "related"}, name
+        assert own["data"] and set(own["data"]) <= set(losses.facts()["data"]), name
+        assert set(own["related"]) <= names - {name}, name
+        assert own["checked"] in losses.CHECKED, name
+        assert len(re.findall(r"\.(?= |$)", own["does"])) == 2, name
+
+
+def test_every_reference_is_cited_and_every_citation_there() -> None:
+    cited = {key for own in losses.facts()["losses"].values() for key in own["cite"]}
+    assert cited == set(losses.references())
+    for key, entry in losses.references().items():
+        assert entry.startswith("@") and entry.count("{") == entry.count("}"), key
+
+
+def test_searched_tables_and_their_searches_exist() -> None:
+    for table, own in losses.facts()["searched"].items():
+        assert (ROOT / f"docs/results/{table}.json").exists(), table
+        assert (ROOT / f"docs/results/{own['by']}.json").exists(), table
+
+
+@pytest.mark.parametrize("name", sorted(option_files("loss")))
+def test_a_page_has_every_setting_formula_and_citation(name: str) -> None:
+    page = losses.loss_page(name)
+    for item in losses.read_option("loss", name).settings:
+        assert f"`{item.key}`" in page
+    assert losses.read_option("loss", name).docstring in page
+    for key in losses.facts()["losses"][name]["cite"]:
+        assert losses.references()[key] in page
+
+
+def test_the_leaderboard_has_each_row_that_ran_once_and_its_command() -> None:
+    board, commands = losses.leaderboard(), losses.commands()
+    sections = re.split(r"^## ", board, flags=re.MULTILINE)
+    for record in losses.records():
+        (section,) = (part for part in sections if part.startswith(f"{record['title']}\n"))
+        for row in record["rows"]:
+            assert section.count(f"| {row['name']} |") == bool(row["runs"]), row["name"]
+            if row["runs"]:
+                assert commands.count(f"{{ #{losses.anchor(record, row)} }}") == 1
+
+
+def test_a_figure_of_the_leaderboard_is_that_of_the_runs() -> None:
+    (record,) = (record for record in losses.records() if record["table"] == "objectives")
+    (row,) = (row for row in record["rows"] if row["name"] == "kcl, noise_frac 0.3")
+    values = [run["test"]["knn_top1"] for run in row["runs"]]
+    half = T_975[len(values) - 1] * stdev(values) / len(values) ** 0.5
+    figure = f"{mean(values):.2f} [{mean(values) - half:.2f}, {mean(values) + half:.2f}]"
+    assert figure in losses.leaderboard()
+    assert figure in losses.loss_page("kcl")
+    assert figure not in losses.loss_page("dhel")
+
+
+def test_the_loss_of_a_row_may_come_from_its_recipe() -> None:
+    assert losses.loss_of({"overrides": ["experiment=hong_yang_bc_bb"]}) == "bias_contrastive"
+    assert losses.loss_of({"overrides": ["experiment=debiased_positive", "loss=kcl"]}) == "kcl"
+    assert losses.loss_of({"overrides": ["epochs=3"]}) == "nt_xent"
+
+
+def test_a_row_at_the_papers_temperature_was_not_searched() -> None:
+    record = {"table": "digits_tuned"}
+    assert losses.searched(record, {"name": "NT-Xent, t 0.5, epochs 10"}, "") == "no"
+    assert "digits_search" in losses.searched(record, {"name": "NT-Xent, tuned, epochs 10"}, "")
+    assert losses.searched({"table": "digits"}, {"name": "nt_xent"}, "") == "no"
