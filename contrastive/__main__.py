@@ -8,6 +8,7 @@ from contrastive.config.neighbors import did_you_mean
 
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
+    "runs": ("cli.runs", [], "list what is running, interrupted and done"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
     "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
     "doctor": ("cli.doctor", [], "one page about this machine"),

@@ -1,13 +1,17 @@
 """Numbers, tables and paths as text, and the filter that foreign text passes before it is printed."""
 
+import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     import pandas as pd
+
+ANSI = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34}
 
 
 def printable(text: object) -> str:
@@ -27,6 +31,13 @@ def _spelled(letter: str) -> str:
 def show(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
     """Print lines that may hold foreign text, each as `printable` has it."""
     print("\n".join(map(printable, text.split("\n"))), file=file, end=end, flush=True)
+
+
+def colored(text: str, color: str) -> str:
+    """The text in a color, or bold, where standard output is a terminal and NO_COLOR is not set."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{ANSI[color]}m{text}\x1b[0m"
 
 
 def spread(values: list[float]) -> str:

@@ -3,7 +3,6 @@
     python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--format md|csv|latex]
     python -m contrastive report best FOLDER ... [--metric linear_top1]
     python -m contrastive report diff RUN RUN ... [-o diff.md]
-    python -m contrastive report list FOLDER ...                  every run: done, interrupted or damaged
     python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
 
 `table` may be left out. python -m contrastive report COMMAND --help lists what a command takes.
@@ -16,13 +15,12 @@ from statistics import mean
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.run.files import run_state
 from contrastive.study import diff
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text
-from contrastive.text import as_typed, format_grid, printable, show, spread
+from contrastive.text import format_grid, printable, show
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -128,34 +126,10 @@ def best(name: str, section: Frame, metric: str, top: int) -> str:
     ])  # fmt: skip
 
 
-def add_list_arguments(parser: argparse.ArgumentParser) -> None:
-    add_folders(parser)
-
-
-def print_list(arguments: argparse.Namespace) -> int:
-    """List every run below the folders: finished, resumable by its command, or damaged."""
-    folders = {path.parent for folder in arguments.folders for path in folder.rglob("config.yaml")}
-    states = {path: run_state(path) for path in sorted(folders)}
-    rows = [
-        [state.kind, as_typed(path.resolve()), spread([knn]) if (knn := _knn(state.result)) is not None else ""]
-        for path, state in states.items()
-        if state.kind != "empty"
-    ]
-    if not rows:
-        raise ConfigError(f"no run under {', '.join(map(str, arguments.folders))}: try python train.py first")
-    print(format_grid([["state", "run", "knn_top1"], *rows]))
-    return 0
-
-
-def _knn(result: dict[str, dict[str, float]]) -> float | None:
-    return result.get("test", {}).get("knn_top1")
-
-
 COMMANDS = {
     "table": (add_table_arguments, print_table),
     "best": (add_best_arguments, print_best),
     "diff": (diff.add_arguments, diff.print_differences),
-    "list": (add_list_arguments, print_list),
     "page": (page.add_arguments, page.run),
 }
 
@@ -171,6 +145,8 @@ def main(words: list[str]) -> int:
             f"finished runs are set side by side by report diff: try contrastive report diff {' '.join(words[1:])}; "
             "contrastive compare searches, trains and judges"
         )
+    if words[:1] == ["list"]:
+        raise ConfigError(f"runs have a list of their own: try contrastive runs {' '.join(words[1:])}".strip())
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
     add_arguments, run = COMMANDS[name]
     parser = Parser(f"report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from contrastive.run.files import (
     PROJECTOR_CONFIG,
     RESULT,
     has_checkpoint,
+    is_locked,
     read_config,
     read_environment,
     read_result,
@@ -274,6 +276,8 @@ def lock(path: Path) -> Iterator[None]:
     """
     path.mkdir(parents=True, exist_ok=True)
     with open_lock(path / ".lock") as file:
+        if is_locked(path):
+            time.sleep(0.1)  # another process may have looked just now, see `is_locked`
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

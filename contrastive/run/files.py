@@ -1,6 +1,7 @@
 """What a run directory holds, and its configuration, environment, result and evaluations, read as data: anybody may
 have written them. Imports no torch."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -65,6 +66,19 @@ def run_state(run: Path) -> RunState:
 def has_checkpoint(run: Path) -> bool:
     """Whether the run was interrupted after its first checkpoint, or is finished."""
     return (run / LAST).exists() or (run / PREVIOUS).exists()
+
+
+def is_locked(run: Path) -> bool:
+    """Whether some process works in the run's directory now; looks for a moment, which `directory.lock` waits out."""
+    file = run / ".lock"
+    if file.is_symlink() or not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:

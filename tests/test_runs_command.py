@@ -1,0 +1,67 @@
+"""`contrastive runs` tells apart what runs, what was interrupted and what is done."""
+
+import fcntl
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from contrastive.cli import runs
+from contrastive.run.directory import lock
+from contrastive.run.files import is_locked
+from contrastive.text import colored
+from tests.helpers import ROOT, SOUND_ENVIRONMENT
+
+
+def make_run(path: Path, *, epoch: float, checkpoint: bool = True) -> None:
+    (path / "checkpoints").mkdir(parents=True)
+    config = yaml.safe_load((ROOT / "tests/data/config.yaml").read_text())
+    (path / "config.yaml").write_text(yaml.safe_dump({**config, "epochs": 40}))
+    (path / "environment.json").write_text(json.dumps(SOUND_ENVIRONMENT))
+    (path / "metrics.jsonl").write_text(json.dumps({"step": 1, "epoch": epoch}) + "\n")
+    if checkpoint:
+        (path / "checkpoints/last.pt").write_bytes(b"")
+
+
+def test_states_and_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path / "interrupted", epoch=12.0)
+    make_run(tmp_path / "running", epoch=3.5)
+    make_run(tmp_path / "early", epoch=0.5, checkpoint=False)
+    with lock(tmp_path / "running"):
+        assert runs.main([str(tmp_path)]) == 0
+    lines = {line.rpartition("/")[2]: line.split() for line in capsys.readouterr().out.splitlines() if "/" in line}
+    assert lines["interrupted"][:2] == ["interrupted", "12/40"]
+    assert lines["running"][:2] == ["running", "3/40"]
+    assert lines["early"][:3] == ["stopped", "early", "0/40"]
+
+
+def test_looking_neither_makes_nor_keeps_a_lock(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    assert not (tmp_path / ".lock").exists()
+    with lock(tmp_path):
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
+    with (tmp_path / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_no_run_ends_in_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert runs.main([str(tmp_path)]) == 2
+    assert "try python train.py" in capsys.readouterr().err
+
+
+def test_a_long_path_is_cut_on_a_terminal_alone() -> None:
+    short = runs.shortened("outputs/digits/nt_xent/seed=0", 20)
+    assert len(short) == 20 and short.startswith("outputs") and short.endswith("t/seed=0") and "…" in short
+    assert runs.shortened("a" * 500, None) == "a" * 500
+
+
+def test_color_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert colored("done", "green") == "done"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert colored("done", "green") == "\x1b[32mdone\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert colored("done", "green") == "done"
