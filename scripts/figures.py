@@ -20,12 +20,12 @@ from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_config, run_state
-from contrastive.study.curves import COLORS, Series, label, read_series, read_sweeps
+from contrastive.study.curves import Series, label, read_series, read_sweeps
+from contrastive.study.palette import COLORS, colors_of, marker_of
 from contrastive.study.render.files import read_table_json
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.study.render.sources import runs_record
 
-MARKERS = "osD^vP*X<>"
 MAX_IMAGES = 1000  # of a map
 
 
@@ -123,6 +123,7 @@ def draw_curves(series: Sequence[Series], keys: Sequence[str], out: Path) -> lis
             )
     chosen = [s for key in keys for s in curves if s.key == key]
     methods = list(dict.fromkeys(s.method for s in chosen))
+    colors = colors_of(methods)
     places = list(dict.fromkeys((s.key, s.setting) for s in chosen))
     figure, panels = new_figure(len(places))
     for panel, (key, setting) in zip(panels, places, strict=True):
@@ -130,7 +131,7 @@ def draw_curves(series: Sequence[Series], keys: Sequence[str], out: Path) -> lis
         panel.set(title=setting or ("plain" if several else ""), xlabel="epoch", ylabel=label(key))
         own = [s for s in chosen if (s.key, s.setting) == (key, setting)]
         for s in sorted(own, key=lambda s: not s.published):
-            color = COLORS[methods.index(s.method) % len(COLORS)]
+            color = colors[s.method]
             if s.published:
                 panel.plot(s.epoch, s.mean, "--", color=color, linewidth=1, alpha=0.7, label=f"{s.method}, published")
                 continue
@@ -165,14 +166,14 @@ def draw_sweep(entries: Sequence[dict[str, Any]], setting: str, metric: str, out
         panel.set(title=other, xlabel=setting, ylabel=label(metric if "/" in metric else f"test/{metric}"))
         values = sorted({entry["x"] for entry in chosen})
         panel.set_xticks(range(len(values)), [f"{value:g}" for value in values])
-        for i, method in enumerate(methods):
+        for method, color in colors_of(methods).items():
             own = sorted((e for e in chosen if (e["method"], e["at"]) == (method, other)), key=lambda e: e["x"])
             if own:
                 x, mean, std = ([e[name] for e in own] for name in ("x", "mean", "std"))
                 title = named(method, min(e["n"] for e in own))
                 panel.errorbar(
-                    [values.index(value) for value in x], mean, std, color=COLORS[i % len(COLORS)],
-                    marker=MARKERS[i % len(MARKERS)], markersize=4, capsize=2, label=title,
+                    [values.index(value) for value in x], mean, std, color=color,
+                    marker=marker_of(color), markersize=4, capsize=2, label=title,
                 )  # fmt: skip
     head = ["method", "at", setting, metric, "std", "n"]
     return save(

@@ -37,6 +37,7 @@ INTERVAL = (
     "Mean over seeds with its 95 % interval in brackets, on test images. Accuracies are in percent. "
     "‡: the epoch that was best on the test split."
 )
+SEEDS = re.compile(r" (data_seed=\d+|hold_out=False)")  # of a dataset's settings: no part of the setting
 Record = dict[str, Any]
 Row = dict[str, Any]
 
@@ -169,7 +170,7 @@ def overview() -> str:
     ]
     for data, sentence in facts()["data"].items():
         names = [name for name, own in facts()["losses"].items() if data in own["data"]]
-        lines = [f"- [`{name}`]({name}.md) {facts()['losses'][name]['when']}" for name in names]
+        lines = [f"- [`{name}`]({name}.md): {facts()['losses'][name]['when']}" for name in names]
         parts += [f"## {data[:1].upper()}{data[1:]}", sentence, "\n".join(lines)]
     lines = ["| `loss=` | method | for | memory | checked against | push |", "|---|---|---|---|---|---|"]
     for name, own in facts()["losses"].items():
@@ -228,11 +229,11 @@ def leaderboard() -> str:
 def where(record: Record, up: str) -> str:
     """The setting of a record's runs, and links to its page and its command."""
     runs = [run for row in record["rows"] for run in row["runs"]]
-    settings = {key: ", ".join(dict.fromkeys(run["settings"][key] for run in runs))
+    settings = {key: ", ".join(dict.fromkeys(SEEDS.sub("", run["settings"][key]) for run in runs))
                 for key in ("dataset", "encoder", "epochs", "batch_size")}  # fmt: skip
     minutes = clock(60 * mean(run["minutes"] for run in runs))
     return (
-        f"{settings['dataset'].replace(' hold_out=False', '')}; {settings['encoder']}; {settings['epochs']} epochs, "
+        f"{settings['dataset']}; {settings['encoder']}; {settings['epochs']} epochs, "
         f"batch {settings['batch_size']}; {minutes} a run. [Page]({up}results/{record['table']}.md), "
         f"[command]({up}commands.md#{record['table']})."
     )
@@ -269,7 +270,7 @@ def interval(values: list[float]) -> str:
         return spread(values).partition(" ")[0]
     estimate = paired_estimate(values)
     low, high = estimate.effect - estimate.half, estimate.effect + estimate.half
-    return f"{estimate.effect:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{estimate.effect:.2f}\u00a0[{low:.2f},\u00a0{high:.2f}]"  # which break at no space
 
 
 def linked(loss: str, up: str) -> str:

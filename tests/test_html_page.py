@@ -1,5 +1,6 @@
 """The page: one file that needs no network, with tables, claims and charts that compile."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -85,7 +86,8 @@ def test_every_chart_compiles_and_shows_the_data(record):
     assert {value["x"] for value in values(sweep)} == {0.1, 0.2, 0.3}
     assert {value["origin"] for value in values(curves)} == {"ours", "published"}
     assert {value["setting"] for value in values(curves)} == {"tau 0.1", "tau 0.2", "tau 0.3"}
-    assert len({value["row"] for value in values(similarities)}) == 6
+    rows = {value["panel"].rpartition(": ")[0] for value in values(similarities)}
+    assert len(rows) == 6
     params = {param["name"]: param for param in curves["params"]}
     assert params["metric"]["bind"]["labels"] == ["kNN top-1 (%)"]
     assert params["axis"]["bind"]["options"] == ["epoch", "minutes"]
@@ -164,3 +166,19 @@ def test_nothing_to_show_is_one_sentence(path: str, message: str, tmp_path: Path
     assert main(["page", "out.html", path]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out.html").exists()
+
+
+def test_page_says_which_runs_are_missing_and_filters_by_dataset(record):
+    whole = json.loads(json.dumps(record))
+    lacking = whole["rows"][0]
+    removed = lacking["runs"].pop()["seed"]
+    text = page([whole])
+    assert f"Not run: {lacking['name']}, seed {removed}" in html.unescape(text)
+    assert "Not run" not in page([record])
+    assert 'id="method"' in text and 'id="dataset"' not in text  # one data set needs no menu
+    other = json.loads(json.dumps(record))
+    for row in other["rows"]:
+        for run in row["runs"]:
+            run["settings"]["dataset"] = "digits size=16"
+    assert 'id="dataset"' in page([record, other])
+    assert 'id="method"' not in page([record], static=True)

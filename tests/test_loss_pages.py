@@ -62,7 +62,7 @@ def test_a_figure_of_the_leaderboard_is_that_of_the_runs() -> None:
     (row,) = (row for row in record["rows"] if row["name"] == "kcl, noise_frac 0.3")
     values = [run["test"]["knn_top1"] for run in row["runs"]]
     half = T_975[len(values) - 1] * stdev(values) / len(values) ** 0.5
-    figure = f"{mean(values):.2f} [{mean(values) - half:.2f}, {mean(values) + half:.2f}]"
+    figure = f"{mean(values):.2f}\u00a0[{mean(values) - half:.2f},\u00a0{mean(values) + half:.2f}]"
     assert figure in losses.leaderboard()
     assert figure in losses.loss_page("kcl")
     assert figure not in losses.loss_page("dhel")

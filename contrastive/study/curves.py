@@ -16,8 +16,6 @@ from contrastive.run.log import has_same_log
 from contrastive.study.spec import look_up
 
 MAX_POINTS = 20  # of a curve in a record
-# Okabe & Ito 2008, told apart by color-blind readers; then darker ones for more methods
-COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#882255", "#999999"]
 LABELS = {
     "test/knn_top1": "kNN top-1 (%)",
     "test/knn_top5": "kNN top-5 (%)",
@@ -34,12 +32,12 @@ LABELS = {
     "pairs/negative_similarity": "similarity of negatives",
     "debiasing/false_negatives": "share of false negatives",
     "debiasing/gradient_on_false_negatives": "share of the gradient on false negatives",
-    "debiasing/negative_oracle": "negative term, oracle",
-    "debiasing/negative_estimate": "negative term, estimate",
-    "debiasing/negative_error": "error of the negative term",
-    "debiasing/positive_oracle": "positive term, oracle",
-    "debiasing/positive_estimate": "positive term, estimate",
-    "debiasing/positive_error": "error of the positive term",
+    "debiasing/negative_oracle": "negative term, oracle (log)",
+    "debiasing/negative_estimate": "negative term, estimate (log)",
+    "debiasing/negative_error": "error of the negative term (log)",
+    "debiasing/positive_oracle": "positive term, oracle (log)",
+    "debiasing/positive_estimate": "positive term, estimate (log)",
+    "debiasing/positive_error": "error of the positive term (log)",
     "pairs/clamped": "share of anchors at the floor",
     "bias/conflicting_pairs": "bias-conflicting positive pairs in a batch",
 }

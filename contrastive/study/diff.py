@@ -11,9 +11,10 @@ from contrastive.config.identity import option_name
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.study.claims import interval_text, judge
-from contrastive.study.curves import COLORS, curve, label, over_seeds, read_points
+from contrastive.study.curves import curve, label, over_seeds, read_points
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.names import setting_text
+from contrastive.study.palette import colors_of
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.text import format_grid, printable, show, spread
 
@@ -185,13 +186,14 @@ def draw_curves(frame: Frame, keys: list[str], out: Path) -> None:
         ConfigError: matplotlib is not installed, or no run has the metric.
     """
     shown = frame.shown()
+    colors = colors_of(list(frame.rows))
     figure, panels = new_figure(len(keys))
     for panel, key in zip(panels, keys, strict=True):
         panel.set(xlabel="epoch", ylabel=label(key))
-        for color, letter, (name, own) in zip(COLORS, LETTERS, frame.rows.items(), strict=False):
+        for letter, (name, own) in zip(LETTERS, frame.rows.items(), strict=False):
             if points := mean_curve(own, key):
                 text = f"{letter}: {shown[name]}"
-                plot_mean(panel, points["epoch"], points["mean"], points["std"], color=color, name=text)
+                plot_mean(panel, points["epoch"], points["mean"], points["std"], color=colors[name], name=text)
         if not panel.lines:
             raise ConfigError(f"no run has a curve of {key}: try --curves train/loss")
     add_legend(figure, panels)

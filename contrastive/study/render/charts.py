@@ -8,7 +8,8 @@ import altair as alt
 import vl_convert
 
 from contrastive.study.claims import claim_text
-from contrastive.study.curves import COLORS, Series, label
+from contrastive.study.curves import Series, label
+from contrastive.study.palette import COLORS, colors_of
 
 Spec = dict[str, Any]  # of Vega-Lite
 VERDICT_COLORS = {
@@ -38,6 +39,7 @@ CONFIG: Spec = {
         "labelAnchor": "start",
     },
 }
+MAX_BANDS = 10  # of methods at once
 N_COLUMNS = 3  # of panels side by side, fewer on a narrow screen
 PANEL_WIDTH, HEIGHT, WIDE = 290, 200, 900  # pixels of a panel, and the width of a chart on its own
 ROWS = alt.NamedData("rows")  # of every chart: Altair would copy and check each number of them several times
@@ -53,7 +55,9 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
     ]
     names = ["claim", "metric", "effect", "low", "high", "n", "p", "gap", "verdict", "published_effect", "source"]
     base = alt.Chart().encode(y=alt.Y("order:O", axis=None), tooltip=[alt.Tooltip(field=name) for name in names])
-    color = alt.Color("verdict:N", legend=None, scale=scale(VERDICT_COLORS, list(VERDICT_COLORS.values())))
+    color = alt.Color(
+        "verdict:N", legend=None, scale=alt.Scale(domain=list(VERDICT_COLORS), range=list(VERDICT_COLORS.values()))
+    )
 
     ticks = alt.Axis(tickCount=8)
 
@@ -106,7 +110,7 @@ def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> S
     axis = menu("axis", "against", {"epoch": "epochs", "minutes": "minutes of the run"})
     shown = alt.selection_point(name="shown", fields=["method"], bind="legend")
     base = alt.Chart().encode(
-        x=alt.X("x:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=6)),
+        x=alt.X("x:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=6, tickMinStep=1)),
         y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
         color=alt.Color("method:N", scale=scale(methods)),
         opacity=alt.condition(shown, alt.value(1), alt.value(0.07)),
@@ -120,7 +124,7 @@ def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> S
     ]  # fmt: skip
     band = base.mark_area(aria=False).transform_filter("datum.n > 1")
     # the bands of many methods would hide each other: they are drawn for those that are clicked
-    faint = alt.condition(shown, alt.value(0.15), alt.value(0), empty=len(methods) <= len(COLORS))
+    faint = alt.condition(shown, alt.value(0.15), alt.value(0), empty=len(methods) <= MAX_BANDS)
     layers = [
         band.encode(y=alt.Y("low:Q", title=None, scale=alt.Scale(zero=False)), y2="high:Q", opacity=faint),
         base.mark_line(aria=False).encode(strokeDash=dash),
@@ -166,37 +170,32 @@ def sweep_chart(entries: list[dict[str, Any]], methods: list[str], metrics: dict
 
 
 def histograms_chart(histograms: dict[str, dict[str, list[float]]]) -> Spec:
-    """Percent of the pairs of each kind over cosine similarity, a panel for each row."""
+    """Percent of the pairs over cosine similarity, a small panel for each row and kind of pair."""
     values = [
-        {"row": row, "kind": kind.replace("_", ", "), "share": shares}
+        {"panel": f"{row}: {(words := kind.replace('_', ', '))}", "kind": words, "share": shares}
         for row, kinds in histograms.items()
         for kind, shares in kinds.items()
     ]
     kinds = list(dict.fromkeys(str(value["kind"]) for value in values))
-    n_bins = len(values[0]["share"])
-    shown = alt.selection_point(name="shown", fields=["kind"], bind="legend")
-    area = alt.Chart().mark_area(interpolate="step", line={"strokeWidth": 1.5}, opacity=0.35)
-    layer = area.encode(
-        x=alt.X("similarity:Q", title="cosine similarity"),
-        y=alt.Y("share:Q", stack=None, title="% of pairs"),
-        color=alt.Color("kind:N", scale=scale(kinds)),
+    n_bins = len(next(shares for own in histograms.values() for shares in own.values()))
+    layer = alt.Chart().mark_area(interpolate="step", opacity=0.8).encode(
+        x=alt.X("similarity:Q", title=None, scale=alt.Scale(domain=[-1, 1])),
+        y=alt.Y("share:Q", title="% of pairs", axis=alt.Axis(tickCount=3)),
+        color=alt.Color("kind:N", legend=None, scale=alt.Scale(domain=kinds, range=COLORS[: len(kinds)])),
         tooltip=["kind:N", alt.Tooltip("similarity:Q", format=".3f"), alt.Tooltip("share:Q", format=".2f")],
-    )
+    )  # fmt: skip
     return finished(
-        panels([layer.transform_filter(shown)], values, "row", own="y")
-        .add_params(shown)
+        panels([layer], values, "panel", own="y", height=HEIGHT // 3)
         .transform_flatten(["share"])
-        .transform_window(bin="row_number()", groupby=["row", "kind"])
+        .transform_window(bin="row_number()", groupby=["panel"])
         .transform_calculate(similarity=f"2 * (datum.bin - 0.5) / {n_bins} - 1"),
         values,
     )
 
 
-def scale(names: Sequence[str] | dict[str, str], colors: Sequence[str] = COLORS) -> alt.Scale:
-    """A color for each name, the same in every chart of a table."""
-    if len(names) > len(colors):
-        return alt.Scale(domain=list(names), scheme="tableau20")
-    return alt.Scale(domain=list(names), range=list(colors[: len(names)]))
+def scale(names: Sequence[str]) -> alt.Scale:
+    """The color of each method."""
+    return alt.Scale(domain=list(names), range=list(colors_of(names).values()))
 
 
 def menu(name: str, title: str, options: dict[str, str]) -> alt.Parameter:
@@ -206,7 +205,7 @@ def menu(name: str, title: str, options: dict[str, str]) -> alt.Parameter:
 
 
 def panels(
-    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = ""
+    layers: list[alt.Chart], values: list[dict[str, Any]], field: str, *, own: str = "", height: int = HEIGHT
 ) -> alt.LayerChart | alt.FacetChart:
     """The layers once for each value of the field, side by side; their axis `own`, x or y, is not shared."""
     chart = alt.layer(*layers, data=ROWS)
@@ -214,7 +213,7 @@ def panels(
     if len(names) < 2:
         return chart.properties(width="container", height=1.4 * HEIGHT)
     facet = alt.Facet(field=field, type="nominal", sort=names)
-    facets = chart.properties(width=PANEL_WIDTH, height=HEIGHT).facet(facet, columns=min(N_COLUMNS, len(names)))
+    facets = chart.properties(width=PANEL_WIDTH, height=height).facet(facet, columns=min(N_COLUMNS, len(names)))
     scales: dict[str, Any] = {own: "independent"} if own else {}
     resolved: alt.FacetChart = facets.resolve_scale(**scales)
     return resolved

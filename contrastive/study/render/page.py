@@ -5,6 +5,7 @@ folder with finished runs. --metric chooses the columns of runs; a table has its
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ from contrastive.files import write_text
 from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
 from contrastive.study.frame import add_metrics
+from contrastive.study.palette import colors_of
 from contrastive.study.render import comparison
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
@@ -65,6 +67,7 @@ def page(records: list[Record], *, static: bool = False) -> str:
     return environment.get_template("page.html").render(
         title=" · ".join(titles) if len(titles) < 3 else "Results",
         sections=[section(record, charts) for record in records],
+        datasets=list(dict.fromkeys(dataset_of(record) for record in records)),
         static=static,
         library="" if static else charts.javascript(),
         svg=charts.svg,
@@ -79,6 +82,9 @@ def section(record: Record, charts: ModuleType) -> dict[str, Any]:
     counts = {word: sum(claim["verdict"] == word for claim in judged) for word in VERDICTS}
     return {
         "title": record["title"],
+        "dataset": dataset_of(record),
+        "colors": row_colors(record),
+        "missing": missing_runs(record),
         "preset": record["preset"],
         "note": record["note"],
         "facts": facts(record),
@@ -94,6 +100,35 @@ def section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "protocols": [line.removeprefix("- ") for line in protocols(record).splitlines()],
         **section_charts(record, judged, charts),
     }
+
+
+def dataset_of(record: Record) -> str:
+    """The data set that most runs of a table trained on."""
+    names = [run["settings"].get("dataset", "") for row in record["rows"] for run in row["runs"]]
+    words = [re.sub(r"^image_folder\b.*\bname=(\S+).*", r"\1", name).partition(" ")[0] for name in names]
+    return max(words, key=words.count) if words else "not run"
+
+
+def row_colors(record: Record) -> dict[str, str]:
+    """{row: the color of its method}, as in the table's charts."""
+    rows = {row["name"]: method_and_setting(row, record)[0] for row in record["rows"] if row["runs"]}
+    colors = colors_of(list(dict.fromkeys(rows.values())))
+    return {name: colors[method] for name, method in rows.items()}
+
+
+def missing_runs(record: Record) -> list[str]:
+    """Rows without a run, and seeds that other rows of the table have; quoted rows are never run."""
+    rows = [row for row in record["rows"] if row["overrides"]]
+    seeds = {row["name"]: {run["seed"] for run in row["runs"]} for row in rows}
+    # of most rows: a single row may have been given more
+    counts = [seed for own in seeds.values() for seed in own]
+    usual = {seed for seed in counts if 2 * counts.count(seed) > len([own for own in seeds.values() if own])}
+    lacking = {name: sorted(usual - own) for name, own in seeds.items()}
+    return [
+        name if not seeds[name] else f"{name}, seed {', '.join(map(str, lacking[name]))}"
+        for name in seeds
+        if not seeds[name] or lacking[name]
+    ]
 
 
 def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
+from contrastive.study.palette import marker_of
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -42,12 +43,16 @@ def new_figure(n_panels: int) -> tuple[Any, list[Any]]:
         unused.remove()
     for panel in panels[:n_panels]:
         panel.grid(alpha=0.25, linewidth=0.6)
+        panel.xaxis.get_major_locator().set_params(integer=True)  # epochs, ranks of settings
     return figure, panels[:n_panels]
 
 
 def plot_mean(panel: Any, epoch: list[float], mean: list[float], std: list[float], *, color: str, name: str) -> None:
-    """A line in a band of ± one standard deviation."""
-    panel.plot(epoch, mean, color=color, linewidth=1.6, label=name)
+    """A line with the marker of its color in a band of ± one standard deviation."""
+    every = max(1, len(epoch) // 8)
+    panel.plot(
+        epoch, mean, color=color, linewidth=1.6, label=name, marker=marker_of(color), markersize=3.5, markevery=every
+    )
     low, high = ([m + sign * d for m, d in zip(mean, std, strict=True)] for sign in (-1, 1))
     panel.fill_between(epoch, low, high, color=color, alpha=0.15, linewidth=0)
 
