@@ -2,7 +2,7 @@
 
 import pytest
 
-from contrastive.study.palette import COLORS, METHODS, colors_of, marker_of
+from contrastive.study.palette import COLORS, METHODS, colors_of, marker_of, shades
 
 
 def test_a_method_has_one_color_whatever_stands_beside_it() -> None:
@@ -18,6 +18,12 @@ def test_rows_of_a_figure_differ() -> None:
     assert list(found) == names
     assert len(set(found.values())) == len(names)
     assert len({marker_of(color) for color in found.values()}) == len(names)
+
+
+def test_a_second_row_of_a_method_is_a_shade_of_its_color() -> None:
+    found = colors_of(["Debiased positives, t 0.5", "Debiased positives, tuned", "NT-Xent, pushed"])
+    assert found["Debiased positives, tuned"] in shades(found["Debiased positives, t 0.5"])[1:]
+    assert found["NT-Xent, pushed"] == colors_of(["NT-Xent, pushed"])["NT-Xent, pushed"]
 
 
 def test_a_method_comes_before_a_stranger() -> None:

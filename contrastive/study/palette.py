@@ -40,21 +40,32 @@ METHODS = {
 
 
 def colors_of(names: Sequence[str]) -> dict[str, str]:
-    """{name: its color}. A method has its own; a second row of it in one figure, or another method, one that is left.
+    """{name: its color}. A method has its own, further rows of it shades of that, other methods what is left.
 
     More names than colors repeat them.
     """
+    own = {
+        name: next((c for text, c in METHODS.items() if re.search(text, name, re.IGNORECASE)), None) for name in names
+    }
     chosen: dict[str, str] = {}
-    for name in names:
-        own = next((color for text, color in METHODS.items() if re.search(text, name, re.IGNORECASE)), None)
-        if own and own not in chosen.values():
-            chosen[name] = own
-    left = [color for color in COLORS if color not in chosen.values()] or COLORS
-    others = [name for name in dict.fromkeys(names) if name not in chosen]
+    for name, color in own.items():
+        free = [shade for shade in shades(color) if shade not in chosen.values()] if color else []
+        if free:
+            chosen[name] = free[0]
+    left = [color for color in COLORS if color not in own.values()] or COLORS
+    others = [name for name in own if name not in chosen]
     chosen |= {name: left[i % len(left)] for i, name in enumerate(others)}
-    return {name: chosen[name] for name in names}
+    return {name: chosen[name] for name in own}
+
+
+def shades(color: str) -> list[str]:
+    """The color, a darker and a paler one."""
+    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    darker, paler = [part // 2 for part in parts], [(part + 255) // 2 for part in parts]
+    return [color, *("#" + "".join(f"{part:02X}" for part in own) for own in (darker, paler))]
 
 
 def marker_of(color: str) -> str:
-    """Matplotlib's marker of a color, by which print without color tells ten methods apart."""
-    return MARKERS[COLORS.index(color) % len(MARKERS)]
+    """Matplotlib's marker of a color, by which print without color tells methods, and rows of one, apart."""
+    base, shade = next((i, shades(c).index(color)) for i, c in enumerate(COLORS) if color in shades(c))
+    return MARKERS[(base + 3 * shade) % len(MARKERS)]
