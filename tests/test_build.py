@@ -46,7 +46,6 @@ def test_every_evaluator_builds(composed):
         (["batch_size=2000"], "try batch_size=128"),
         (["device=cuda:99"], "try device=auto"),
         (["precision=fp16", "device=cpu"], "try precision=auto"),
-        (["precision=tf32", "device=cpu"], "try precision=fp32"),
         (["optimizer.lr=-1"], "try optimizer.lr"),
         (["loss=combination", "tau_plus=0.001"], "try batch_size=500"),
         (["n_views=3", "loss.aggregation=pos_grouping"], "loss_combination"),

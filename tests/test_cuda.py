@@ -116,16 +116,20 @@ def test_a_run_learns(composed, tmp_path, words):
     assert result["test"]["knn_top1"] > 50
 
 
-def test_tf32_is_on_where_the_word_says_so():
+def test_tf32_rounds_convolutions_alone():
     x = torch.randn(16, 64, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
     w, a = torch.randn(64, 64, 3, 3, device="cuda"), torch.randn(2, 1024, 1024, device="cuda")
-    for operation in (lambda dtype: F.conv2d(x.to(dtype), w.to(dtype)), lambda dtype: a[0].to(dtype) @ a[1].to(dtype)):
+
+    def convolution(dtype):
+        return F.conv2d(x.to(dtype), w.to(dtype))
+
+    for operation in (convolution, lambda dtype: a[0].to(dtype) @ a[1].to(dtype)):
         exact, errors = operation(torch.float64), {}
         for word in ("fp32", "tf32"):
             set_tf32(word)
             errors[word] = ((operation(torch.float32) - exact).norm() / exact.norm()).item()
         assert errors["fp32"] < 3e-5
-        assert 1e-4 < errors["tf32"] < 3e-3
+        assert 1e-4 < errors["tf32"] < 3e-3 if operation is convolution else errors["tf32"] < 3e-5
 
 
 @pytest.mark.parametrize("compiled", [False, True])

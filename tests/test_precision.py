@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from contrastive.errors import ConfigError
 from contrastive.training.precision import autocast, choose, set_tf32
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
@@ -28,11 +27,9 @@ def test_words_on_a_gpu(capability, word, of, expected):
     assert choose(word, GPU) == expected
 
 
-def test_tf32_is_refused_where_there_is_none(capability):
+def test_tf32_is_fp32_where_there_is_none(capability):
     capability(TURING)
-    for device in (CPU, GPU):
-        with pytest.raises(ConfigError, match="Ampere generation or later: try precision=fp32"):
-            choose("tf32", device)
+    assert [choose("tf32", device) for device in (CPU, GPU)] == ["fp32", "fp32"]
 
 
 @pytest.fixture
@@ -43,15 +40,16 @@ def switches():
 
 
 @pytest.mark.parametrize("word", ["fp32", "tf32", "bf16", "fp16"])
-def test_only_tf32_lets_gpus_round_float32(switches, word):
+def test_only_tf32_lets_gpus_round_float32_and_in_convolutions_alone(switches, word):
     set_tf32("fp32" if word == "tf32" else "tf32")  # as another run of this process left it
+    torch.backends.cuda.matmul.allow_tf32 = True
     set_tf32(word)
     allowed = word == "tf32"
     # all words that torch has for it, old and new, say the same and can be read
-    assert torch.backends.cudnn.allow_tf32 == torch.backends.cuda.matmul.allow_tf32 == allowed
-    assert torch.get_float32_matmul_precision() == ("high" if allowed else "highest")
-    for new in (torch.backends.cudnn.conv, torch.backends.cuda.matmul):
-        assert (new.fp32_precision == "tf32") == allowed
+    assert torch.backends.cudnn.allow_tf32 == allowed and not torch.backends.cuda.matmul.allow_tf32
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert (torch.backends.cudnn.conv.fp32_precision == "tf32") == allowed
+    assert torch.backends.cuda.matmul.fp32_precision != "tf32"
     with torch.backends.cudnn.flags(enabled=False):  # reads them, as torch.export does
         pass
     assert torch.backends.cudnn.allow_tf32 == allowed

@@ -145,7 +145,7 @@ def test_environment_of_a_gpu_says_what_decides_its_arithmetic(monkeypatch, tmp_
         for precision in ("fp32", "tf32"):
             set_tf32(precision)
             record = environment_record(torch.device("cuda:1"), compiled="augmentation", **words)
-            assert (record["tf32_convolutions"], record["tf32_matmul"]) == (precision == "tf32",) * 2
+            assert (record["tf32_convolutions"], record["tf32_matmul"]) == (precision == "tf32", False)
     finally:
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = True, False
     assert (record["device"], record["gpus"], record["driver"]) == ("GPU 1", ["GPU 0", "GPU 1"], None)

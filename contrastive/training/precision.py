@@ -12,31 +12,36 @@ AMPERE = (8, 0)  # the compute capability from which on GPUs have bf16 and TF32
 
 
 def choose(precision: str, device: torch.device) -> str:
-    """Resolve `auto`: bf16 if the device has instructions for it, else fp32.
+    """The precision that a device computes in: `auto` is bf16 if it has instructions for it, else fp32.
+
+    `tf32` is torch's own default, which on a device without TF32 is fp32.
 
     Raises:
-        ConfigError: fp16 without a GPU, or tf32 without one that has it.
+        ConfigError: fp16 without a GPU.
     """
     if precision == "fp16" and device.type != "cuda":
         raise ConfigError("fp16 needs a GPU: try precision=auto")
-    if precision == "tf32" and not (device.type == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE):
-        raise ConfigError("tf32 needs an NVIDIA GPU of the Ampere generation or later: try precision=fp32")
+    is_ampere = device.type == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE
+    if precision == "tf32":
+        return "tf32" if is_ampere else "fp32"
     if precision != "auto":
         return precision
     if device.type == "cuda":
-        is_fast = torch.cuda.get_device_capability(device) >= AMPERE
+        is_fast = is_ampere
     else:
         is_fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bf16" if is_fast else "fp32"
 
 
 def set_tf32(precision: str) -> None:
-    """Let GPUs compute float32 convolutions and matrix products in TF32 (10 bits of mantissa), or not.
+    """Let GPUs compute float32 convolutions in TF32 (10 bits of mantissa), or not; matrix products stay float32.
 
-    Torch would do so in convolutions by default. It is set for the whole process, evaluation included.
+    With TF32 these are torch's own defaults: the similarities of losses and of kNN, and the probes, are as exact as
+    without. It is set for the whole process, evaluation included.
     """
     # Not by `fp32_precision`: torch itself still reads these switches, and raises where only that one was set.
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def autocast(precision: str, device: torch.device) -> Callable[[], torch.autocast]:
