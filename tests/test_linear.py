@@ -1,5 +1,6 @@
 """The linear probe and the logistic regression under it."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,67 @@ def test_regression_converges_at_any_feature_scale():
         value = F.cross_entropy(F.linear(x.double(), weight[:, :-1], weight[:, -1]), label)
         (gradient,) = torch.autograd.grad(value + l2 / 2 * weight[:, :-1].square().sum(), weight)
         assert gradient.abs().max() < 2e-4
+
+
+def objective(weight, x, label, l2):
+    weight, x = weight.double(), x.double()
+    value = F.cross_entropy(F.linear(x, weight[:, :-1], weight[:, -1]), label)
+    return (value + l2 / 2 * weight[:, :-1].square().sum()).item()
+
+
+def hard_data(case):
+    """Standardized features (N, F) and labels of three classes."""
+    rng = torch.Generator().manual_seed(0)
+    n, dim = {"wide": (60, 500)}.get(case, (300, 20))
+    label = torch.randint(3, (n,), generator=rng)
+    x = torch.randn(n, dim, generator=rng, dtype=torch.float64) @ torch.diag(torch.logspace(0, -3, dim).double())
+    x[:, :3] += {"separable": 20, "random": 0}.get(case, 1) * F.one_hot(label, 3)
+    if case == "duplicates":
+        x = torch.cat([x, x, x[:, :1].expand(-1, 5)], 1)
+    if case == "missing class":
+        label[label == 2] = 0
+    return (x - x.mean(0)) / x.std(0), label
+
+
+@pytest.mark.parametrize("case", ["random", "separable", "duplicates", "missing class", "wide"])
+@pytest.mark.parametrize("l2", [1e-6, 1e-2, 1e4])
+def test_the_optimum_is_that_of_scikit_learn(case, l2):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, label = hard_data(case)
+    theirs = linear_model.LogisticRegression(C=1 / (l2 * len(x)), max_iter=10_000, tol=1e-10, solver="newton-cg")
+    if case != "missing class":
+        theirs.fit(x.numpy(), label.numpy())
+        best = torch.from_numpy(np.concatenate([theirs.coef_, theirs.intercept_[:, None]], 1))
+    else:  # scikit-learn leaves the class out; here its intercept falls without end
+        two = linear_model.LogisticRegression(C=1 / (l2 * len(x)) / 2, max_iter=10_000, tol=1e-10, solver="newton-cg")
+        two.fit(x.numpy(), label.numpy())
+        half = torch.from_numpy(np.concatenate([two.coef_, two.intercept_[:, None]], 1)) / 2
+        nobody = torch.zeros_like(half)
+        nobody[:, -1] = -60
+        best = torch.cat([-half, half, nobody])
+    for dtype in (torch.float32, torch.float64):
+        ours = fit_logistic(x.to(dtype), label, n_classes=3, l2=l2, max_iter=100)
+        assert objective(ours, x, label, l2) < objective(best, x, label, l2) + 1e-6
+    if case != "missing class" and l2 > 1e-6:
+        torch.testing.assert_close(ours[:, :-1], best[:, :-1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_start_far_from_the_optimum_costs_nothing():
+    x, label = hard_data("random")
+    far = torch.full((3, x.shape[1] + 1), -1.0, dtype=x.dtype)
+    far[1] = 30
+    near, again = (fit_logistic(x, label, n_classes=3, l2=1e-3, max_iter=100, start=start) for start in (None, far))
+    torch.testing.assert_close(near, again, rtol=0, atol=1e-9)
+
+
+def test_a_fit_takes_few_iterations_and_waits(monkeypatch):
+    waits = []
+    for name in ("item", "tolist"):
+        own = getattr(torch.Tensor, name)
+        monkeypatch.setattr(torch.Tensor, name, lambda self, own=own: waits.append(1) or own(self))
+    x, label = hard_data("wide")
+    fit_logistic(x.float(), label, n_classes=3, l2=1e-3, max_iter=100)
+    assert 2 < len(waits) < 50
 
 
 @pytest.mark.parametrize("dim", [64, 1024])

@@ -39,7 +39,7 @@ class BiasAudit(Evaluator):
             so on; `auto` = the classifier that the loss trains along, else the linear probe.
         metric: the published metric: `top1`, `group_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
         l2: strength of the bias regression, at least 0.
-        max_iter: its L-BFGS iterations, at least 1.
+        max_iter: its Newton iterations, at least 1.
     """
 
     reported: str = "auto"

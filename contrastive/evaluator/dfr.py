@@ -26,15 +26,15 @@ class DFR(Evaluator):
     Args:
         l2: strengths of at least 0, tried from strong to weak.
         draws: at least 1 (10 in the authors' code).
-        max_iter: L-BFGS iterations per fit, at least 1.
+        max_iter: Newton iterations per fit, at least 1.
 
     The authors penalize by |W|₁; the features are those of the last epoch here.
     """
 
     protocol = (
-        "logistic regression on the features of probe_val with equally many images of every (class, bias) group, mean "
-        "of the weights of several draws, strength chosen by the worst group of the other half (after Kirichenko et "
-        "al. 2023, L2 in place of L1); last epoch"
+        "logistic regression (Newton's method) on the features of probe_val with equally many images of every (class, "
+        "bias) group, mean of the weights of several draws, strength chosen by the worst group of the other half "
+        "(after Kirichenko et al. 2023, L2 in place of L1); last epoch"
     )
 
     l2: tuple[float, ...] = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)

@@ -19,12 +19,13 @@ class Linear(Evaluator):
 
     Args:
         l2: strengths of at least 0, tried from strong to weak, each fit starting from the last solution.
-        max_iter: L-BFGS iterations per fit, at least 1.
+        max_iter: Newton iterations per fit, at least 1.
     """
 
     protocol = (
-        "logistic regression on standardized frozen features (L-BFGS), strength chosen on probe_val (recolored nearly "
-        "without bias where the dataset draws the colors), then refitted on all labeled training images; last epoch"
+        "logistic regression on standardized frozen features (Newton's method), strength chosen on probe_val "
+        "(recolored nearly without bias where the dataset draws the colors), then refitted on all labeled training "
+        "images; last epoch"
     )
 
     l2: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
