@@ -33,7 +33,7 @@ N_IMAGES, N_CLASSES, SIDE = 50_000, 10, 32
 RECIPES = {
     "default": ["dataset=cifar10"],
     "the paper's": ["experiment=debiased_positive"],
-    "M = 4": ["experiment=debiased_positive", "n_views=5", "batch_size=64"],
+    "M = 4": ["experiment=debiased_positive", "loss=debiased_pos", "n_views=5", "batch_size=64"],
 }
 PARTS = [(Compose, "draw"), (TrainStep, "views"), (TrainStep, "encode"), (Objective, "forward"), (Tensor, "backward")]
 NAMES = ["draw", "augment", "forward", "loss", "backward", "update", "batch"]  # update is all else of a step
@@ -100,7 +100,7 @@ def build(settings: Settings) -> tuple[TrainStep, Loader]:
     loader.split = loader.noise.split = Split(
         torch.empty(split.image.shape, dtype=torch.uint8, device=CUDA), *(torch.empty_like(label, device=CUDA),) * 2
     )
-    precision: Any = nullcontext if settings.precision == "fp32" else bf16  # as "auto" is on a GPU of today
+    precision: Any = nullcontext if settings.precision in ("fp32", "tf32") else bf16  # as "auto" is on a GPU of today
     modules = [on_fake_cuda(module) for module in (encoder, head, objective)]
     step = TrainStep(
         encoder=encoder,
