@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrastive.config.messages import user_message
+from contrastive.config.messages import is_out_of_memory, out_of_memory, user_message
 from contrastive.errors import ConfigError
 from tests.helpers import write_image_folder
 from tests.hostile import DRY, SMALL, call
@@ -142,3 +142,19 @@ def test_cache_that_cannot_be_written_names_its_setting(tmp_path):
     code, err = call([*SMALL, *words, "hydra.run.dir=run"], tmp_path)
     assert code == 2, err
     assert "not a directory: try data_root=PATH, a folder that can be written to" in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+        "NCCL error in: NCCLUtils.hpp:268, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+    ],
+)
+def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
+    error = RuntimeError(text)
+    assert is_out_of_memory(error)
+    assert out_of_memory(error, "").startswith("the GPU has too little memory")
+    assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))

@@ -101,6 +101,10 @@ def _start(words: list[str], records: Path | None = None) -> int:
     try:
         run()
         sys.stdout.flush()
+        if "RANK" in os.environ:  # by torchrun: NCCL warns of a group that nobody destroyed
+            from contrastive.distributed.process import shutdown  # late: it imports torch
+
+            shutdown()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt as error:

@@ -138,13 +138,17 @@ def _wrong_type(text: str, words: Sequence[str]) -> str | None:
     return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}{of}"
 
 
+# The words of a RuntimeError: of the host's allocator; of CUDA (a context, pinned memory) and NCCL; of cuBLAS and cuDNN
+OUT_OF_MEMORY = ("can't allocate memory", "std::bad_alloc", "out of memory", "STATUS_ALLOC_FAILED")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on the host or on a GPU."""
     text = str(error)
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"
-        or (isinstance(error, RuntimeError) and ("can't allocate memory" in text or "std::bad_alloc" in text))
+        or (isinstance(error, RuntimeError) and any(words in text for words in OUT_OF_MEMORY))
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
     )
 
@@ -156,6 +160,6 @@ def out_of_memory(error: BaseException, consumers: str) -> str:
         consumers: what holds most memory, as far as it is known.
     """
     size = re.search(r"[Tt]ried to allocate (\d[\d.]* ?\w+)", str(error))
-    where = "the GPU" if "CUDA" in str(error) else "this machine"
+    where = "the GPU" if re.search("cuda|cudnn|cublas", str(error), re.IGNORECASE) else "this machine"
     wanted = f" ({size[1]} more were asked for)" if size else ""
     return f"{where} has too little memory{wanted}{consumers}: {KNOBS}"
