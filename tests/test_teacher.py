@@ -226,6 +226,8 @@ def test_any_loss_trains_against_a_teacher(words):
         (["teacher=ema", "loss=vicreg"], "VICReg has no meaning with a teacher: try loss=nt_xent"),
         (["teacher=ema", "loss=byol", "teacher.queue=9"], "BYOL has no meaning with a queue: try loss=nt_xent"),
         (["teacher=ema", "teacher.queue_only=true"], "try teacher.queue=4096"),
+        (["teacher=ema", "loss=debiased_pos", "tau_plus=0.003"], "with tau_plus=0.003 and 255 negatives"),
+        (["teacher=ema", "loss=combination", "tau_plus=0.003"], "try tau_plus=0.004, or a larger teacher.queue"),
         (["teacher=ema", "teacher.momentum=2"], "try teacher.momentum=0.99"),
         (["teacher=ema", "teacher.evaluated=true", "average=ema"], "try average=none"),
     ],

@@ -306,6 +306,8 @@ def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
     if teacher.evaluated and settings.average is not None:
         raise ConfigError("teacher.evaluated and an average both replace the evaluated encoder: try average=none")
     needed = ["keys", teacher.across, *(["memory"] if teacher.queue else []), *(["memory_only"] * teacher.queue_only)]
+    in_batch = 0 if teacher.queue_only else settings.batch_size - 1
+    loss.check_across(n_negatives=in_batch + (0 if teacher.queue is None else len(teacher.queue.z)))
     if lacking := [use for use in needed if use not in loss.takes]:
         what = {"keys": "a teacher", "memory": "a queue", "memory_only": "teacher.queue_only"}.get(lacking[0])
         raise ConfigError(f"{loss.name} has no meaning with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")

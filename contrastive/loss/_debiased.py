@@ -100,3 +100,13 @@ def check_debiased_positive(*, tau_plus: float, batch_size: int, with_self: bool
             f"with tau_plus={tau_plus} and batch_size={batch_size} the numerator of debiased positives can become "
             f"negative: try batch_size={enough} or tau_plus={least:g}"
         )
+
+
+def check_positive_across(*, tau_plus: float, n_negatives: int) -> None:
+    """Raise ConfigError if num of `debiased_positive` could turn negative across sources, τ⁺ (N + 1) < 1."""
+    if tau_plus * (n_negatives + 1) < 1:
+        least = math.ceil(10_000 / (n_negatives + 1)) / 10_000
+        raise ConfigError(
+            f"with tau_plus={tau_plus} and {n_negatives} negatives the numerator of debiased positives can become "
+            f"negative: try tau_plus={least:g}, or a larger teacher.queue"
+        )

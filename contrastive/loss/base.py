@@ -1,6 +1,5 @@
 """Loss, the base class of losses and regularizers, and SampleLoss, for which every view is a sample."""
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -174,6 +173,9 @@ class Loss(nn.Module, ABC):
     def check_config(self, *, batch_size: int) -> None:
         """Raise ConfigError if this loss must not be trained with such a batch size."""
 
+    def check_across(self, *, n_negatives: int) -> None:
+        """Raise ConfigError if it must not be trained against so many candidates of another source, or of a teacher."""
+
     def check_batch(self, *, batch_size: int, n_views: int, has_label: bool, has_bias: bool) -> None:
         """Raise ConfigError if this loss cannot be computed on such a batch."""
         if n_views < self.min_views:
@@ -321,11 +323,6 @@ def mean_over_anchors(loss: Loss, value: Tensor, pairs: Pairs) -> Tensor:
             f"got {tuple(value.shape)}: try it without .mean(), or with .squeeze(1)"
         )
     return value.mean()
-
-
-def add_inside_log(log_sum: Tensor, tiny: float, temperature: float | Tensor) -> Tensor:
-    """log(Σ + tiny e^{1/t}): the constant that released code adds to a sum of e^{s - 1/t} lest its log be infinite."""
-    return torch.logaddexp(log_sum, math.log(tiny) + 1 / temperature + torch.zeros_like(log_sum))
 
 
 class SupervisedContrastiveLoss(Loss):

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from contrastive.loss.base import SupervisedContrastiveLoss, add_inside_log
-from contrastive.pairs.pairs import Pairs
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs, add_inside_log
 from contrastive.pairs.relations import any_other, conflicting_positive
 
 TINY = 1e-9

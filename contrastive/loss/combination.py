@@ -7,6 +7,7 @@ from contrastive.loss._debiased import (
     NegativeEstimate,
     PositiveEstimate,
     check_debiased_positive,
+    check_positive_across,
     debiased_negatives,
     debiased_positive,
 )
@@ -52,6 +53,9 @@ class Combination(SelfSupervisedLoss):
     def check_config(self, *, batch_size: int) -> None:
         with_self = not self.drop_false_negatives
         check_debiased_positive(tau_plus=self.tau_plus, batch_size=batch_size, with_self=with_self)
+
+    def check_across(self, *, n_negatives: int) -> None:
+        check_positive_across(tau_plus=self.tau_plus, n_negatives=n_negatives)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         negatives, positives = self.estimates(pairs)

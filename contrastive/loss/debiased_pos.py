@@ -6,7 +6,12 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_choice, check_tau_plus
-from contrastive.loss._debiased import PositiveEstimate, check_debiased_positive, debiased_positive
+from contrastive.loss._debiased import (
+    PositiveEstimate,
+    check_debiased_positive,
+    check_positive_across,
+    debiased_positive,
+)
 from contrastive.loss.base import SelfSupervisedLoss
 from contrastive.pairs.pairs import Pairs, log_mean_exp
 from contrastive.pairs.relations import same_class
@@ -85,6 +90,10 @@ class DebiasedPos(SelfSupervisedLoss):
             check_debiased_positive(
                 tau_plus=self.tau_plus, batch_size=batch_size, with_self=self.with_self, n_own=self.n_own
             )
+
+    def check_across(self, *, n_negatives: int) -> None:
+        if self.semantics == "paper":
+            check_positive_across(tau_plus=self.tau_plus, n_negatives=n_negatives)
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         return self.estimate(pairs).loss()

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least, check_choice
-from contrastive.loss.base import SupervisedContrastiveLoss, add_inside_log
-from contrastive.pairs.pairs import Pairs
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs, add_inside_log
 from contrastive.pairs.relations import different_class, positive
 
 FORMS, SEMANTICS = ("out", "in"), ("paper", "released")

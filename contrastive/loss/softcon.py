@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError
-from contrastive.loss.base import add_inside_log
 from contrastive.loss.bias_contrastive import TINY, BiasContrastive
-from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.pairs import Pairs, add_inside_log
 from contrastive.pairs.relations import any_other, same_class
 from contrastive.types import Split
 

@@ -312,3 +312,8 @@ def log_sub_exp(x: Tensor, y: Tensor) -> Tensor:
     is_positive = x > y
     gap = torch.where(is_positive, y - x, -1.0)
     return torch.where(is_positive, x + torch.log(-torch.expm1(gap)), -torch.inf)
+
+
+def add_inside_log(log_sum: Tensor, tiny: float, temperature: float | Tensor) -> Tensor:
+    """log(Σ + tiny e^{1/t}): the constant that released code adds to a sum of e^{s - 1/t} lest its log be infinite."""
+    return torch.logaddexp(log_sum, math.log(tiny) + 1 / temperature + torch.zeros_like(log_sum))
