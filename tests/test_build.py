@@ -30,6 +30,8 @@ def test_every_option_builds(composed, group, option):
         words.append("dataset=biased_digits")  # the digits have no bias
     if option == "softcon":
         words.append(f"bias_from={ROOT}/contrastive/weights/digits/model.safetensors")
+    if option in ("byol", "simsiam"):
+        words += ["teacher=ema", "head=predictor"]
     build(composed(*words))
 
 

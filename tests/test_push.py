@@ -105,7 +105,7 @@ def test_lam_of_rince_weighs_repulsion_against_attraction() -> None:
     "softcon",
 ])  # fmt: skip
 def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> None:
-    """All losses of which the README says so: the value stays, each unit of push adds the same gradient."""
+    """All losses of which docs/all_losses.md says so: the value stays, each unit of push adds the same gradient."""
     z, values = embeddings(), set()
     own = {"weights": [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]} if name == "soft_supcon" else {}
 

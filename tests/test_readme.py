@@ -152,12 +152,6 @@ def test_python_of_the_documentation_runs(written: Callable[[Path], Path], name:
         exec(compile(block, name, "exec"), names)
 
 
-def test_loss_of_the_readme_trains(written: Callable[[Path], Path]) -> None:
-    folder = written(ROOT / "README.md")
-    result = run_experiment(settings([*TINY, "epochs=1", "loss=my_loss"], folder), folder / "run")
-    assert result["test"]
-
-
 def test_components_of_contributing_train_together(written: Callable[[Path], Path]) -> None:
     folder = written(ROOT / "docs/components.md")
     (command,) = [words for words in commands(ROOT / "docs/components.md") if "--config-dir mine" in words]

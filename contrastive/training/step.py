@@ -86,7 +86,7 @@ class TrainStep:
             self._augment = torch.compile(self.augmentation.apply, dynamic=False)
         if self.compile is True:
             self._network = torch.compile(self.network, dynamic=False)
-            self._teach = torch.compile(self.teach, dynamic=False)
+            self._teach = torch.compile(self.teach, dynamic=False) if self.teacher else self.teach
             self.objective.compile(dynamic=False)
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:

@@ -84,7 +84,8 @@ class Contest:
         """The runs that can begin now; none when the plan is done."""
         waiting = (run for search in range(self.plan.searches) for own in self.plan.contestants
                    for run in self._runs(own, search))  # fmt: skip
-        return [run for run in waiting if not self.has_failed(run) and read_result(run.path) is None]
+        # once: where the default settings were chosen, they are final runs and those of the default
+        return [run for run in dict.fromkeys(waiting) if not self.has_failed(run) and read_result(run.path) is None]
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""
