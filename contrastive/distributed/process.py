@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from contrastive.distributed.cores import n_cores
+from contrastive.distributed.slurm import join_job_step
 from contrastive.errors import ConfigError
 from contrastive.gathering import shard_of
 from contrastive.types import Shard
@@ -130,7 +131,7 @@ def _share_error(error: str | None) -> None:
 
 
 def init(device: str) -> None:
-    """Join the processes that torchrun or `launch` started beside this one; no-op when running as a single process.
+    """Join the processes that torchrun, Slurm or `launch` started beside this one; no-op of a single process.
 
     Each process takes one GPU unless `device` is cpu or there are none, else an equal share of the CPU cores. The
     standard output of ranks > 0 is discarded.
@@ -138,6 +139,7 @@ def init(device: str) -> None:
     Raises:
         ConfigError: fewer GPUs than processes, one GPU named for several processes, or an incomplete environment.
     """
+    join_job_step()
     if not is_launched() or dist.is_initialized():
         return
     if "LOCAL_RANK" not in os.environ:
