@@ -108,7 +108,7 @@ def test_the_count_of_comparisons_of_debiased_negatives():
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_committed_tables_say_what_their_yaml_says(path):
     record = read_table_json(path)
-    if record is None:
+    if record is None or "comparison" in record:  # which is made from typed words
         return
     described = [ROOT / "configs/table", *(ROOT / "examples").glob("*/table")]
     (yaml,) = (found for folder in described if (found := folder / f"{record['table']}.yaml").exists())
