@@ -165,7 +165,7 @@ class CalledAgain:
         if self.output is None:
             self.output = copy.deepcopy(output)
         for buffer, value in zip(tree_leaves(self.output), tree_leaves(output), strict=True):
-            if buffer is not None:
+            if isinstance(buffer, torch.Tensor):
                 buffer.copy_(value)
         return self.output
 

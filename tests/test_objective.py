@@ -35,7 +35,7 @@ def objective(loss: Loss, regularizer: Loss | None = None) -> Objective:
 
 def test_objective_is_the_sum_of_its_terms():
     loss, fairkl, ce = make("loss/nt_xent"), make("regularizer/fairkl"), make("regularizer/cross_entropy")
-    outputs, label, bias, _ = batch()
+    outputs, label, bias, _, _ = batch()
     h, z = outputs["features"], outputs["projections"]
     torch.testing.assert_close(objective(loss, fairkl)(batch()), loss(z, label) + fairkl(h, label, bias))
     both = objective(loss, ce)

@@ -25,7 +25,10 @@ def forces(loss: SelfSupervisedLoss, z: Tensor) -> tuple[Tensor, Tensor, Tensor,
     positive = pairs.positive_logits.detach().requires_grad_()
     log_mass = pairs.log_sum_exp(other_image).detach().requires_grad_()
     stand_in: Any = SimpleNamespace(
-        positive_logits=positive, log_sum_exp=lambda relation: log_mass, n_negatives=pairs.n_negatives
+        positive_logits=positive,
+        log_sum_exp=lambda relation: log_mass,
+        n_negatives=pairs.n_negatives,
+        has_self=pairs.has_self,
     )
     value = loss.per_anchor(stand_in)
     by_positive, by_mass = torch.autograd.grad(value.sum(), (positive, log_mass))
