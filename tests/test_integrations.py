@@ -9,26 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import contrastive
+from contrastive.loss.byol import BYOL
+from contrastive.loss.simsiam import SimSiam
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 B, D = 6, 5
-WORDS = [
-    "a",
-    "the",
-    "cat",
-    "dog",
-    "sits",
-    "runs",
-    "on",
-    "mat",
-    "grass",
-    "rug",
-    "lawn",
-    "moves",
-    "rests",
-    "hound",
-    "kitten",
-]
 ANCHORS = ["a cat sits on the mat", "the dog runs", "a kitten rests", "the hound moves on grass"] * 3
 POSITIVES = ["a kitten rests on a rug", "a hound moves", "the cat sits", "a dog runs on the lawn"] * 3
 WORDS = sorted({word for text in ANCHORS + POSITIVES for word in text.split()})
@@ -76,6 +61,15 @@ def test_loss_of_lightly(bank: Any) -> None:
         leaves = [out0.detach().requires_grad_(), out1.detach().requires_grad_()]
         expected = value_and_gradients(theirs(*leaves), leaves[: 1 if bank else 2])
         torch.testing.assert_close(value_and_gradients(mine(*leaves), leaves[: 1 if bank else 2]), expected)
+
+
+@pytest.mark.parametrize(("mine", "scale", "offset"), [(SimSiam(), 1, 0), (BYOL(), 4, 4)])
+def test_losses_of_lightly_against_a_teacher(mine: contrastive.Loss, scale: int, offset: int) -> None:
+    theirs = pytest.importorskip("lightly.loss").NegativeCosineSimilarity()
+    prediction, target = leaf(B, 2, D), leaf(B, 2, D, seed=1).detach()
+    mean = 0.5 * (theirs(prediction[:, 0], target[:, 1]) + theirs(prediction[:, 1], target[:, 0]))
+    found = value_and_gradients(mine(prediction, across="both", keys=target), [prediction])
+    torch.testing.assert_close(found, value_and_gradients(offset + scale * mean, [prediction]))
 
 
 class Embeds(nn.Module):
