@@ -134,7 +134,7 @@ def test_a_loss_whose_gradient_is_spoiled_is_found_worse(tmp_path):
         "        return 2 * value.detach() - value\n"
     )
     (mine / "loss/spoiled.yaml").write_text("# spoiled\n_target_: spoiled.Spoiled\ntemperature: ${temperature}\n")
-    words = ["loss=nt_xent,spoiled", *SMALL, "epochs=5", "budget=2", "finalists=0", "seeds=4"]
+    words = ["loss=nt_xent,spoiled", *SMALL, "epochs=10", "budget=2", "finalists=0", "seeds=6"]
     done = module("compare", *words, "--config-dir", str(mine), cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (claim,) = record_below(tmp_path)["comparison"]["judged"]
