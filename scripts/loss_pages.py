@@ -100,7 +100,7 @@ def loss_page(name: str) -> str:
         "## Formula",
         code(option.docstring),
         "## Push",
-        f"{push(option.target)} [What the push is](../methods.md)",
+        f"{push(option.target)} [What the push is](../push.md)",
         "## Settings",
         settings_table(name, option.settings),
         "## Our figures",
@@ -123,6 +123,16 @@ def push(target: str) -> str:
     if found:
         return " ".join(found[1].split())
     return MEASURED if issubclass(own, SelfSupervisedLoss | SupervisedContrastiveLoss) else NO_PUSH
+
+
+def push_table() -> str:
+    """The push of every loss that states one, for docs/push.md."""
+    lines = ["| `loss=` | push of an anchor |", "|---|---|"]
+    for name in facts()["losses"]:
+        told = push(read_option("loss", name).target)
+        if told not in (MEASURED, NO_PUSH):
+            lines.append(f"| `{name}` | {told} |")
+    return "\n".join(lines)
 
 
 def settings_table(name: str, settings: list[Setting]) -> str:

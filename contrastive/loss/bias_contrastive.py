@@ -17,6 +17,8 @@ class BiasContrastive(SupervisedContrastiveLoss):
 
     The tiny term is the authors' and matters only below t = 0.05. An anchor without such a positive contributes 0.
 
+    Push: Σ_j e^{s_j} / (Σ_j e^{s_j} + 1e-9 e^{1/t}) over the j of other classes, 1 but for the tiny term.
+
     Args:
         temperature: t > 0 (0.07 in the paper).
 

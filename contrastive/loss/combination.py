@@ -20,6 +20,8 @@ class Combination(SelfSupervisedLoss):
 
     In the code of Troeshestova & Isachenko 2023, though their command line cannot reach it; not in the paper.
 
+    Push: 1 + c e^{1/t - p} above the floor of g, c the share of debiased positives in the pull.
+
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in (0, 1).

@@ -17,6 +17,8 @@ class DebiasedNeg(SelfSupervisedLoss):
     with the N = 2B - 2 negatives j and the M positives v (v_1 = s+) of an anchor, in log space throughout. τ⁺ = 0 is
     NT-Xent. An anchor on the floor e^{-1/t} gets no gradient through g.
 
+    Push: 1 above the floor and 0 on it, where an anchor is pulled alone.
+
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in [0, 1), the probability that a random image shares the anchor's class.

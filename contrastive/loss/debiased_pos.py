@@ -35,6 +35,10 @@ class DebiasedPos(SelfSupervisedLoss):
     much as it attracts, and N = B - 1; num stays positive for τ⁺ (N + 1) >= 1. τ⁺ is the share of the anchor's class
     among the *candidates*: in the other source, or in the memory.
 
+    Push: 1 + e^{1/t - p}, which is 1 + e^{1/t - s+} for one positive; 1 with with_self=false, across sources and for
+    the oracle of `paper`; 1 + e^{1/t} / (e^{s+} + Σ e^{s_j}), j over the anchor's class, for that of `released`. On the
+    floor of num an anchor is pushed alone.
+
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in (0, 1).

@@ -19,6 +19,8 @@ class Decoupled(SelfSupervisedLoss):
     and the push of an anchor fade together as its positive comes close; here they do not. Not to be confused with the
     *debiased* loss of Chuang et al. 2020, which is called DCL, too (`loss=debiased_neg`).
 
+    Push: 1; of the weighted form 1 / (w_i - (2 - w_i) c_i / σ), mean_k held constant.
+
     Args:
         temperature: t > 0.
         sigma: σ > 0 of the weighted form (DCLW, 0.5 in the paper); None = the plain one.

@@ -26,6 +26,8 @@ class DHEL(SelfSupervisedLoss):
     over the B - 1 other images j in the anchor's own view, so that alignment and uniformity share no term. Of two
     sources each is spread by itself: `across="both"` changes nothing, and there is nothing else to compare with.
 
+    Push: 1 for `paper`, 2 for `released`.
+
     Args:
         temperature: t > 0.
         semantics: `paper`, the mean over both views, or `released`, whose default adds the energies of both views to

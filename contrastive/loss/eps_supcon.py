@@ -19,6 +19,8 @@ class EpsSupCon(SupervisedContrastiveLoss):
 
     ε = 0 is SupCon `out`. An anchor without positives contributes 0.
 
+    Push: 1; `released` Σ_j e^{s_j} / (Σ_j e^{s_j} + 1e-6 e^{1/t}), below 1.
+
     Args:
         temperature: t > 0.
         epsilon: ε >= 0, in units of logits.

@@ -20,6 +20,8 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
 
     ε = 0 is SupInfoNCE. An anchor without positives contributes 0; without negatives every term is -ε.
 
+    Push: 1; `released` in form `out` Σ_j e^{s_j} / (Σ_j e^{s_j} + 1e-6 e^{1/t}), below 1.
+
     Args:
         temperature: t > 0.
         epsilon: ε >= 0, in units of logits: a margin of ε t between cosines.

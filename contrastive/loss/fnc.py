@@ -16,6 +16,8 @@ class FNC(SelfSupervisedLoss):
     over the N = 2B - 2 views j of other images but the k with the largest s_j, which may show the anchor's class. k = 0
     is NT-Xent. Debiased negatives correct the sum for what is expected in it; this looks for the culprits.
 
+    Push: 1.
+
     Args:
         temperature: t > 0.
         top_k: k >= 0; at most N - 1 leave.

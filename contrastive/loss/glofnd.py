@@ -29,6 +29,8 @@ class GloFND(SelfSupervisedLoss):
     and it is used at once. It starts at 1, which excludes nothing; images without an `index` have none: NT-Xent. Two
     sources need a threshold of their own each: a GloFND for each direction, `across="first"`.
 
+    Push: 1; an anchor without any negative left is neither pushed nor pulled.
+
     Args:
         temperature: t > 0.
         alpha: in (0, 1), the share of negatives that is taken for false; 1/k of k equal classes would be all of them.

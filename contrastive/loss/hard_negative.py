@@ -18,6 +18,8 @@ class HardNegative(SelfSupervisedLoss):
     in the debiased-negative loss (Chuang et al. 2020), with gradients through the weights as in the authors' code.
     β = 0 is DebiasedNeg.
 
+    Push: 1 above the floor and 0 on it.
+
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in [0, 1).

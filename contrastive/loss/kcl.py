@@ -19,6 +19,8 @@ class KCL(SelfSupervisedLoss):
     with the views x and y of an image on the unit sphere. A sum of kernels and no log of a sum: its expectation does
     not depend on the batch size. Of two sources each is spread by itself: `across="both"` changes nothing.
 
+    Push: γ mean_j e^{s_j} / e^{s+} over the B - 1 other images j of the anchor's view, with s = 2 τ cos.
+
     Args:
         scale: τ > 0 of the kernel.
         gamma: γ > 0, weight of the spread.

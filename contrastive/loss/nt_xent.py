@@ -16,6 +16,8 @@ class NTXent(SelfSupervisedLoss):
     over the N = 2B - 2 views j of other images; one image alone has no negatives and costs 0. With
     drop_false_negatives the sum leaves out the anchor's own class (the unbiased oracle of Chuang et al. 2020).
 
+    Push: 1, whatever the temperature.
+
     Args:
         temperature: t > 0.
         aggregation: `loss_combination`; `pos_grouping` has no meaning here and is refused for V > 2.

@@ -21,6 +21,9 @@ class RINCE(SelfSupervisedLoss):
     against attraction; at q = 1 an anchor repels λ S / ((1 - λ) e^{s+}) times as strongly as it attracts. For the noise
     that `noise_frac` makes.
 
+    Push: λ^q E^{q-1} S / (e^{q s+} - λ^q E^{q-1} e^{s+}) with E = e^{s+} + S; 1 for q towards 0, λ S / ((1 - λ) e^{s+})
+    at q = 1.
+
     Args:
         temperature: t > 0.
         q: in (0, 1].

@@ -19,6 +19,8 @@ class Sigmoid(SelfSupervisedLoss):
 
     over the N = 2B - 2 views j of other images. b is learned, and t if asked to: SigCLR found a fixed one better.
 
+    Push: Σ_j σ(s_j + b) / σ(-s+ - b) with the logistic σ: what b makes of it.
+
     Args:
         temperature: t > 0, at the start if it is learned.
         batch_size: of the training, which sets the first b = -log(2 · batch_size - 2): a pair is then positive with

@@ -19,6 +19,8 @@ class SoftSupCon(SupervisedContrastiveLoss):
     term is a product with the sums of the classes' embeddings: no matrix of pairs is held. An image without a label
     (-1) is only a negative; an anchor without positives contributes 0.
 
+    Push: 1, which no curve shows: the pull is computed from sums over classes.
+
     Args:
         temperature: t > 0.
         weights: W, a square list of lists of numbers >= 0, symmetric, a row for each class; None = SupCon, as soon as

@@ -19,6 +19,8 @@ class SoftCon(BiasContrastive):
     view of the anchor's image is no positive. An anchor whose weights are all 0 contributes 0. Outside a training,
     where only bias labels are known, w_p is whether they differ: BC.
 
+    Push: Σ_j e^{s_j} / (Σ_j e^{s_j} + 1e-9 e^{1/t}) over the j of other classes, 1 but for the tiny term.
+
     Args:
         temperature: t > 0 (0.07 in the paper).
 

@@ -24,6 +24,8 @@ class SogCLR(SelfSupervisedLoss):
     With gamma = 1, and for images without an `index`, it is the decoupled loss minus log N. Two sources need a mean of
     their own each: a SogCLR for each direction, `across="first"`.
 
+    Push: g_i / u_i; 1 where u_i is the mean of the batch itself.
+
     Args:
         temperature: t > 0.
         gamma: in (0, 1], the weight of the batch in the running mean (0.9 in the released code).

@@ -21,6 +21,8 @@ class SupCon(SupervisedContrastiveLoss):
     L_in <= L_out. An anchor without positives contributes 0 and stays in the mean. Across sources P is the class in the
     other source, the anchor's own image among it (UniCL, Yang et al. 2022, eq. 3, with the mean of both directions).
 
+    Push: 1; what positives repel in the denominator is taken off their pull.
+
     Args:
         temperature: t > 0.
         form: `out` (the paper's choice) or `in`.

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +15,19 @@ CLASSES, BIASES, DIM = 3, 4, 6
 IN_TILES = Tiling(max_dense_pairs=0, chunk_pairs=150, tile=5)  # no matrix is held, and a tile has five anchors
 
 
-def check_loss(loss: Loss) -> None:
+class LossFacts(NamedTuple):
+    """What a loss may or may not have; None where its anchors are not compared by `Pairs`, or not by that alone.
+
+    Args:
+        shift_invariant: whether one constant added to all similarities of an anchor leaves its loss as it is.
+        push: repulsion of a batch by its attraction, the curve `pairs/push_ratio`; 1 for whatever is shift invariant.
+    """
+
+    shift_invariant: bool | None = None
+    push: float | None = None
+
+
+def check_loss(loss: Loss) -> LossFacts:
     """Check the properties of a loss. `loss.exempt_from` names those that must not hold, each with a reason.
 
     The value does not depend on the order of images, the order of views or the scale of z; the gradient is right;
@@ -24,6 +37,9 @@ def check_loss(loss: Loss) -> None:
 
     Args:
         loss: built, not yet prepared; it is copied.
+
+    Returns:
+        Whether it is shift invariant, and its push (docs/push.md): no loss must have either.
 
     Raises:
         AssertionError: naming the property that does not hold.
@@ -56,6 +72,26 @@ def check_loss(loss: Loss) -> None:
     _finite_everywhere(loss)
     if "descent" not in loss.exempt_from:
         _descends(loss, z, label, bias)
+    return _facts(loss, z, label, bias)
+
+
+def _facts(loss: Loss, z: Tensor, label: Tensor, bias: Tensor) -> LossFacts:
+    if not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
+        return LossFacts()
+    free = z.clone().requires_grad_()
+    pairs, shifted = loss.pairs(free, label, bias)[0], loss.pairs(z, label, bias)[0]
+    similarities, value = (pairs.logits, pairs.positive_logits), loss.per_anchor(pairs)
+    slopes = torch.autograd.grad(
+        value.sum(), similarities, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
+    (direct,) = torch.autograd.grad(value.sum(), free, retain_graph=True)
+    (through,) = torch.autograd.grad(similarities, free, slopes)
+    if not torch.allclose(direct, through):
+        return LossFacts()
+    shifted._logits, shifted._positive_logits = (x.detach() + 0.5 for x in similarities)
+    push = loss.diagnostics(z, label, bias).get("pairs/push_ratio")
+    is_invariant = torch.allclose(loss.per_anchor(shifted), value, rtol=1e-9)
+    return LossFacts(is_invariant, None if push is None else push.item())
 
 
 def in_tiles(loss: Loss, tiling: Tiling = IN_TILES) -> Loss:
