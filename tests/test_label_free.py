@@ -1,0 +1,44 @@
+"""The page of figures without labels: its tables are those of the committed records."""
+
+from statistics import mean
+
+import pytest
+
+from scripts import label_free
+from scripts.label_free import Choice, Figure
+
+pytest.importorskip("scipy", reason="an extra: try pip install '.[report]'")
+
+
+def run(knn: float, **curves: float) -> label_free.Run:
+    figures = {"knn_top1": knn, "linear_top1": knn}
+    return {"val": figures, "test": figures, "curves": {key: {"value": [0.0, value]} for key, value in curves.items()}}
+
+
+def choice(*runs: label_free.Run) -> Choice:
+    return Choice("push_search", "nt_xent", [label_free.point({}, [own]) for own in runs])
+
+
+def test_the_tables_of_the_page_are_those_of_the_records() -> None:
+    found = label_free.choices()
+    assert sum(len(own.points) for own in found) == 424
+    tables = [label_free.chosen_table(found), label_free.push_table(found)]
+    page = label_free.PAGE.read_text()
+    assert label_free.renewed(page, iter(tables)) == page, "python scripts/label_free.py renews them"
+
+
+def test_the_regret_is_what_is_lost_against_the_choice_by_labels() -> None:
+    top1, loss = Figure("top1", label_free.last("top1"), 1), Figure("loss", label_free.last("loss"), -1)
+    found = [choice(run(40, top1=0.2, loss=3), run(50, top1=0.9, loss=2), run(45, top1=0.5, loss=1))]
+    ((point, regret),) = label_free.regrets(found, top1).values()
+    assert point is label_free.by_labels(found[0]) and regret == 0
+    ((point, regret),) = label_free.regrets(found, loss).values()
+    assert (point.test, regret) == (45, 5)
+    assert label_free.at_random(found[0]) == pytest.approx(50 - mean([40, 50, 45]))
+    assert label_free.correlation(found[0], top1) == pytest.approx(1)
+
+
+def test_a_figure_that_was_not_recorded_or_is_the_same_everywhere_chooses_nothing() -> None:
+    push = Figure("push", label_free.last("push"), 1)
+    assert label_free.regrets([choice(run(40, push=1.0), run(50))], push) == {}
+    assert label_free.regrets([choice(run(40, push=1.0), run(50, push=1.0))], push) == {}
