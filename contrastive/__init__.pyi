@@ -30,6 +30,7 @@ from .loss.base import (
 from .loss.base import (
     SupervisedContrastiveLoss as SupervisedContrastiveLoss,
 )
+from .loss.bcl import BCL as BCL
 from .loss.bias_balanced import BiasBalanced as BiasBalanced
 from .loss.bias_contrastive import BiasContrastive as BiasContrastive
 from .loss.byol import BYOL as BYOL
@@ -47,6 +48,7 @@ from .loss.gce import GCE as GCE
 from .loss.glofnd import GloFND as GloFND
 from .loss.group_dro import GroupDRO as GroupDRO
 from .loss.hard_negative import HardNegative as HardNegative
+from .loss.infonce_anchor import InfoNCEAnchor as InfoNCEAnchor
 from .loss.kcl import KCL as KCL
 from .loss.large_margin_softmax import LargeMarginSoftmax as LargeMarginSoftmax
 from .loss.mmcl import MMCL as MMCL
@@ -55,6 +57,7 @@ from .loss.nt_xent import NTXent as NTXent
 from .loss.rince import RINCE as RINCE
 from .loss.sigmoid import Sigmoid as Sigmoid
 from .loss.simsiam import SimSiam as SimSiam
+from .loss.sincere import SINCERE as SINCERE
 from .loss.soft_supcon import SoftSupCon as SoftSupCon
 from .loss.softcon import SoftCon as SoftCon
 from .loss.sogclr import SogCLR as SogCLR

@@ -129,6 +129,31 @@ def sigmoid(a: Anchor) -> Tensor:
     return F.softplus(-(a.plus + b)) + F.softplus(a.s[a.negative] + b).sum()
 
 
+def infonce_anchor(a: Anchor) -> Tensor:
+    mass, nu = a.s[a.negative].exp().sum(), 0.7
+    which = -(a.plus.exp() / (nu + a.plus.exp() + mass)).log()
+    none = -(nu / (nu + mass)).log()
+    return a.n / (a.n + nu) * which + nu / (a.n + nu) * none
+
+
+def bcl(a: Anchor) -> Tensor:
+    """One negative at a time, the quantile by bisection."""
+    s, plain, alpha, beta, tau, tiny = a.s[a.negative], a.plain[a.negative].tolist(), 0.7, 0.8, 0.1, 1e-3
+    total = torch.zeros((), dtype=torch.float64)
+    for j in range(len(s)):
+        u = sum(other <= plain[j] for other in plain) / len(s)
+        low, high = 0.0, 1.0
+        for _ in range(100):
+            q = (low + high) / 2
+            of_all = (1 - 2 * alpha) * (1 - 2 * tau) * q**2 + tiny * q**2 + 2 * (alpha + tau - 2 * alpha * tau) * q
+            low, high = (q, high) if of_all < u else (low, q)
+        negative, positive = 2 * alpha * (1 - q) + 2 * (1 - alpha) * q, 2 * (1 - alpha) * (1 - q) + 2 * alpha * q
+        hard = 2 * alpha * (1 - beta) * (1 - q) + 2 * (1 - alpha) * beta * q
+        hard /= alpha * (1 - beta) + (1 - alpha) * beta + tiny
+        total = total + s[j].exp() * hard / ((1 - tau) * negative + tau * positive)
+    return (a.plus.exp() + total).log() - a.plus
+
+
 def fnc(a: Anchor) -> Tensor:
     s = a.s[a.negative].sort().values
     return (a.plus.exp() + s[: max(0, len(s) - 3)].exp().sum()).log() - a.plus
@@ -157,6 +182,12 @@ def eps_supinfonce(a: Anchor) -> Tensor:
     mass = a.s[a.candidate_label != a.label].exp().sum()
     p = a.s[a.same_label]
     return (((p - 0.25).exp() + mass).log() - p).mean() if len(p) else a.plus * 0
+
+
+def sincere(a: Anchor) -> Tensor:
+    mass = a.s[a.candidate_label != a.label].exp().sum()
+    p = a.s[a.same_label]
+    return -(p.exp() / (p.exp() + mass)).log().mean() if len(p) else a.plus * 0
 
 
 WEIGHTS = [[1, 0.5, 0], [0.5, 1, 0.2], [0, 0.2, 1]]

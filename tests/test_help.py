@@ -53,7 +53,7 @@ def test_an_option_that_derives_from_another_shows_both():
 
 
 def test_one_setting_shows_who_reads_it_and_what_datasets_make_of_it():
-    assert "read by loss=combination, loss=debiased_neg" in explain(["tau_plus"])
+    assert "read by loss=bcl, loss=combination, loss=debiased_neg" in explain(["tau_plus"])
     assert "epochs=40 with dataset=digits" in explain(["epochs"])
     assert explain(["optimizer.lr=3"]).count("learning rate") == 3
 

@@ -7,7 +7,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastive import DHEL, FNC, KCL, RINCE, BarlowTwins, Decoupled, NTXent, Sigmoid, SoftSupCon, Spectral, VICReg
+from contrastive import (
+    BCL,
+    DHEL,
+    FNC,
+    KCL,
+    RINCE,
+    SINCERE,
+    BarlowTwins,
+    Decoupled,
+    InfoNCEAnchor,
+    NTXent,
+    Sigmoid,
+    SoftSupCon,
+    Spectral,
+    VICReg,
+)
 from contrastive.errors import ConfigError
 from contrastive.loss.base import Loss
 from contrastive.loss.supcon import SupCon
@@ -78,6 +93,35 @@ def sigmoid(bias: float) -> float:
     return total / len(ANCHORS)
 
 
+def bcl(alpha: float, beta: float, tau: float) -> float:
+    total = 0.0
+    for i, a in ANCHORS:
+        cosines = [cos(i, a, j, b) for j, b in others(i)]
+        estimate = 0.0
+        for c in cosines:
+            u = sum(other <= c for other in cosines) / len(cosines)
+            square = (1 - 2 * alpha) * (1 - 2 * tau) + 1e-3
+            linear = 2 * (alpha * (1 - tau) + (1 - alpha) * tau)
+            quantile = (math.sqrt(linear**2 + 4 * square * u) - linear) / (2 * square)
+            far, near = 2 * (1 - quantile), 2 * quantile
+            hard = alpha * (1 - beta) * far + (1 - alpha) * beta * near
+            hard /= alpha * (1 - beta) + (1 - alpha) * beta + 1e-3
+            true, false = alpha * far + (1 - alpha) * near, (1 - alpha) * far + alpha * near
+            estimate += hard / (true * (1 - tau) + false * tau) * math.exp(c / T)
+        positive = math.exp(cos(i, a, i, 1 - a) / T)
+        total -= math.log(positive / (positive + estimate))
+    return total / len(ANCHORS)
+
+
+def infonce_anchor(nu: float) -> float:
+    total, n = 0.0, 2 * B - 2
+    for i, a in ANCHORS:
+        positive, negatives = math.exp(cos(i, a, i, 1 - a) / T), mass(i, a)
+        total -= n / (n + nu) * math.log(positive / (nu + positive + negatives))
+        total -= nu / (n + nu) * math.log(nu / (nu + negatives))
+    return total / len(ANCHORS)
+
+
 def spectral(mu: float) -> float:
     pairs = list(permutations(range(B), 2))
     apart = sum(cos(i, 0, j, 1) ** 2 for i, j in pairs) / len(pairs)
@@ -116,6 +160,11 @@ CASES = {
     "rince": (RINCE(temperature=T), rince(0.1, 0.01), -1.708931094852952),
     "rince, q 0.5": (RINCE(temperature=T, q=0.5, lam=0.1), rince(0.5, 0.1), 0.5719044456381304),
     "sigmoid": (Sigmoid(temperature=T, batch_size=B), sigmoid(-math.log(2 * B - 2)), None),
+    # the authors' code with float64 as torch's default, in which it computes the ranks
+    "bcl": (BCL(temperature=T), bcl(0.8, 1, 0.1), 3.738541605934015),
+    "bcl, alpha 0.6": (BCL(temperature=T, alpha=0.6, beta=0.7, tau_plus=0.05), bcl(0.6, 0.7, 0.05), 3.1100852118359583),
+    "bcl, nothing known": (BCL(temperature=T, alpha=0.5, beta=0.5), bcl(0.5, 0.5, 0.1), 2.8580363697355167),
+    "infonce_anchor": (InfoNCEAnchor(temperature=T, nu=0.7), infonce_anchor(0.7), None),
     "spectral": (Spectral(), spectral(1), -0.05413473165913901),
     # the authors' code divides by mu
     "spectral, mu 3": (Spectral(mu=3), spectral(3), 0.3514276534185658),
@@ -137,6 +186,41 @@ def gradient(loss: Loss, label: Tensor | None = None) -> Tensor:
     free = z.clone().requires_grad_()
     (found,) = torch.autograd.grad(loss(free, label), free)
     return found
+
+
+def test_gradients_of_bcl_and_sincere_are_those_of_the_authors_code() -> None:
+    for loss, label, norm, entry in (
+        (BCL(temperature=T), None, 0.9873076989716052, -0.1406438587940253),
+        (BCL(temperature=T, alpha=0.6, beta=0.7, tau_plus=0.05), None, 0.9466732884210576, -0.15344714560237557),
+        (SINCERE(temperature=T), torch.tensor([0, 1, 0, 2, 1, 2]), 0.6420175968542539, -0.04281276432467251),
+    ):
+        found = gradient(loss, label)
+        assert found.norm().item() == pytest.approx(norm, rel=1e-9)
+        assert found[0, 0, 0].item() == pytest.approx(entry, rel=1e-9)
+
+
+def test_sincere_is_its_transcription_and_the_authors_value() -> None:
+    label, total = [0, 1, 0, 2, 1, 2], 0.0
+    for i, a in ANCHORS:
+        places = [(j, b) for j, b in ANCHORS if (j, b) != (i, a)]
+        other = sum(math.exp(cos(i, a, j, b) / T) for j, b in places if label[j] != label[i])
+        own = [math.exp(cos(i, a, j, b) / T) for j, b in places if label[j] == label[i]]
+        total -= sum(math.log(p / (p + other)) for p in own) / len(own)
+    value = SINCERE(temperature=T)(z, torch.tensor(label)).item()
+    assert value == pytest.approx(total / len(ANCHORS))
+    assert value == pytest.approx(3.24089729212044, rel=1e-12)
+
+
+def test_bcl_spares_the_most_similar_negatives_that_are_likely_false() -> None:
+    rank = torch.linspace(0.1, 1, 10, dtype=torch.float64)
+    sparing = BCL(alpha=0.9, beta=0.5, tau_plus=0.1).log_weight(rank)
+    assert (sparing.diff() < 0).all()
+    assert (BCL(alpha=0.5, beta=0.9, tau_plus=0.1).log_weight(rank).diff() > 0).all()
+    assert BCL(alpha=0.5, beta=0.5).log_weight(rank).abs().max() < 3e-3  # 1 but for the authors' constants
+
+
+def test_infonce_anchor_of_small_nu_is_nt_xent() -> None:
+    torch.testing.assert_close(InfoNCEAnchor(temperature=T, nu=1e-9)(z), NTXent(temperature=T)(z), rtol=1e-6, atol=0)
 
 
 def test_rince_of_small_q_has_the_gradient_of_nt_xent() -> None:

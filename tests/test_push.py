@@ -101,8 +101,8 @@ def test_lam_of_rince_weighs_repulsion_against_attraction() -> None:
 
 @pytest.mark.parametrize("name", [
     "nt_xent", "debiased_neg", "debiased_pos", "combination", "hard_negative", "decoupled", "dhel", "kcl", "rince",
-    "sigmoid", "fnc", "glofnd", "sogclr", "supcon", "soft_supcon", "eps_supcon", "eps_supinfonce", "bias_contrastive",
-    "softcon",
+    "sigmoid", "infonce_anchor", "bcl", "fnc", "glofnd", "sogclr", "supcon", "sincere", "soft_supcon", "eps_supcon",
+    "eps_supinfonce", "bias_contrastive", "softcon",
 ])  # fmt: skip
 def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> None:
     """All losses of which docs/all_losses.md says so: the value stays, each unit of push adds the same gradient."""

@@ -22,7 +22,7 @@ B = 6
 LABEL, BIAS = torch.tensor([0, 1, 0, 2, 1, 2]), torch.tensor([0, 1, 1, 0, 0, 1])
 Written = SelfSupervisedLoss | SupervisedContrastiveLoss
 Form = Callable[[Anchor], float]
-Q, LAM, SIGMA, SCALE, GAMMA = 0.3, 0.2, 0.5, 0.8, 1.5
+Q, LAM, SIGMA, SCALE, GAMMA, NU = 0.3, 0.2, 0.5, 0.8, 1.5, 0.7
 
 
 def mass(a: Anchor) -> float:
@@ -89,6 +89,11 @@ def sigmoid(a: Anchor) -> float:
     return float(torch.sigmoid(a.s[a.negative] + b).sum() / torch.sigmoid(-a.plus - b))
 
 
+def anchored(a: Anchor) -> float:
+    s, e = mass(a), math.exp(float(a.plus))
+    return s / (NU + s) * (1 + NU * (NU + e + s) / (a.n * (NU + s)))
+
+
 def with_constant(tiny: float) -> Form:
     def push(a: Anchor) -> float:
         return of_other_classes(a) / (of_other_classes(a) + tiny * math.exp(1 / T))
@@ -123,11 +128,14 @@ FORMS: dict[str, tuple[str, Written, Form]] = {
     "rince at 1": ("λ S / ((1 - λ) e^{s+}) at q = 1", contrastive.RINCE(q=1, lam=LAM), rince_at_one),
     "rince at 0": ("1 for q towards 0", contrastive.RINCE(q=1e-12, lam=LAM), one),
     "sigmoid": ("Σ_j σ(s_j + b) / σ(-s+ - b)", contrastive.Sigmoid(batch_size=B), sigmoid),
+    "infonce_anchor": ("(1 + ν (ν + e^{s+} + S) / (N (ν + S)))", contrastive.InfoNCEAnchor(nu=NU), anchored),
+    "bcl": ("1,", contrastive.BCL(), one),
     "fnc": ("1.", contrastive.FNC(top_k=3), one),
     "glofnd": ("1;", contrastive.GloFND(), one),
     "sogclr": ("1 where u_i is the mean of the batch", contrastive.SogCLR(), one),
     "supcon": ("1;", contrastive.SupCon(), one),
     "supcon, in": ("1;", contrastive.SupCon(form="in"), one),
+    "sincere": ("1.", contrastive.SINCERE(), one),
     "eps_supcon": ("1;", contrastive.EpsSupCon(epsilon=0.25), one),
     "eps_supcon, released": (
         "1e-6 e^{1/t}", contrastive.EpsSupCon(epsilon=0.25, semantics="released"), with_constant(1e-6),

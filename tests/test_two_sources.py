@@ -48,6 +48,8 @@ SELF_SUPERVISED = {
     "decoupled_weighted": contrastive.Decoupled(sigma=0.5),
     "rince": contrastive.RINCE(),
     "sigmoid": contrastive.Sigmoid(batch_size=6),
+    "infonce_anchor": contrastive.InfoNCEAnchor(nu=0.7),
+    "bcl": contrastive.BCL(alpha=0.7, beta=0.8),
     "fnc": contrastive.FNC(top_k=3),
     "glofnd": contrastive.GloFND(),
     "sogclr": contrastive.SogCLR(),
@@ -55,6 +57,7 @@ SELF_SUPERVISED = {
 SUPERVISED = {
     "supcon": contrastive.SupCon(),
     "supcon_in": contrastive.SupCon(form="in"),
+    "sincere": contrastive.SINCERE(),
     "eps_supcon": contrastive.EpsSupCon(epsilon=0.25),
     "eps_supinfonce": contrastive.EpsSupInfoNCE(epsilon=0.25),
     "soft_supcon": contrastive.SoftSupCon(weights=explicit.WEIGHTS),

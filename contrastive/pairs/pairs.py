@@ -200,6 +200,18 @@ class Pairs:
 
         return self._reduce(relation, without_top)
 
+    def log_sum_exp_by_rank(self, relation: Relation, log_weight: Callable[[Tensor], Tensor]) -> Tensor:
+        """(A,): log Σ_j w(u_ij) e^{s_ij} over the related j, u_ij in (0, 1] the part of them with at most s_ij; no
+        gradient reaches u."""
+
+        def weighted(logits: Tensor, mask: Tensor) -> Tensor:
+            fixed, n = logits.detach(), mask.sum(1, keepdim=True)
+            ordered = fixed.masked_fill(~mask, torch.inf).sort(1).values
+            rank = torch.searchsorted(ordered, fixed, right=True).clamp(min=1).minimum(n.clamp(min=1))
+            return masked_log_sum_exp(logits + log_weight(rank.to(logits.dtype) / n.clamp(min=1)), mask)
+
+        return self._reduce(relation, weighted)
+
     def log_mean_exp_up_to(self, relation: Relation, limit: Tensor) -> Tensor:
         """(A,): log of the mean e^{s_ij} over the related j with s_ij <= limit_i, (A,); -inf if there is none."""
 

@@ -1,0 +1,35 @@
+"""SINCERE: each positive of the anchor's class against the other classes."""
+
+import torch
+from torch import Tensor
+
+from contrastive.loss.base import SupervisedContrastiveLoss
+from contrastive.pairs.pairs import Pairs
+from contrastive.pairs.relations import different_class, positive
+
+
+class SINCERE(SupervisedContrastiveLoss):
+    """SupCon whose positives do not repel one another (Feeney & Hughes 2023).
+
+        L_i = mean_p -log( e^{s_p} / (e^{s_p} + Σ_{j: y_j≠y_i} e^{s_j}) ) = mean_p softplus(log Σ_j e^{s_j} - s_p)
+
+    In SupCon the other positives stand in each positive's denominator. Here only other classes do. It is ε-SupInfoNCE
+    with ε = 0, which two groups found independently. An anchor without positives contributes 0.
+
+    Push: 1.
+
+    Args:
+        temperature: t > 0 (0.07 in the released code).
+
+    Shapes: z (B, V, D), label (B,) → scalar.
+
+    Raises:
+        ConfigError: an argument out of range.
+
+    The formula is that of the authors' code (tufts-ml/SupContrast); the paper itself was not read. There an anchor
+    without positives makes the loss NaN.
+    """
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        value = pairs.mean_softplus(positive, pairs.log_sum_exp(different_class))
+        return torch.where(pairs.count(positive) > 0, value, 0)
