@@ -40,7 +40,8 @@ class BCL(SelfSupervisedLoss):
         ConfigError: an argument out of range.
 
     The formula is that of the authors' code (liubin06/BCL); the paper itself was not read. On request that code
-    raises α over a training or estimates it with labels; here it is fixed.
+    raises α over a training or estimates it with labels; here it is fixed. The negatives of every anchor are sorted,
+    which takes longer than the rest of the loss.
     """
 
     picks_positive = True
@@ -58,7 +59,7 @@ class BCL(SelfSupervisedLoss):
         return F.softplus(self.log_negative_mass(pairs) - pairs.positive_logits[:, 0])
 
     def log_negative_mass(self, pairs: Pairs) -> Tensor:
-        return pairs.repel(pairs.log_sum_exp_by_rank(self.negative_relation, self.log_weight))
+        return pairs.repel(pairs.log_negative_sum_by_rank(self.log_weight))
 
     def log_weight(self, rank: Tensor) -> Tensor:
         """log ω for ranks u in (0, 1], of any shape."""

@@ -200,17 +200,21 @@ class Pairs:
 
         return self._reduce(relation, without_top)
 
-    def log_sum_exp_by_rank(self, relation: Relation, log_weight: Callable[[Tensor], Tensor]) -> Tensor:
-        """(A,): log Σ_j w(u_ij) e^{s_ij} over the related j, u_ij in (0, 1] the part of them with at most s_ij; no
-        gradient reaches u."""
+    def log_negative_sum_by_rank(self, log_weight: Callable[[Tensor], Tensor]) -> Tensor:
+        """(A,): log Σ_j w(u_ij) e^{s_ij} over the views j of other images.
+
+        u_ij in (0, 1] is the rank of s_ij among them by their number, equal ones in any order; no gradient reaches it.
+        """
 
         def weighted(logits: Tensor, mask: Tensor) -> Tensor:
-            fixed, n = logits.detach(), mask.sum(1, keepdim=True)
-            ordered = fixed.masked_fill(~mask, torch.inf).sort(1).values
-            rank = torch.searchsorted(ordered, fixed, right=True).clamp(min=1).minimum(n.clamp(min=1))
-            return masked_log_sum_exp(logits + log_weight(rank.to(logits.dtype) / n.clamp(min=1)), mask)
+            n = mask.sum(1, keepdim=True)
+            n = n if self.has_equal_ids else n[:1]  # the same for all, so that weights are computed once
+            ordered = logits.masked_fill(~mask, torch.inf).sort(1).values
+            rank = torch.arange(1, logits.shape[1] + 1, device=logits.device, dtype=logits.dtype)
+            weight = log_weight((rank / n.clamp(min=1)).clamp(max=1))
+            return masked_log_sum_exp(ordered + weight, (rank <= n).expand_as(ordered))
 
-        return self._reduce(relation, weighted)
+        return self._reduce(other_image, weighted)
 
     def log_mean_exp_up_to(self, relation: Relation, limit: Tensor) -> Tensor:
         """(A,): log of the mean e^{s_ij} over the related j with s_ij <= limit_i, (A,); -inf if there is none."""
