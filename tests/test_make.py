@@ -138,7 +138,7 @@ def test_nested_overrides_are_merged(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("component", "overrides", "message"),
     [
-        ("loss/nt_xen", {}, r'known are barlow, bias_balanced, .*nt_xent.*: try make\("loss/nt_xent"\)'),
+        ("loss/nt_xen", {}, r'known are barlow, bcl, bias_balanced, .*nt_xent.*: try make\("loss/nt_xent"\)'),
         ("losses/nt_xent", {}, "groups are augmentation, average, dataset, .*loss"),
         ("loss", {}, "known are barlow"),
         ("hook/my_hook", {}, r"no hook/my_hook: try hook=\[my_hook\]"),
