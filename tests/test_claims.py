@@ -220,11 +220,11 @@ def test_runs_on_two_kinds_of_processor_are_no_pair():
 def test_the_printed_line_names_what_both_rows_share_once():
     head, line = claims_grid(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0], gap=0.5))
     assert head == [
-        "claim", "metric", "verdict", "effect [95 % interval]", "over", "n", "p", "p (Holm)", "gap", "published",
-        "source",
+        "claim", "verdict", "effect [95 % interval]", "metric", "n", "over", "p (Holm)", "gap", "published", "source",
     ]  # fmt: skip
-    assert line[:3] == ["A > B (x)", "kNN", "holds"]
-    assert line[3].startswith("+0.97 [+0.82, +1.11]")
-    assert line[8:] == ["0.5", "+2.50", "paper"]
+    assert line[:2] == ["A > B (x)", "holds"]
+    assert line[2].startswith("+0.97 [+0.82, +1.11]")
+    assert line[3] == "kNN"
+    assert line[7:] == ["0.5", "+2.50", "paper"]
     small = {**record([10.0, 50.0], [9.0, 49.1]), "preset": "small"}
     assert "published (other setting)" in claims_grid(small)[0]

@@ -72,10 +72,10 @@ def test_ours_stand_beside_the_published_with_the_difference(record):
     assert rows[4] == ["Quoted", "", "22.7", "", "", ""]
 
 
-def test_heading_states_what_was_run(record):
+def test_the_page_states_what_was_run(record):
     text = page(record)
     for part in (
-        "dataset digits size=8;", "encoder ResNet width=2;", "epochs 3;", "batch_size 64;", "2 runs on 2026-01-02",
+        "- dataset: digits size=8\n", "- encoder: ResNet width=2\n", "- epochs: 3\n", "- batch_size: 64\n", "2 runs on 2026-01-02",
         "3.0 minutes in all", "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab",
     ):  # fmt: skip
         assert part in text
@@ -92,7 +92,7 @@ def test_another_setting_is_not_compared_with_the_paper(tmp_path):
         assert "difference" not in text
         assert "74.3" in text
     assert "(small preset, not the published setting)" in text
-    assert "Settings changed in every row: epochs=3." in page(table_record(table(extra=("epochs=3",)), tmp_path))
+    assert "- changed in every row: epochs=3" in page(table_record(table(extra=("epochs=3",)), tmp_path))
 
 
 def test_a_figure_selected_on_test_says_so(tmp_path):
@@ -118,8 +118,8 @@ def test_a_claim_says_which_of_its_rows_was_selected_on_test(tmp_path):
         reported = {"read_out": read_out, "metric": "top1", "accuracy": 5.0}
         write_run(tmp_path, row, {"audit": {"reported": reported}})
     _, first, second = claims_grid(table_record(spec, tmp_path))
-    assert first[1] == "audit.reported.accuracy (A, b: best test epoch)"
-    assert second[1] == "sgd_probe_best_test_top1 (best test epoch)"
+    assert first[3] == "audit.reported.accuracy (A, b: best test epoch)"
+    assert second[3] == "sgd_probe_best_test_top1 (best test epoch)"
 
 
 def test_a_figure_by_class_comes_from_class_audit_and_its_probe():
@@ -146,7 +146,7 @@ def test_csv_json_and_latex_hold_the_same_figures(record):
 
 
 def test_a_table_without_runs_can_be_written(tmp_path):
-    assert "No run is finished" in write_pages(table_record(table(), tmp_path), tmp_path / "t")
+    assert "- runs: none is finished" in write_pages(table_record(table(), tmp_path), tmp_path / "t")
 
 
 def test_a_committed_table_is_recomputed_from_its_json(record, tmp_path):

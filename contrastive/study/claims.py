@@ -16,12 +16,10 @@ MIN_SEEDS = 3
 NUMBERS = ("effect", "low", "high", "p", "p_holm")  # of a judged claim
 VERDICTS = ("holds", "holds uncorrected", "undecided", "does not hold", "not run")
 LEGEND = (
-    "Claims: effect = mean difference over common seeds with its 95 % interval. over = what the interval allows for: "
-    "other seeds (paired t-test), or other seeds and test images (crossed random effects) where the runs tell which "
-    "images were right. p = one-sided, for an effect above the gap, which is 0 unless given; p (Holm) = the same "
-    "corrected for the number of claims of this table. holds: p (Holm) is at most 0.025. holds uncorrected: the whole "
-    "interval lies above the gap, p (Holm) is larger. does not hold: the whole interval lies below the gap. undecided: "
-    f"it contains the gap, or there are fewer than {MIN_SEEDS} common seeds. not run: there is none."
+    "Effect: mean difference over common seeds. holds: the interval lies above the gap (0 unless given), also after "
+    "Holm's correction for the table's claims. holds uncorrected: only before it. does not hold: the interval lies below "
+    f"the gap. undecided: it contains the gap, or fewer than {MIN_SEEDS} seeds are common. The method: "
+    "docs/results/README.md, Claims."
 )
 
 
@@ -115,17 +113,16 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     """The judged claims as cells of text, the head first; the columns of gaps and published effects only if needed."""
     claims = judge_claims(record)
     gaps, published = any(c["gap"] for c in claims), any(c["published_effect"] is not None for c in claims)
-    table = [["claim", "metric", "verdict", "effect [95 % interval]", "over", "n", "p", "p (Holm)"]]
+    table = [["claim", "verdict", "effect [95 % interval]", "metric", "n", "over", "p (Holm)"]]
     table[0] += [*(["gap"] if gaps else []), *([published_heading(record)] if published else []), "source"]
     for c in claims:
         line = [
             claim_text(c),
-            _metric_text(record, c),
             c["verdict"],
             interval_text(c),
-            c["over"],
+            _metric_text(record, c),
             str(c["n"]),
-            p_text(c["p"]),
+            c["over"],
             p_text(c["p_holm"]),
         ]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([signed(c["published_effect"])] if published else [])]

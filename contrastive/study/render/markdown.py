@@ -11,34 +11,28 @@ from contrastive.study.spec import is_published_setting, published_heading, publ
 from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
-BEST = "Bold: the best mean of a column, at each point of the grid if there is one. Claims say what can be told apart."
 
 
 def page(record: dict[str, Any]) -> str:
-    """The whole page: what was compared, what was run, the table, the claims, the protocols."""
-    claims = [LEGEND, format_grid(claims_grid(record))] if record["claims"] else []
+    """The whole page: what was compared, the table, the claims, what was run, the protocols."""
+    claims = [format_grid(claims_grid(record)), LEGEND] if record["claims"] else []
     best = best_figures(record)
     cells = [[f"**{text}**" if (i, j) in best else text for j, text in enumerate(line)]
              for i, line in enumerate(grid(record))]  # fmt: skip
-    legend = BEST if best else ""
+    where = " at each point of the grid" if any(row["point"] for row in record["rows"]) else ""
+    legend = f"Bold: the best mean of a column{where}." if best else ""
+    run = "\n".join(f"- {term}: {text}" for term, text in facts(record))
     parts = [
         heading(record), record["note"], comparison.verdicts(record), format_grid(cells), legend, mixed_rows(record),
-        *comparison.sections(record), *claims, protocols(record),
+        *comparison.sections(record), *claims, run, protocols(record),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)
 
 
 def heading(record: dict[str, Any]) -> str:
-    """What the runs were, taken from the runs: settings, commit, dates, device, versions, minutes."""
+    """What the figures of the table are."""
     preset = "" if record["preset"] == "paper" else f" ({record['preset']} preset, not the published setting)"
-    lines = [f"{record['title']}{preset}: {split(record).lower()}, mean ± std (n seeds), accuracies in percent."]
-    if record["extra"]:
-        lines.append(f"Settings changed in every row: {' '.join(record['extra'])}.")
-    if not _runs(record):
-        return " ".join([*lines, "No run is finished."])
-    lines.append(f"Run with {'; '.join(f'{key} {text}' for key, text in settings_of_runs(record))}.")
-    lines.append(f"{runs_and_minutes(record)}: {'; '.join(map(_environment, record['environments']))}.")
-    return " ".join(lines)
+    return f"{record['title']}{preset}: {split(record).lower()}, mean ± std (n seeds), accuracies in percent."
 
 
 def mixed_rows(record: dict[str, Any]) -> str:
@@ -54,7 +48,7 @@ def split(record: dict[str, Any]) -> str:
 
 
 def facts(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same as the heading, as (term, text)."""
+    """What the runs were, taken from the runs, as (term, text): settings, commit, dates, device, versions, minutes."""
     changed = [("changed in every row", " ".join(record["extra"]))] if record["extra"] else []
     if not _runs(record):
         return [("runs", "none is finished"), *changed]
