@@ -16,10 +16,10 @@ MIN_SEEDS = 3
 NUMBERS = ("effect", "low", "high", "p", "p_holm")  # of a judged claim
 VERDICTS = ("holds", "holds uncorrected", "undecided", "does not hold", "not run")
 LEGEND = (
-    "Effect: mean difference over common seeds. holds: the interval lies above the gap (0 unless given), also after "
-    "Holm's correction for the table's claims. holds uncorrected: only before it. does not hold: the interval lies below "
-    f"the gap. undecided: it contains the gap, or fewer than {MIN_SEEDS} seeds are common. The method: "
-    "docs/results/README.md, Claims."
+    "Effects are mean differences over common seeds. A claim holds if its interval lies above the gap, 0 unless given, "
+    "also after Holm's correction for the table's claims. Uncorrected means only before it. A claim does not hold if its "
+    "interval lies below the gap. It is undecided if the interval contains the gap, or with fewer than "
+    f"{MIN_SEEDS} common seeds. The method: docs/results/README.md, Claims."
 )
 
 
