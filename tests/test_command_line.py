@@ -68,7 +68,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
         pytest.param(["epocs=3"], "there is no setting epocs", marks=pytest.mark.smoke),
         (["epochs"], "epochs is not KEY=VALUE"),
         (["accumulate_grad_batches=4"], "another loss"),
-        (["loss="], "known are barlow, bias_balanced"),
+        (["loss="], "known are barlow, bcl"),
         (["dataset=image_folder"], "dataset.root=PATH"),
     ],
 )
