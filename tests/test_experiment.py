@@ -60,6 +60,19 @@ def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, monkeypatch, 
     assert dtypes == [torch.float32, between, between, torch.float32]  # untrained, after two epochs, the result
 
 
+def test_features_of_the_untrained_encoder_are_for_evaluators_that_read_them(composed, tmp_path, monkeypatch):
+    calls, feature_sets = [], run_module.feature_sets
+
+    def recorded(*arguments, **options):
+        calls.append(options)
+        return feature_sets(*arguments, **options)
+
+    monkeypatch.setattr(run_module, "feature_sets", recorded)
+    result = run_experiment(composed(*BARE, "evaluator=[adam_probe]", "evaluator.adam_probe.epochs=1"), tmp_path)
+    assert result["untrained"] == {}
+    assert len(calls) == 1  # after training
+
+
 def test_the_run_directory_holds_everything(composed, tmp_path):
     result = run_experiment(composed(*TINY), tmp_path)
     assert read_result(tmp_path) == result

@@ -173,14 +173,18 @@ def before_training(experiment: Experiment, training: Training) -> dict[str, flo
     """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
     if training.epochs == 0 or experiment.settings.held_out is not None:
         return {}
-    cheap = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    with announced("evaluating the untrained encoder: features", name=as_typed(training.run.path)):
-        sets = features(experiment)
-    untrained = evaluate(cheap, sets, announce=announcer(training.run)).test
+    with announced("evaluating the untrained encoder", name=as_typed(training.run.path)):
+        untrained = untrained_metrics(experiment)
     training.log(grouped("test", untrained) | loss_of_unseen(experiment))
     if is_main():
         training.show("views", first_views(experiment.step, experiment.loader))
     return untrained
+
+
+def untrained_metrics(experiment: Experiment) -> dict[str, float]:
+    """Test metrics of the encoder as it stands, by the evaluators that look at it before training."""
+    early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
+    return evaluate(early, features(experiment)).test if early else {}
 
 
 def after_training(experiment: Experiment, training: Training) -> Scores:
