@@ -52,8 +52,9 @@ def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str =
     )  # fmt: skip
 
 
-def test_the_best_is_chosen_on_the_validation_images(runs, capsys):
-    assert main(["best", str(runs)]) == 0
+@pytest.mark.parametrize("words", [[], ["--metric", "val/linear_top1"]])  # the name of the column will do, too
+def test_the_best_is_chosen_on_the_validation_images(runs, capsys, words):
+    assert main(["best", str(runs), *words]) == 0
     said = capsys.readouterr().out
     assert "best by linear_top1 on the validation images" in said
     first = next(line for line in said.splitlines() if line.startswith("| 1 "))

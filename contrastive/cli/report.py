@@ -89,12 +89,11 @@ def print_best(arguments: argparse.Namespace) -> int:
     """
     if arguments.top < 1:
         raise ConfigError(f"--top counts configurations, got {arguments.top}: try --top 5")
-    frame = read_frame(arguments.folders)
-    on_val = f"val/{arguments.metric}"
-    if on_val not in frame.metrics:
-        frame.metric(arguments.metric)
+    frame, metric = read_frame(arguments.folders), arguments.metric.removeprefix("val/")
+    if f"val/{metric}" not in frame.metrics:
+        frame.metric(metric)
     for name, section in frame.sections.items():
-        show(best(name, section, arguments.metric, arguments.top))
+        show(best(name, section, metric, arguments.top))
     print_notes(frame)
     return 0
 
