@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.slurm import join_job_step
@@ -176,8 +177,8 @@ def _meeting_place() -> dict[str, Any]:
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restarts == "0" or os.environ["LOCAL_WORLD_SIZE"] != os.environ["WORLD_SIZE"]:
         return {}
-    store, rank, world_size = next(dist.rendezvous("env://", timeout=TIMEOUT))
-    return {"store": dist.PrefixStore(f"restart {restarts}", store), "rank": rank, "world_size": world_size}
+    store, rank, world_size = next(rendezvous("env://", timeout=TIMEOUT))
+    return {"store": PrefixStore(f"restart {restarts}", store), "rank": rank, "world_size": world_size}
 
 
 def shutdown() -> None:
