@@ -39,6 +39,10 @@ class FakeGenerator(Generator):
 
     device = CUDA
 
+    def manual_seed(self, seed: int) -> Generator:
+        super().manual_seed(seed)
+        return self  # and not a plain generator
+
 
 @contextmanager
 def fake_cuda() -> Iterator[None]:
