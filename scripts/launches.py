@@ -3,11 +3,14 @@
 Columns are recipes, rows parts of the second step, when the optimizer has its state. The last row is what waits for the
 device: 0. An operation counts as one kernel but for those in `tests/fake_cuda.py`; libraries launch a few
 more. With other overrides: python -m scripts.launches loss=supcon optimizer=lars
+
+What an evaluation of the untrained encoder launches and how often it waits, on a pretended GPU that computes on the CPU
+and needs the data: python -m scripts.launches --evaluators dataset=digits
 """
 
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -19,7 +22,10 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from contrastive.augmentation.compose import Compose
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
+from contrastive.evaluator.base import evaluate
+from contrastive.experiment.build import build as build_experiment
 from contrastive.experiment.components import build_encoder, build_loss, build_one, build_optimizer, instantiate_node
+from contrastive.experiment.run import features
 from contrastive.loss.base import Loss
 from contrastive.text import format_grid
 from contrastive.training.loader import Loader
@@ -28,6 +34,7 @@ from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
 from contrastive.types import Split
 from tests.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
+from tests.pretended_gpu import pretended_gpu
 
 N_IMAGES, N_CLASSES, SIDE = 50_000, 10, 32
 RECIPES = {
@@ -41,9 +48,7 @@ NAMES = ["draw", "augment", "forward", "loss", "backward", "update", "batch"]  #
 
 def count(overrides: list[str]) -> Counter:
     """The launches and waits of a batch and the step on it; both were done once before."""
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        settings = Settings.from_config(compose("train", overrides))
-    step, loader = build(settings)
+    step, loader = build(compose_settings(overrides))
     counter, rng = Counter(), FakeGenerator()
     with ExitStack() as stack:
         for name, (owner, method) in zip(NAMES, PARTS, strict=False):
@@ -118,10 +123,36 @@ def build(settings: Settings) -> tuple[TrainStep, Loader]:
     return step, loader
 
 
-def main(overrides: list[str]) -> None:
-    recipes = {" ".join(overrides): overrides} if overrides else RECIPES
+def evaluators(overrides: list[str]) -> list[list[str]]:
+    """Rows of a table: launches and waits of the features, and of each evaluator on them."""
+    rows = [["part", "launches", "waits"]]
+    with pretended_gpu() as gpu:
+
+        @contextmanager
+        def counted(name: str) -> Iterator[None]:
+            launches, waits = gpu.launches.count, gpu.waits.total()
+            yield
+            rows.append([name, f"{gpu.launches.count - launches:,}", f"{gpu.waits.total() - waits:,}"])
+
+        experiment = build_experiment(compose_settings(["compile=false", *overrides, "device=cuda"]))
+        with counted("total"):
+            with counted("features"):
+                sets = features(experiment)
+            evaluate(experiment.evaluators, sets, strict=False, announce=counted)
+    return rows
+
+
+def compose_settings(overrides: list[str]) -> Settings:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return Settings.from_config(compose("train", overrides))
+
+
+def main(words: list[str]) -> None:
+    if "--evaluators" in words:
+        return print(format_grid(evaluators([word for word in words if word != "--evaluators"])))
+    recipes = {" ".join(words): words} if words else RECIPES
     with fake_cuda():
-        counters = {name: count(words) for name, words in recipes.items()}
+        counters = {name: count(overrides) for name, overrides in recipes.items()}
     table = {part: [counter.launches[part] for counter in counters.values()] for part in NAMES}
     table["total"] = [counter.launches.total() for counter in counters.values()]
     table["waits"] = [len(counter.waits) for counter in counters.values()]

@@ -29,10 +29,19 @@ KERNELS = {
 INDEXING = (aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_)
 
 
+def kernels(func: Any) -> int:
+    """How many kernels an operation launches."""
+    return 0 if func.namespace != "aten" or func.is_view else KERNELS.get(func.overloadpacket.__name__, 1)
+
+
 class FakeGenerator(Generator):
     """A generator of the fake device: without a driver there is no real one."""
 
     device = CUDA
+
+    def manual_seed(self, seed: int) -> Generator:
+        super().manual_seed(seed)
+        return self  # and not a plain generator
 
 
 @contextmanager
@@ -95,8 +104,7 @@ class Counter(TorchDispatchMode):
             self.waits.append(f"{self._part}: {func}")
         out = func(*args, **kwargs)
         on_device = any(isinstance(x, Tensor) and x.is_cuda for x in tree_leaves((args, kwargs, out)))
-        if on_device and func.namespace == "aten" and not func.is_view:
-            self.launches[self._part] += KERNELS.get(func.overloadpacket.__name__, 1)
+        self.launches[self._part] += kernels(func) if on_device else 0
         return out
 
     def _is_wait(self, packet: Any, args: Any, kwargs: Any) -> bool:

@@ -7,7 +7,6 @@ stall there, and copies that block are counted.
 import functools
 from collections.abc import Iterator
 from types import SimpleNamespace
-from unittest import mock
 
 import pytest
 import torch
@@ -16,21 +15,18 @@ from torch import nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensor,
     unset_fake_temporarily,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.distributed import batch_norm
-from contrastive.evaluator.knn import knn_scores
 from contrastive.experiment.make import make
 from contrastive.testing.loss import in_tiles
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
 from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
-from contrastive.training.window import check_weights
 from contrastive.types import Batch, Split
 from tests import batch_norm_kernels
 from tests.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
@@ -158,19 +154,6 @@ def test_backward_is_that_of_autograd():
         torch.testing.assert_close(gradients[1], gradients[0])
 
 
-@pytest.mark.parametrize("forward", ["fused", "per_view"])
-def test_a_step_up_to_the_loss_stays_on_the_device(forward):
-    step = make_step(forward=forward)
-    views = step.views(batch(), FakeGenerator())
-    h, z = step.forward(views).values()
-    assert views.shape == (VIEWS, B, 3, 12, 12)
-    assert h.shape == (B, VIEWS, 16)
-    assert z.shape == (B, VIEWS, 128)
-    assert {views.device, h.device, z.device} == {CUDA}
-    data = batch()
-    assert step.objective(Embedded(step.forward(views), data.label, data.bias)).device == CUDA
-
-
 class Launches(TorchDispatchMode):
     """The names of the operations that run."""
 
@@ -255,16 +238,3 @@ def test_batches_and_steps_never_wait(group, name, options):
             step(next(batches).to(CUDA), FakeGenerator())
     assert counter.waits == []
     assert any(p.grad is not None for p in step.encoder.parameters())
-
-
-def test_weights_are_checked_with_one_wait():
-    modules = {"encoder": make_step().encoder}
-    with mock.patch.object(FakeTensor, "tolist", autospec=True, side_effect=lambda x: [True] * len(x)) as wait:
-        check_weights(None, modules, step=1)
-    assert wait.call_count == 1
-
-
-def test_knn_votes_stay_on_the_device():
-    bank, label, query = torch.empty(50, 6, device=CUDA), batch().label.repeat(7)[:50], torch.empty(9, 6, device=CUDA)
-    scores = knn_scores(bank, label, query, n_classes=CLASSES, k=5, temperature=0.5)
-    assert (scores.shape, scores.device) == ((9, CLASSES), CUDA)

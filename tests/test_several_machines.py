@@ -1,16 +1,21 @@
-"""One run on several machines: Slurm's variables, and the files for clusters in examples/."""
+"""One run on several machines: Slurm's variables, torchrun's restarts, and the files for clusters in examples/."""
 
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from contrastive.distributed.slurm import first_node, tasks_per_node, torchrun_variables
-from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines
+from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, saved_weights, wait_for
 
 BARE = [word for word in TINY if not word.startswith("evaluator.")]
 QUICK = [*BARE, "device=cpu", "precision=fp32", "log_every=1", "evaluator=[knn]"]
@@ -82,3 +87,61 @@ def test_two_tasks_of_slurm_are_one_run(tmp_path):
     assert [task.returncode for task in tasks] == [0, 0]
     assert "Test split" in said[0] and not said[1]
     assert sum("train/loss" in line for line in logged_lines(tmp_path / "run")) == 1438 // 256
+
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "2"]
+MEETING = """
+import os, time, torch.distributed as dist
+from contrastive.distributed.process import any_process, init, shutdown
+
+attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], int(os.environ["RANK"])
+time.sleep(2 * (attempt == "1" and rank == 0))  # rank 1 is there first, and the address of the dead rank 0
+init("cpu")
+any_process(True)
+if attempt == "0":
+    os._exit(1)
+open(f"met {rank}", "w").close()
+shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_restarted_processes_do_not_look_for_those_before_them(tmp_path):
+    (tmp_path / "meeting.py").write_text(MEETING)
+    subprocess.run([*TORCHRUN, "meeting.py"], cwd=tmp_path, env=ENVIRONMENT, check=True, timeout=120)
+    assert {path.name for path in tmp_path.glob("met *")} == {"met 0", "met 1"}
+
+
+def workers(torchrun: int) -> list[int]:
+    """The processes that a torchrun has now, by rank."""
+    ranks = {}
+    for pid in Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split():
+        with suppress(OSError):  # of one that has just ended
+            if said := re.search(rb"\0RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes()):
+                ranks[int(said[1])] = int(pid)
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds the processes in Linux's /proc")
+def test_a_run_that_lost_a_process_twice_is_the_run_that_lost_none(tmp_path):
+    words = [str(ROOT / "train.py"), *QUICK, "epochs=4", "checkpoint_every=1"]
+    start = {"cwd": tmp_path, "env": ENVIRONMENT, "text": True}
+    subprocess.run([*TORCHRUN, *words, "hydra.run.dir=whole"], **start, check=True, timeout=300)
+    with subprocess.Popen([*TORCHRUN, *words, "hydra.run.dir=cut"], **start, stderr=subprocess.PIPE) as process:
+        try:
+            wait_for(tmp_path / "cut/checkpoints/last.pt", process)
+            for victim in (0, 1):  # the one that writes, in training; then another, while it starts
+                first = workers(process.pid)
+                os.kill(first[victim], signal.SIGKILL)
+                while len(now := workers(process.pid)) < 2 or set(now) & set(first):
+                    assert process.poll() is None
+                    time.sleep(0.05)
+            _, said = process.communicate(timeout=300)
+        finally:
+            process.terminate()
+    assert process.returncode == 0, said
+    assert not (tmp_path / "cut/failure.json").exists()
+    assert logged_lines(tmp_path / "cut") == logged_lines(tmp_path / "whole")
+    found, expected = (saved_weights(tmp_path / name) for name in ("cut", "whole"))
+    assert all(torch.equal(found[key], value) for key, value in expected.items())

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.slurm import join_job_step
@@ -158,11 +159,26 @@ def init(device: str) -> None:
         torch.cuda.set_device(local_rank)
     torch.set_num_threads(max(1, n_cores() // local_world_size))
     if use_cuda:  # with the device NCCL connects here, and not in the first step
-        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=TIMEOUT, device_id=torch.device("cuda", local_rank))
+        gpu = torch.device("cuda", local_rank)
+        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=TIMEOUT, device_id=gpu, **_meeting_place())
     else:
-        dist.init_process_group("gloo", timeout=TIMEOUT)
+        dist.init_process_group("gloo", timeout=TIMEOUT, **_meeting_place())
     if not is_main():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (open until the process ends)
+
+
+def _meeting_place() -> dict[str, Any]:
+    """Arguments of init_process_group with which processes that torchrun has restarted find each other.
+
+    torchrun keeps one store through its restarts, with the addresses of processes that are gone (pytorch#135712): who
+    reads one before its owner has written the new one would wait until the timeout. Here each restart has keys of its
+    own. Machines count their restarts apart, so that several need a new store each time: docs/scaling.md.
+    """
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if restarts == "0" or os.environ["LOCAL_WORLD_SIZE"] != os.environ["WORLD_SIZE"]:
+        return {}
+    store, rank, world_size = next(rendezvous("env://", timeout=TIMEOUT))
+    return {"store": PrefixStore(f"restart {restarts}", store), "rank": rank, "world_size": world_size}
 
 
 def shutdown() -> None:
