@@ -27,6 +27,12 @@ class MMCL(Loss):
         ConfigError: an argument out of range.
 
     As the authors' CIFAR code (its closed-form solver). Memory grows with B³, time with B⁴: for batches of hundreds.
+
+    >>> import torch
+    >>> from contrastive import MMCL
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> MMCL()(z0, z1)
+    tensor(-0.9484)
     """
 
     min_views = 2

@@ -17,6 +17,12 @@ class NPair(Loss):
     their norm instead.
 
     Shapes: z (B, V, D) → scalar; views beyond the second are not used.
+
+    >>> import torch
+    >>> from contrastive import NPair
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> NPair()(z0, z1)
+    tensor(0.5005)
     """
 
     min_views = 2

@@ -27,6 +27,12 @@ class Spectral(Loss):
         ConfigError: an argument out of range.
 
     The authors' code shrinks only embeddings beyond the sphere of radius √μ and divides the loss by μ.
+
+    >>> import torch
+    >>> from contrastive import Spectral
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> Spectral()(z0, z1)
+    tensor(-1.2619)
     """
 
     min_views = 2

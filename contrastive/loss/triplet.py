@@ -22,6 +22,12 @@ class Triplet(Loss):
 
     Raises:
         ConfigError: a negative margin.
+
+    >>> import torch
+    >>> from contrastive import Triplet
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> Triplet(margin=3)(z0, z1)
+    tensor(0.0934)
     """
 
     min_views = 2
