@@ -13,6 +13,8 @@ class BYOL(TargetLoss):
     p are the predictions of the trained network, k the projections of its teacher, held constant. There are no
     negatives. It is for `teacher=ema head=predictor`.
 
+    Push: 0, there are no negatives.
+
     Shapes: z (B, 2, D), keys (B, 2, D) → scalar.
 
     The authors' code is the same sum.

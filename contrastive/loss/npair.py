@@ -16,6 +16,8 @@ class NPair(Loss):
     with anchors a (view 0) and positives p (view 1), normalized here as in SimCLR's comparison; the paper penalizes
     their norm instead.
 
+    Push: 1.
+
     Shapes: z (B, V, D) → scalar; views beyond the second are not used.
 
     >>> import torch

@@ -13,6 +13,8 @@ class SimSiam(TargetLoss):
     p are the predictions of the trained network, k its own projections, held constant: those of a teacher of momentum
     0. There are no negatives. It is for `teacher=ema teacher.momentum=0 head=predictor`.
 
+    Push: 0, there are no negatives.
+
     Shapes: z (B, 2, D), keys (B, 2, D) → scalar.
 
     The authors' code is the same mean.

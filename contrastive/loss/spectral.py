@@ -18,6 +18,8 @@ class Spectral(Loss):
     for the views x and y of an image on the unit sphere, the mean over all pairs of views. The second term is a product
     of two D × D matrices: time and memory are linear in the batch.
 
+    Push: μ mean_{j≠i} x_i·y_j: an image that points away is pulled.
+
     Args:
         mu: μ > 0, the squared radius of the authors' sphere: 1 in their configuration for CIFAR-10, 10 for ImageNet.
 

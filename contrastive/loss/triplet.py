@@ -15,6 +15,8 @@ class Triplet(Loss):
 
     on the unit sphere, with a view 0, p view 1, and n view 1 of the next image of the (shuffled) batch.
 
+    Push: 1 where the margin is not kept; elsewhere an image is neither pushed nor pulled.
+
     Args:
         margin: at least 0, in squared distances (0.2 in the paper).
 
