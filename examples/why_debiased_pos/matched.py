@@ -7,7 +7,7 @@ the value of the loss that it is made of and replaces its gradient; b learns as 
 """
 
 import torch
-from repulsion import with_gradient_of  # type: ignore[import-not-found]
+from repulsion import with_gradient_of
 from torch import Tensor
 from torch.nn.functional import softplus
 
