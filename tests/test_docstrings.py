@@ -2,10 +2,13 @@
 
 import ast
 import doctest
+import importlib
 import re
 from collections.abc import Iterator
 
-from contrastive.loss import nt_xent
+import pytest
+
+from tests.helpers import ROOT
 from tests.test_architecture import FILES
 
 NAME = r"\*{0,2}\w+(?: \([^)]*\))?"
@@ -51,6 +54,11 @@ def test_two_arguments_in_a_line_are_seen():
     assert [packed(entry, {"a", "b", "c", "d", "e"}) for entry in documented(doc)] == [True, True, False]
 
 
-def test_the_example_of_a_loss_prints_what_it_says():
-    failed, tried = doctest.testmod(nt_xent)
-    assert (failed, tried) == (0, 5)
+LOSSES = sorted((ROOT / "contrastive/loss").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("path", [path for path in LOSSES if path.stem != "base"], ids=lambda path: path.stem)
+def test_the_example_of_a_loss_prints_what_it_says(path):
+    failed, tried = doctest.testmod(importlib.import_module(f"contrastive.loss.{path.stem}"))
+    assert failed == 0
+    assert tried >= 3

@@ -1,8 +1,10 @@
 """teacher=ema: the formula, explicit losses of MoCo v2 and v3, BYOL and SimSiam, the queue, exact resume, refusals."""
 
 import copy
+import functools
 import json
 import math
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -216,6 +218,36 @@ def test_any_loss_trains_against_a_teacher(words):
         step.teacher.on_step(SimpleNamespace(step=step, steps_done=1), output)
         assert output.loss.isfinite()
         assert all(value.isfinite() for value in step.objective.diagnostics(output.main).values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.parametrize(
+    ("words", "backend"),
+    [
+        (["loss=debiased_pos"], "inductor"),
+        (["teacher.queue=50", "views_forward=per_view"], "aot_eager"),
+        (["loss=byol", "head=predictor"], "aot_eager"),
+    ],
+    ids=["debiased_pos", "queue", "byol"],
+)
+def test_a_compiled_run_with_a_teacher_takes_the_same_steps(words, backend, monkeypatch):
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+    small = ["encoder=simple_convnet", "augmentation.ops.jitter=null", "optimizer=sgd", "optimizer.lr=0.01"]
+
+    def taught(*more):
+        built = build(compose_settings(*WORDS, *small, "teacher=ema", "teacher.momentum=0.5", *words, *more))
+        step, rng, losses = built.step, generator("cpu", 0), []
+        for k, batch in zip(range(1, 5), built.loader.epoch(0), strict=False):
+            output = step(batch, rng)
+            step.teacher.on_step(SimpleNamespace(step=step, steps_done=k), output)
+            losses.append(output.loss)
+        return torch.stack(losses), step.teacher.network.state_dict()
+
+    (losses, teacher), (compiled_losses, compiled_teacher) = taught(), taught("compile=true")
+    assert losses.std() > 0
+    torch.testing.assert_close(compiled_losses, losses, rtol=1e-4, atol=0)
+    torch.testing.assert_close(compiled_teacher, teacher, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

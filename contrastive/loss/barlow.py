@@ -26,6 +26,12 @@ class BarlowTwins(Loss):
         ConfigError: an argument out of range.
 
     As the authors' code, which standardizes with 1e-5 added to the variance.
+
+    >>> import torch
+    >>> from contrastive import BarlowTwins
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> BarlowTwins()(z0, z1)
+    tensor(0.1301)
     """
 
     min_views = 2

@@ -42,6 +42,12 @@ class BCL(SelfSupervisedLoss):
     The formula is that of the authors' code (liubin06/BCL); the paper itself was not read. On request that code
     raises α over a training or estimates it with labels; here it is fixed. The negatives of every anchor are sorted,
     which takes longer than the rest of the loss.
+
+    >>> import torch
+    >>> from contrastive import BCL
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> BCL()(z0, z1)
+    tensor(0.7639)
     """
 
     picks_positive = True

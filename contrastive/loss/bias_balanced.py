@@ -17,6 +17,13 @@ class BiasBalanced(SampleLoss):
     cross-entropy. At test time the plain logits are used.
 
     Shapes: logits (B, V, C), label (B,), bias (B,) → scalar.
+
+    >>> import torch
+    >>> from contrastive import BiasBalanced
+    >>> z0, z1 = torch.arange(18.0).view(2, 3, 3).cos()  # logits (B, C) of two views of three images
+    >>> label, bias = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])
+    >>> BiasBalanced()(z0, z1, label, bias)
+    tensor(1.1465)
     """
 
     input = "logits"

@@ -26,6 +26,13 @@ class BiasContrastive(SupervisedContrastiveLoss):
 
     Raises:
         ConfigError: an argument out of range.
+
+    >>> import torch
+    >>> from contrastive import BiasContrastive
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> label, bias = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])
+    >>> BiasContrastive()(z0, z1, label, bias)
+    tensor(2.1033)
     """
 
     needs_bias = True

@@ -13,9 +13,18 @@ class BYOL(TargetLoss):
     p are the predictions of the trained network, k the projections of its teacher, held constant. There are no
     negatives. It is for `teacher=ema head=predictor`.
 
+    Push: 0, there are no negatives.
+
     Shapes: z (B, 2, D), keys (B, 2, D) → scalar.
 
     The authors' code is the same sum.
+
+    >>> import torch
+    >>> from contrastive import BYOL
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> keys = torch.arange(24.0).view(3, 2, 4).sin()  # (B, 2, D), of a teacher
+    >>> BYOL()(z0, z1, keys=keys, across="both")
+    tensor(4.1484)
     """
 
     def per_image(self, cosines: Tensor) -> Tensor:

@@ -33,6 +33,12 @@ class Combination(SelfSupervisedLoss):
 
     Raises:
         ConfigError: an argument out of range.
+
+    >>> import torch
+    >>> from contrastive import Combination
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> Combination()(z0, z1)
+    tensor(0.1505)
     """
 
     picks_positive = True

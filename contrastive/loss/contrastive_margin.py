@@ -23,6 +23,12 @@ class ContrastiveMargin(SampleLoss):
 
     Raises:
         ConfigError: a margin of 0 or below.
+
+    >>> import torch
+    >>> from contrastive import ContrastiveMargin
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> ContrastiveMargin()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(0.8984)
     """
 
     needs_label = True

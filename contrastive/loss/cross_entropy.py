@@ -16,6 +16,12 @@ class CrossEntropy(SampleLoss):
 
     Raises:
         ConfigError: normalize is not a boolean.
+
+    >>> import torch
+    >>> from contrastive import CrossEntropy
+    >>> z0, z1 = torch.arange(18.0).view(2, 3, 3).cos()  # logits (B, C) of two views of three images
+    >>> CrossEntropy()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(1.1465)
     """
 
     input = "logits"

@@ -33,6 +33,12 @@ class DebiasedNeg(SelfSupervisedLoss):
     The authors' code forms e^{s} directly and overflows in float32 below t = 1/88. The estimate of positive-unlabeled
     learning (DeCL of Wang et al. 2024) is this one: if the anchor's class has the share α and a share c of it is known
     to be positive, the rest of the data has the share τ⁺ = (1 - c) α / (1 - c α) of that class (our derivation).
+
+    >>> import torch
+    >>> from contrastive import DebiasedNeg
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> DebiasedNeg()(z0, z1)
+    tensor(0.1797)
     """
 
     picks_positive = True

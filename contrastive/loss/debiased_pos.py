@@ -58,6 +58,12 @@ class DebiasedPos(SelfSupervisedLoss):
 
     Raises:
         ConfigError: an argument out of range, or V > 2 with released pos_grouping.
+
+    >>> import torch
+    >>> from contrastive import DebiasedPos
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> DebiasedPos()(z0, z1)
+    tensor(0.1212)
     """
 
     picks_positive = True

@@ -39,6 +39,12 @@ class DHEL(SelfSupervisedLoss):
         ConfigError: an argument out of range.
 
     The authors' code forms e^{s} directly and overflows in float32 below t = 1/88.
+
+    >>> import torch
+    >>> from contrastive import DHEL
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> DHEL()(z0, z1)
+    tensor(-1.8086)
     """
 
     picks_positive = True

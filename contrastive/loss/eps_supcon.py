@@ -30,6 +30,12 @@ class EpsSupCon(SupervisedContrastiveLoss):
 
     Raises:
         ConfigError: an argument out of range.
+
+    >>> import torch
+    >>> from contrastive import EpsSupCon
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> EpsSupCon()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(1.6185)
     """
 
     def __init__(self, *, temperature: float = 0.5, epsilon: float = 0.0, semantics: str = "paper") -> None:

@@ -34,6 +34,12 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
 
     Raises:
         ConfigError: an argument out of range, or form `in` with semantics `paper`.
+
+    >>> import torch
+    >>> from contrastive import EpsSupInfoNCE
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> EpsSupInfoNCE()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(0.8851)
     """
 
     def __init__(

@@ -29,6 +29,12 @@ class FNC(SelfSupervisedLoss):
 
     In the paper the similarity is that to a support set of further views of the anchor, here that to the anchor; its
     attraction, which makes positives of them, is not here.
+
+    >>> import torch
+    >>> from contrastive import FNC
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> FNC(top_k=1)(z0, z1)
+    tensor(0.1809)
     """
 
     picks_positive = True

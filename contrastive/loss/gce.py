@@ -19,6 +19,12 @@ class GCE(SampleLoss):
 
     Raises:
         ConfigError: q out of range.
+
+    >>> import torch
+    >>> from contrastive import GCE
+    >>> z0, z1 = torch.arange(18.0).view(2, 3, 3).cos()  # logits (B, C) of two views of three images
+    >>> GCE()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(0.3437)
     """
 
     input = "logits"

@@ -45,6 +45,12 @@ class GloFND(SelfSupervisedLoss):
     The released code (vibalcam/GloFND) corrects Adam's means by the number of the epoch, this one by the number of
     updates of the image. There the epoch from which thresholds are learned and the one from which they are used are two
     settings (0 and 20), here both are `start`. Its command for ImageNet-100 has alpha 0.01 and 70 for both, of 200.
+
+    >>> import torch
+    >>> from contrastive import GloFND
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> GloFND()(z0, z1)
+    tensor(0.3775)
     """
 
     reads_index = True

@@ -30,6 +30,15 @@ class GroupDRO(SampleLoss):
 
     The authors draw every group as often: `sampler=group_balanced`. With an adjustment their code returns
     Σ_g q_g C / sqrt(n_g) more, with the same gradient.
+
+    >>> import torch
+    >>> from contrastive import GroupDRO, Split
+    >>> z0, z1 = torch.arange(18.0).view(2, 3, 3).cos()  # logits (B, C) of two views of three images
+    >>> label, bias = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])
+    >>> loss = GroupDRO(step_size=0.1)
+    >>> loss.prepare(Split(torch.zeros(3, 3, 1, 1, dtype=torch.uint8), label, bias), n_classes=3, dim=3)
+    >>> loss(z0, z1, label, bias)
+    tensor(1.1468)
     """
 
     input = "logits"

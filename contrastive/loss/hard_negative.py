@@ -32,6 +32,12 @@ class HardNegative(SelfSupervisedLoss):
 
     Raises:
         ConfigError: an argument out of range.
+
+    >>> import torch
+    >>> from contrastive import HardNegative
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> HardNegative()(z0, z1)
+    tensor(0.3630)
     """
 
     picks_positive = True

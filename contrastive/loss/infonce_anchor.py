@@ -32,6 +32,12 @@ class InfoNCEAnchor(SelfSupervisedLoss):
     The paper itself was not read: the objective is as a reader's note prints it, K / (K + ν) times the first term and
     ν / (K + ν) times the second, with K the number of negatives. There both classes have K samples; here the first one
     has the positive and all N negatives, as in NT-Xent.
+
+    >>> import torch
+    >>> from contrastive import InfoNCEAnchor
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> InfoNCEAnchor()(z0, z1)
+    tensor(0.6396)
     """
 
     picks_positive = True

@@ -31,6 +31,12 @@ class KCL(SelfSupervisedLoss):
         ConfigError: an argument out of range.
 
     Of the authors' five kernels this is the default, the Gaussian, with their τ = 2 and γ = 16.
+
+    >>> import torch
+    >>> from contrastive import KCL
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> KCL()(z0, z1)
+    tensor(-0.9036)
     """
 
     def __init__(self, *, scale: float = 2.0, gamma: float = 16.0) -> None:

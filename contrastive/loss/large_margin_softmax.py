@@ -25,6 +25,14 @@ class LargeMarginSoftmax(SampleLoss):
 
     Raises:
         ConfigError: m out of range, or no classifier yet.
+
+    >>> import torch
+    >>> from contrastive import LargeMarginSoftmax
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # features (B, F) of two views of three images
+    >>> loss = LargeMarginSoftmax(m=2)
+    >>> loss.set_weight(torch.eye(4)[:2])  # of a classifier (C, F)
+    >>> loss(z0, z1, torch.tensor([0, 1, 1])).detach()
+    tensor(1.6292)
     """
 
     input = "features"

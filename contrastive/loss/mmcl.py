@@ -16,6 +16,8 @@ class MMCL(Loss):
         Δ_i = 1 1ᵀ + reg I + K_NN - k_i 1ᵀ - 1 k_iᵀ over the others,  α_i = clamp(2 Δ_i⁻¹ 1, 0, C), held constant
         L = (1/B) Σ_i [ Σ_j α_ij K(p_i, a_j) - Σ_j α_ij K(a_i, p_i) ]
 
+    Push: Σ_j α_ij K(p_i, a_j) / (K(a_i, p_i) Σ_j α_ij), with p_i in the place of the anchor.
+
     Args:
         sigma: σ > 0, the width of the kernel.
         penalty: C, the upper bound of α; -1 = none.
@@ -27,6 +29,12 @@ class MMCL(Loss):
         ConfigError: an argument out of range.
 
     As the authors' CIFAR code (its closed-form solver). Memory grows with B³, time with B⁴: for batches of hundreds.
+
+    >>> import torch
+    >>> from contrastive import MMCL
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> MMCL()(z0, z1)
+    tensor(-0.9484)
     """
 
     min_views = 2

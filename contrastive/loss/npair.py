@@ -16,7 +16,15 @@ class NPair(Loss):
     with anchors a (view 0) and positives p (view 1), normalized here as in SimCLR's comparison; the paper penalizes
     their norm instead.
 
+    Push: 1.
+
     Shapes: z (B, V, D) → scalar; views beyond the second are not used.
+
+    >>> import torch
+    >>> from contrastive import NPair
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> NPair()(z0, z1)
+    tensor(0.5005)
     """
 
     min_views = 2

@@ -36,6 +36,12 @@ class RINCE(SelfSupervisedLoss):
         ConfigError: an argument out of range, or e^{q/t} beyond float32.
 
     As the authors' code for SimCLR (q = 0.1, λ = 0.01 on its command line).
+
+    >>> import torch
+    >>> from contrastive import RINCE
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> RINCE()(z0, z1)
+    tensor(-4.0842)
     """
 
     def __init__(

@@ -34,6 +34,12 @@ class Sigmoid(SelfSupervisedLoss):
 
     SigLIP starts at b = -10 and t = 0.1 and compares across two modalities alone: `across="both"`, which is its loss to
     the letter. There N = B - 1, and half of the batch is the `batch_size` whose first b fits.
+
+    >>> import torch
+    >>> from contrastive import Sigmoid
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> Sigmoid(batch_size=3)(z0, z1).detach()
+    tensor(1.1015)
     """
 
     def __init__(self, *, temperature: float = 0.5, batch_size: int = 512, learn_temperature: bool = False) -> None:

@@ -13,9 +13,18 @@ class SimSiam(TargetLoss):
     p are the predictions of the trained network, k its own projections, held constant: those of a teacher of momentum
     0. There are no negatives. It is for `teacher=ema teacher.momentum=0 head=predictor`.
 
+    Push: 0, there are no negatives.
+
     Shapes: z (B, 2, D), keys (B, 2, D) → scalar.
 
     The authors' code is the same mean.
+
+    >>> import torch
+    >>> from contrastive import SimSiam
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> keys = torch.arange(24.0).view(3, 2, 4).sin()  # (B, 2, D), of a teacher
+    >>> SimSiam()(z0, z1, keys=keys, across="both")
+    tensor(0.0371)
     """
 
     def per_image(self, cosines: Tensor) -> Tensor:

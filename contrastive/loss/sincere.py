@@ -28,6 +28,12 @@ class SINCERE(SupervisedContrastiveLoss):
 
     The formula is that of the authors' code (tufts-ml/SupContrast); the paper itself was not read. There an anchor
     without positives makes the loss NaN.
+
+    >>> import torch
+    >>> from contrastive import SINCERE
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> SINCERE()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(0.8851)
     """
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

@@ -32,6 +32,13 @@ class SoftSupCon(SupervisedContrastiveLoss):
         ConfigError: an argument out of range, or fewer rows than classes.
 
     No paper's loss to the letter: the weighted mean of positives stands in several, of labels with a distance.
+
+    >>> import torch
+    >>> from contrastive import SoftSupCon
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> label = torch.tensor([0, 1, 1])
+    >>> SoftSupCon(weights=[[1, 0.5], [0.5, 1]])(z0, z1, label)
+    tensor(2.2704)
     """
 
     def __init__(self, *, temperature: float = 0.5, weights: list[list[float]] | None = None) -> None:

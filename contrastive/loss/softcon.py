@@ -31,6 +31,13 @@ class SoftCon(BiasContrastive):
 
     The authors add 0.01 times a cross-entropy on a uniform batch, and draw images that are unlike their class more
     often: `experiment=hong_yang_softcon`.
+
+    >>> import torch
+    >>> from contrastive import SoftCon
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> label, bias = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])
+    >>> SoftCon()(z0, z1, label, bias)
+    tensor(2.1033)
     """
 
     reads_index = True

@@ -37,6 +37,12 @@ class SogCLR(SelfSupervisedLoss):
 
     The released code (Optimization-AI/SogCLR) multiplies by t and adds its two views up, so its gradient is 2t times
     this one; it takes a batch for new only if all of its images are.
+
+    >>> import torch
+    >>> from contrastive import SogCLR
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> SogCLR()(z0, z1)
+    tensor(-2.2572)
     """
 
     reads_index = True

@@ -18,6 +18,8 @@ class Spectral(Loss):
     for the views x and y of an image on the unit sphere, the mean over all pairs of views. The second term is a product
     of two D × D matrices: time and memory are linear in the batch.
 
+    Push: μ mean_{j≠i} x_i·y_j: an image that points away is pulled.
+
     Args:
         mu: μ > 0, the squared radius of the authors' sphere: 1 in their configuration for CIFAR-10, 10 for ImageNet.
 
@@ -27,6 +29,12 @@ class Spectral(Loss):
         ConfigError: an argument out of range.
 
     The authors' code shrinks only embeddings beyond the sphere of radius √μ and divides the loss by μ.
+
+    >>> import torch
+    >>> from contrastive import Spectral
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> Spectral()(z0, z1)
+    tensor(-1.2619)
     """
 
     min_views = 2

@@ -33,6 +33,12 @@ class SupCon(SupervisedContrastiveLoss):
         ConfigError: an argument out of range.
 
     The authors' code has only `out` and multiplies by t / 0.07.
+
+    >>> import torch
+    >>> from contrastive import SupCon
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> SupCon()(z0, z1, torch.tensor([0, 1, 1]))
+    tensor(1.6185)
     """
 
     def __init__(self, *, temperature: float = 0.5, form: str = "out") -> None:

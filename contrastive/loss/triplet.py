@@ -15,6 +15,8 @@ class Triplet(Loss):
 
     on the unit sphere, with a view 0, p view 1, and n view 1 of the next image of the (shuffled) batch.
 
+    Push: 1 where the margin is not kept; elsewhere an image is neither pushed nor pulled.
+
     Args:
         margin: at least 0, in squared distances (0.2 in the paper).
 
@@ -22,6 +24,12 @@ class Triplet(Loss):
 
     Raises:
         ConfigError: a negative margin.
+
+    >>> import torch
+    >>> from contrastive import Triplet
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> Triplet(margin=3)(z0, z1)
+    tensor(0.0934)
     """
 
     min_views = 2

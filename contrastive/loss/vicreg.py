@@ -29,6 +29,12 @@ class VICReg(Loss):
         ConfigError: an argument out of range.
 
     As the authors' code, which takes half of the paper's variance term.
+
+    >>> import torch
+    >>> from contrastive import VICReg
+    >>> z0, z1 = torch.arange(24.0).view(2, 3, 4).cos()  # two views (B, D) of three images
+    >>> VICReg()(z0, z1)
+    tensor(8.5240)
     """
 
     min_views = 2
