@@ -16,8 +16,9 @@ from contrastive.distributed.process import is_main
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.run.files import encoder_node, weights_path
+from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.foreign import load_into
+from contrastive.run.weights import channels_of
 from contrastive.text import show
 from contrastive.training.hook import Hook
 
@@ -50,18 +51,27 @@ def check_complete(component: Any) -> None:
         raise ConfigError(f"the class {component.__name__} is not complete: try {' and '.join(sorted(missing))} in it")
 
 
-def build_encoder(node: dict[str, Any], size: int | None) -> Any:
+def input_channels(node: dict[str, Any]) -> int:
+    """The channels that an encoder takes before there are images: those that are set, those of its weights, else 3."""
+    if node.get("in_channels") is not None:
+        check_at_least("encoder.in_channels", node["in_channels"], 1, example=RGB)
+        return int(node["in_channels"])
+    return RGB if node.get("weights") is None else channels_of(weights_path(node["weights"]))
+
+
+def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -> Any:
     """Build the encoder, check what it returns, and load `weights` into it.
 
     Args:
         node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
         size: side of the dataset's images in pixels; None = not known.
+        channels: of its input.
     """
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:
         raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
-    encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
-    check_encoder_output(encoder, size)
+    encoder = build_one("encoder", encoder_node(node, size, channels), torch.nn.Module)
+    check_encoder_output(encoder, size, channels)
     if weights is not None:
         loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
@@ -150,15 +160,16 @@ def feature(encoder: nn.Module) -> str:
     return str(getattr(encoder, "feature", f"output of {type(encoder).__name__}"))
 
 
-def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
+def check_encoder_output(encoder: nn.Module, size: int | None, channels: int = RGB) -> None:
     """Pass two black images through the encoder in eval mode; its mode and state stay as they were.
 
     Args:
         size: side of the images in pixels; None = not known before the data is loaded. Then images of 32 pixels are
             tried, and an encoder that fails on them because of their size is accepted.
+        channels: K, of the images.
 
     Raises:
-        ConfigError: the encoder has no int attribute `dim`, or does not map (2, 3, H, W) to (2, dim); `size` is above
+        ConfigError: the encoder has no int attribute `dim`, or does not map (2, K, H, W) to (2, dim); `size` is above
             4096.
     """
     if size is not None and size > MAX_SIZE:
@@ -169,7 +180,7 @@ def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
             f"the encoder {name} needs an int attribute dim, the number of its features: "
             "set self.dim in its constructor, or try encoder=resnet18"
         )
-    image = torch.zeros(2, 3, size or USUAL_SIZE, size or USUAL_SIZE)
+    image = torch.zeros(2, channels, size or USUAL_SIZE, size or USUAL_SIZE)
     modes = [(module, module.training) for module in encoder.modules()]
     try:
         with torch.no_grad():

@@ -49,13 +49,17 @@ from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
 from contrastive.training.progress import announced
 from contrastive.training.window import Window
+from contrastive.types import Data
 
 
-def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+def run_experiment(
+    settings: Settings, path: Path, overrides: Sequence[str] = (), *, data: Data | None = None
+) -> dict[str, Any]:
     """Start, resume or show the run in `path`.
 
     Args:
         overrides: what was typed to get the settings, for the records of the run.
+        data: in place of what `settings.dataset` names; for one process.
 
     Returns:
         The content of result.json; {} for a dry run.
@@ -70,7 +74,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
         return read_result(path) or {}
     threads = set_threads(settings.threads, path, rerun=settings.rerun)
     with nullcontext() if settings.quiet else announced("reading the data", name=as_typed(path)):
-        experiment = build(settings)
+        experiment = build(settings, data)
     if settings.dry_run:
         with announced("timing a few steps and every evaluator"):
             text = estimate(experiment).text

@@ -130,8 +130,9 @@ class EncoderMetadata(TypedDict):
 
     node: Node
     image_size: tuple[int, int]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: list[float]
+    std: list[float]
+    dtype: NotRequired[str]  # of the images, where it is not uint8
     classes: list[str]
     dataset: str
     loss: str
