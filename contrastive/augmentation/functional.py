@@ -70,7 +70,7 @@ def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def blur_uint8(x: Tensor) -> Tensor:
-    """uint8 or uint16 (B, K, H, W) blurred by a Gaussian of sigma 2 pixels over a tenth of the side (3 pixels at 32)."""
+    """uint8 or uint16 (B, K, H, W), blurred by a Gaussian of 2 pixels over a tenth of the side (3 pixels at 32)."""
     height, width = x.shape[-2:]
     sigma = torch.full((len(x),), 2.0, device=x.device)
     rows, columns = (blur_matrix(sigma, n, 2 * max(1, n // 20) + 1) for n in (height, width))

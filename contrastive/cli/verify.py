@@ -20,7 +20,7 @@ from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import Experiment, build
-from contrastive.experiment.run import environment_of, features, final_scores, prepare_observers, untrained_metrics
+from contrastive.experiment.run import environment_of, features, final_scores, prepare_observers, untrained_scores
 from contrastive.hook.evaluations import LearningEvaluators
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.content import content_hash
@@ -116,7 +116,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     exact = all(recorded.get(key) == now.get(key) for key in EXACT_KEYS)
     if settings.epochs > 0 and settings.held_out is None:
         began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
-        untrained = untrained_metrics(experiment)
+        untrained = untrained_scores(experiment).test
         yield from compare("untrained", result["untrained"], untrained, exact=exact and began_so)
     same_code = recorded["code"] == now["code"]
     checks = list(check_files(path, experiment, result, hashes=hashes))

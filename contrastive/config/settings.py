@@ -137,9 +137,9 @@ class Settings:
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
 
-        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights` and
-        the like of `OF_EVERY_ENCODER`, `loss.push`, what `LATER` names of a dataset and `channels` of an operation, where
-        they are not set: a run without them has the configuration that it always had, and can be resumed.
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are those of
+        `OF_EVERY_ENCODER`, `loss.push`, what `LATER` names of a dataset and `channels` of an operation, where they are
+        not set: a run without them has the configuration that it always had, and can be resumed.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.

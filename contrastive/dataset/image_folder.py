@@ -42,7 +42,7 @@ def image_folder(
 
     Images of 8 bits become RGB: any mode is accepted, transparency is put on black. Gray of 16 bits keeps its 16 bits
     and one channel; arrays (.npy) of uint8 or uint16 and TIFF of many bands (by the package tifffile) keep their
-    channels. All images are of the kind that the first ones have; where those differ, RGB. The shorter side is resized
+    channels. All images are of one kind: RGB where some are, else that of most. The shorter side is resized
     to `size` and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are
     those of the training images. The decoded images may be larger than memory (ImageNet-100 at 256 pixels: 25 GB).
 

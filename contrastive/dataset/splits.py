@@ -87,7 +87,7 @@ def channel_stats(image: Tensor) -> ChannelStats:
 
 
 def stats_of_levels(counts: Tensor) -> ChannelStats:
-    """Mean and standard deviation per channel, scaled to [0, 1], from how often each level occurs: (K, levels) int64."""
+    """Mean and standard deviation per channel, scaled to [0, 1], of (K, levels) int64: how often each level occurs."""
     level = torch.arange(counts.shape[1], dtype=torch.float64) / (counts.shape[1] - 1)
     mean, std = [], []
     for count in counts:

@@ -20,6 +20,7 @@ from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
+from contrastive.encoder._depth import rates
 from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
@@ -282,12 +283,14 @@ def build_step(
     encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
     teacher = build_teacher(settings, encoder, head)
     of_terms, of_adversary = objective.parameter_groups()
-    groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
+    (_, last), *earlier = rates(encoder, settings.encoder.get("layer_decay", 1.0))
+    groups = [[*last, *head.parameters(), *of_terms], of_adversary, *(group for _, group in earlier)]
+    factors = [1.0, 1.0, *(factor for factor, _ in earlier)]
     return (GraphedStep if settings.graphs else TrainStep)(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, groups),
+        optimizer=build_optimizer(settings.optimizer, groups, factors),
         augmentation=parts.augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),

@@ -1,7 +1,7 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from contrastive.config.identity import CHANGES_TRAINING, targets
 from contrastive.config.messages import user_message
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
+from contrastive.encoder._depth import freeze_first, rates
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
@@ -60,10 +61,10 @@ def input_channels(node: dict[str, Any]) -> int:
 
 
 def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -> Any:
-    """Build the encoder, check what it returns, and load `weights` into it.
+    """Build the encoder, check what it returns, load `weights` into it and freeze its first blocks.
 
     Args:
-        node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
+        node: `_target_` and arguments, besides them `weights`, a file or a run, and others of `NOT_ARGUMENTS`.
         size: side of the dataset's images in pixels; None = not known.
         channels: of its input.
     """
@@ -76,6 +77,8 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
         loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
             show(loaded)
+    freeze_first(encoder, node.get("frozen", 0))
+    rates(encoder, node.get("layer_decay", 1.0))
     return encoder
 
 
@@ -133,14 +136,22 @@ def build_hooks(group: str, nodes: dict[str, dict[str, Any]]) -> dict[str, Hook]
     return {name: build_one(f"{group}.{name}", node, Hook) for name, node in arguments.items()}
 
 
-def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
-    """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do."""
+def build_optimizer(
+    node: dict[str, Any], groups: list[list[torch.nn.Parameter]], factors: Sequence[float] = ()
+) -> torch.optim.Optimizer:
+    """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do.
+
+    Args:
+        groups: an empty one is left out.
+        factors: of each group, on the learning rate; () = 1.
+    """
+    rated = [(group, factor) for group, factor in zip(groups, factors or [1.0] * len(groups), strict=True) if group]
     try:
-        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
+        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group, _ in rated])
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
-    for group in optimizer.param_groups:
-        group["initial_lr"] = group["lr"]
+    for group, (_, factor) in zip(optimizer.param_groups, rated, strict=True):
+        group["initial_lr"] = group["lr"] = group["lr"] * factor
     return optimizer
 
 

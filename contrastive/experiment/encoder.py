@@ -127,7 +127,8 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     tensors, metadata = read_weights(file)
     height, width = metadata["image_size"]
     if encoder is None:
-        encoder = build_trusted(_without_download(encoder_node(metadata["node"], width)), "encoder")
+        node = encoder_node(metadata["node"], width, len(metadata["mean"]))
+        encoder = build_trusted(_without_download(node), "encoder")
     _load(encoder, tensors, file)
     dtype = torch.uint16 if metadata.get("dtype") == "uint16" else torch.uint8
     mean, std = tuple(metadata["mean"]), tuple(metadata["std"])

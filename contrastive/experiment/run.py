@@ -173,22 +173,22 @@ def hooks_in_order(
     return {**hooks, "checkpoint": checkpointer}
 
 
-def before_training(experiment: Experiment, training: Training) -> dict[str, float]:
-    """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
+def before_training(experiment: Experiment, training: Training) -> Scores:
+    """Evaluate the untrained encoder and show views of the first batch; returns its scores."""
     if training.epochs == 0 or experiment.settings.held_out is not None:
-        return {}
+        return Scores()
     with announced("evaluating the untrained encoder", name=as_typed(training.run.path)):
-        untrained = untrained_metrics(experiment)
-    training.log(grouped("test", untrained) | loss_of_unseen(experiment))
+        untrained = untrained_scores(experiment)
+    training.log(grouped("test", untrained.test) | loss_of_unseen(experiment))
     if is_main():
         training.show("views", first_views(experiment.step, experiment.loader))
     return untrained
 
 
-def untrained_metrics(experiment: Experiment) -> dict[str, float]:
-    """Test metrics of the encoder as it stands, by the evaluators that look at it before training."""
+def untrained_scores(experiment: Experiment) -> Scores:
+    """Scores of the encoder as it stands, by the evaluators that look at it before training."""
     early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    return evaluate(early, features(experiment)).test if early else {}
+    return evaluate(early, features(experiment)) if early else Scores()
 
 
 def after_training(experiment: Experiment, training: Training) -> Scores:
@@ -240,7 +240,14 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
         },
         "time": {"seconds": seconds, "finished": finished},
         **({"left_out": experiment.left_out} if experiment.left_out else {}),
+        **({"untrained_correct": evaluations.untrained_correct} if is_continued(settings) else {}),
     }  # fmt: skip
+
+
+def is_continued(settings: Settings) -> bool:
+    """Whether the encoder came with weights that training went on from, and the test images tell what became of it."""
+    came_with = settings.encoder.get("weights") is not None or settings.encoder.get("pretrained", False)
+    return bool(came_with and settings.epochs > 0 and settings.held_out is None)
 
 
 def announcer(run: RunDirectory) -> Callable[[str], AbstractContextManager[None]]:

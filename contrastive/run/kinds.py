@@ -76,6 +76,7 @@ class Result(TypedDict):
     weights: NotRequired[dict[str, str]]
     correct: NotRequired[dict[str, str]]
     left_out: NotRequired[list[str]]
+    untrained_correct: NotRequired[dict[str, str]]  # of a run that started from weights
     resumed_with: NotRequired[list[dict[str, Any]]]
 
 

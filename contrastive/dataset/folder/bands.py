@@ -35,8 +35,8 @@ RGB_8 = Kind(3, np.dtype(np.uint8))
 def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
     """The kind of the images in these files, by a look at the headers of 64 of them.
 
-    Images that Pillow reads with 8 bits count as RGB whatever their mode, unless `channels` is 1. Where the kinds
-    differ they are RGB with 8 bits, to which 16-bit gray is scaled.
+    Images that Pillow reads with 8 bits count as RGB whatever their mode, unless `channels` is 1. Where some are of
+    this kind all are, and 16-bit gray is scaled to it; else the most common kind is that of all.
 
     Args:
         channels: of every image; None = as the files have it.
@@ -46,7 +46,7 @@ def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
     """
     step = max(1, len(paths) // LOOKED_AT)
     found = Counter(kind for path in paths[::step][:LOOKED_AT] if (kind := _kind(path, channels)) is not None)
-    kind = next(iter(found)) if len(found) == 1 else RGB_8
+    kind = RGB_8 if RGB_8 in found or not found else found.most_common(1)[0][0]
     if channels is None or channels == kind.channels:
         return kind
     if (channels, kind) == (1, RGB_8):
