@@ -8,7 +8,7 @@ from torch.nn.parameter import Parameter
 from contrastive.errors import ConfigError, check_at_least, check_between
 
 # `blocks.3` of a ViT, `layer1` of a ResNet, `stages.0` of a ConvNeXt, `encoder.layers.encoder_layer_3` of torchvision
-BLOCK = re.compile(r"(?!stem|patch_embed)((?:.*?\.)?(?:(?:encoder_)?layer_?)?\d+)\.")
+BLOCK = re.compile(r"(?!stem|patch_embed)((?:.*?\.)??(?:(?:encoder_)?layer_?)?\d+)\.")
 
 
 def by_depth(encoder: nn.Module) -> list[list[str]]:
