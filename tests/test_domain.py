@@ -10,14 +10,17 @@ import torch
 from torch import nn
 from torchvision import models
 
+import contrastive
 from contrastive.bits import pack
 from contrastive.config.paths import batch_for, epochs_for
 from contrastive.encoder._depth import by_depth, freeze_first, rates
+from contrastive.encoder._lora import add_lora, merged
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_optimizer
 from contrastive.experiment.make import make
+from contrastive.experiment.run import run_experiment
 from contrastive.experiment.verdict import gain, verdict
-from tests.helpers import program
+from tests.helpers import module, program, run_until_step
 
 ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 1.0}
 
@@ -56,6 +59,29 @@ def test_frozen_blocks_stay_and_others_learn(vit):
     for name, value in other.state_dict().items():
         if name.startswith(("conv1", "bn1", "layer1", "layer2")) and not name.endswith("num_batches_tracked"):
             assert torch.equal(value, before[name]), name
+
+
+def test_lora_is_an_update_of_low_rank_to_the_blocks(vit):
+    x, before = torch.randn(2, 3, 32, 32), {name: value.clone() for name, value in vit.state_dict().items()}
+    features = vit.eval()(x)
+    freeze_first(vit, 6)
+    add_lora(vit, 4)
+    assert torch.equal(vit(x), features)  # B = 0
+    trained = {name for name, p in vit.named_parameters() if p.requires_grad}
+    assert len(trained) == 6 * 4 * 2 and all(name.endswith((".up", ".down")) for name in trained)
+    optimizer = build_optimizer(ADAM, [[p for p in vit.parameters() if p.requires_grad]])
+    for _ in range(2):
+        optimizer.zero_grad()
+        vit(x).square().sum().backward()
+        optimizer.step()
+    joined = merged(vit)
+    assert torch.allclose(joined(x), vit(x), atol=1e-5) and all(p.requires_grad for p in joined.parameters())
+    changes = {name: value - before[name] for name, value in joined.state_dict().items()}
+    ranks = {name: int(torch.linalg.matrix_rank(x)) for name, x in changes.items() if x.dim() == 2 and x.any()}
+    assert set(ranks.values()) == {4} and len(ranks) == 6 * 4
+    assert {name.split(".")[1] for name in ranks} == {"6", "7", "8", "9", "10", "11"}
+    with pytest.raises(ConfigError, match=r"try encoder\.lora=0"):
+        add_lora(make("encoder/resnet18", width=4), 8)
 
 
 @pytest.mark.parametrize("frozen", [13, -1])
@@ -139,6 +165,28 @@ def test_a_random_vit_on_the_digits(tmp_path):
     assert verdict(written) in more.stdout and "as loaded" in more.stdout
     assert set(written["untrained_correct"]) == {"linear_top1"}
     check_frozen(tmp_path / "came", tmp_path / "more")
+
+
+@pytest.mark.slow
+def test_lora_is_resumed_merged_and_verified(tmp_path, composed):
+    """A run of LoRA writes a file that has the names of its network; killed between epochs it ends in the same one."""
+    pytest.importorskip("timm")
+    words = [
+        "dataset=digits", "dataset.size=16", "encoder=timm", "encoder.name=test_vit", "encoder.image_size=16",
+        "device=cpu", "threads=1", "evaluator=[linear,fine_tune]", "evaluator.linear.max_iter=5", "encoder.lora=2",
+        "evaluator.fine_tune.epochs=1", "encoder.layer_decay=0.5", "batch_size=256", "checkpoint_every=1",
+    ]  # fmt: skip
+    done = program(*words, "epochs=2", "hydra.run.dir=lora", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    encoder, _ = contrastive.load_encoder(tmp_path / "lora")
+    assert not any(name.endswith((".up", ".down")) for name in encoder.state_dict())
+    checked = module("verify", "lora", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    settings = composed(*words, "epochs=2")
+    run_until_step(7, settings, tmp_path / "again")
+    run_experiment(settings, tmp_path / "again")
+    hashes = [json.loads((tmp_path / run / "result.json").read_text())["weights"] for run in ("lora", "again")]
+    assert hashes[0] == hashes[1]
 
 
 def check_frozen(came: Path, more: Path) -> None:

@@ -33,7 +33,9 @@ LATER = ("imbalance", "table", "columns", "channels")  # settings of datasets th
 
 
 # settings of every encoder, as they are where nothing is set
-OF_EVERY_ENCODER = (("weights", None), ("prefix", None), ("in_channels", None), ("frozen", 0), ("layer_decay", 1.0))
+OF_EVERY_ENCODER = (
+    ("weights", None), ("prefix", None), ("in_channels", None), ("frozen", 0), ("lora", 0), ("layer_decay", 1.0),
+)  # fmt: skip
 
 
 @dataclass(kw_only=True)

@@ -14,6 +14,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
 from contrastive.encoder._depth import freeze_first, rates
+from contrastive.encoder._lora import add_lora
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
@@ -78,6 +79,7 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
         if is_main():
             show(loaded)
     freeze_first(encoder, node.get("frozen", 0))
+    add_lora(encoder, node.get("lora", 0))
     rates(encoder, node.get("layer_decay", 1.0))
     return encoder
 

@@ -18,6 +18,7 @@ from contrastive.distributed.cores import check_processes
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
+from contrastive.encoder._lora import merged
 from contrastive.evaluator.base import FeatureSets, Scores, StepObserver, evaluate
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
@@ -321,5 +322,5 @@ def features(
 
 def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> dict[str, str]:
     """Write the weights of the encoder and of the head into the run directory; returns their hashes."""
-    encoder, head = experiment.encoder, experiment.step.head
+    encoder, head = merged(experiment.encoder), experiment.step.head
     return save_run_weights(path, result=result, data=experiment.data, encoder=encoder, head=head)

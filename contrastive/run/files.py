@@ -21,13 +21,8 @@ from contrastive.schema import misfit
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
 LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
 PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
-NOT_ARGUMENTS = (
-    "weights",
-    "prefix",
-    "in_channels",
-    "frozen",
-    "layer_decay",
-)  # of an encoder's node: read by the program for every encoder
+# of an encoder's node: read by the program for every encoder
+NOT_ARGUMENTS = ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay")
 RGB = 3  # channels, of most images and of an encoder that is told nothing
 ADVICE = "try rerun=true with the command of the run to start it over"
 
