@@ -62,7 +62,7 @@ def merge(encoder: nn.Module) -> nn.Module:
         if isinstance(layer, LoRALinear):
             layer.weight += layer.up @ layer.down
             del layer.up, layer.down
-            layer.__class__ = nn.Linear
+            layer.__class__ = nn.Linear  # type: ignore[assignment]
     return encoder
 
 

@@ -29,10 +29,10 @@ def as_labels(
     unlabeled = torch.full((n,), -1), None if n_test is None else torch.full((n_test,), -1)
     if train is None:
         return *unlabeled, ()
-    for name, label, count in (("training", train, n), ("test", test, n_test)):
-        if label is not None and (label.shape != (count,) or label.dtype.kind not in "iubU"):
+    for name, part, count in (("training", train, n), ("test", test, n_test)):
+        if part is not None and (part.shape != (count,) or part.dtype.kind not in "iubU"):
             raise ConfigError(
-                f"the labels of {count} {name} images are {label.dtype} {label.shape}: try whole numbers or text, one "
+                f"the labels of {count} {name} images are {part.dtype} {part.shape}: try whole numbers or text, one "
                 "for each image"
             )
     found = np.unique(train)
@@ -40,10 +40,8 @@ def as_labels(
     numbers = {-1: -1} | {value: i for i, value in enumerate(known)}
     if test is not None and (unknown := set(np.unique(test).tolist()) - set(known)):
         raise ConfigError(f"the test images have the label {min(unknown)} and no training image has it: try without")
-    label, test_label = (
-        None if part is None else torch.tensor([numbers[value] for value in part.tolist()]) for part in (train, test)
-    )
-    assert label is not None
+    label = torch.tensor([numbers[value] for value in train.tolist()])
+    test_label = unlabeled[1] if test is None else torch.tensor([numbers[value] for value in test.tolist()])
     return label, test_label, tuple(map(str, known))
 
 
