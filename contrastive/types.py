@@ -1,7 +1,8 @@
 """Records passed between the parts of a run, and the symbols that shapes use in every docstring.
 
 B images in a batch, V views of each, A = B·V anchors, M = V - 1 positives of an anchor, F features, D projections,
-C classes, N images of a split. Images are uint8 (N, 3, H, W), labels and biases int64 (N,), label -1 means unlabeled.
+C classes, N images of a split. Images are uint8 or uint16 (N, K, H, W) of K channels, 3 in most data; labels and biases
+int64 (N,), label -1 means unlabeled.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,27 @@ from torch import Tensor
 def widen(x: Tensor) -> Tensor:
     """Half precision as float32; float64 stays."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+LEVELS = {torch.uint8: 256, torch.uint16: 65_536}  # the dtypes of images
+
+
+def as_float(image: Tensor) -> Tensor:
+    """uint8 or uint16 images as float32 in [0, 1]; float ones stay."""
+    if image.dtype == torch.uint8:
+        return image.to(torch.float32) / 255
+    return image.to(torch.float32) / 65_535 if image.dtype == torch.uint16 else image
+
+
+def visible(image: Tensor) -> Tensor:
+    """Images (N, K, H, W) of K channels as float32 (N, 3, H, W) in [0, 1], to be looked at: RGB as it is, else the mean
+    over the channels, each image stretched over the whole range."""
+    x = as_float(image)
+    if x.shape[1] == 3:
+        return x
+    x = x.mean(1, keepdim=True)
+    low, high = x.amin((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)
+    return ((x - low) / (high - low).clamp(min=1e-6)).expand(-1, 3, -1, -1)
 
 
 def unit(x: Tensor) -> Tensor:
@@ -39,7 +61,7 @@ class Shard(NamedTuple):
 class Split:
     """Images with their labels and, where the data has them, bias labels."""
 
-    image: Tensor  # (N, 3, H, W) uint8
+    image: Tensor  # (N, K, H, W) uint8 or uint16
     label: Tensor  # (N,) int64, -1 = unlabeled
     bias: Tensor | None = None  # (N,) int64
     bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
@@ -62,10 +84,10 @@ class Split:
 class Batch:
     """B images for one step."""
 
-    image: Tensor  # (B, 3, H, W) uint8
+    image: Tensor  # (B, K, H, W) uint8 or uint16
     label: Tensor  # (B,) int64
     bias: Tensor | None = None  # (B,) int64
-    view1_source: Tensor | None = None  # (B, 3, H, W) uint8, images to draw view 1 from; None = the same images
+    view1_source: Tensor | None = None  # (B, K, H, W), images to draw view 1 from; None = the same images
     second: "Batch | None" = None  # another batch, for a regularizer with a batch of its own
     index: Tensor | None = None  # (B,) int64, the rows of the training split that these images are
 
@@ -104,8 +126,8 @@ class Data:
     probe_val_split: Split | None = None
     test: Split
     classes: tuple[str, ...]
-    mean: tuple[float, float, float]  # of the training images scaled to [0, 1]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]  # by channel, of the training images scaled to [0, 1]
+    std: tuple[float, ...]
     biases: tuple[str, ...] = ()  # names of the bias labels
     facts: dict[str, str] = field(default_factory=dict)  # recorded by the run, beside the hash of the data
     digest: str | None = None  # sha256 that identifies the images and labels; None = computed from the splits
@@ -121,6 +143,11 @@ class Data:
             return self.probe_val_split
         assert self.probe_val_index is not None
         return self.pretrain[self.probe_val_index]
+
+    @property
+    def n_channels(self) -> int:
+        """K, of every image."""
+        return int(self.pretrain.image.shape[1])
 
     @property
     def nbytes(self) -> int:

@@ -17,7 +17,7 @@ from contrastive.experiment.components import instantiate_node
 from contrastive.experiment.make import make
 
 YAMLS = [path for group in COMPONENTS for path in sorted((CONFIGS / group).glob("*.yaml"))]
-WIRED = {"in_dim", "params", "encoder", "head", "seed"}  # supplied by the program
+WIRED = {"in_dim", "params", "encoder", "head", "seed", "in_channels"}  # supplied by the program
 ROOT_VALUES = OmegaConf.load(CONFIGS / "train.yaml")
 
 

@@ -137,7 +137,12 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize(
     ("name", "n_blocks"),
-    [("README.md", 1), ("docs/encoders.md", 1), pytest.param("docs/evaluation.md", 2, marks=pytest.mark.slow)],
+    [
+        ("README.md", 1),
+        ("docs/encoders.md", 1),
+        ("docs/channels.md", 1),
+        pytest.param("docs/evaluation.md", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_python_of_the_documentation_runs(written: Callable[[Path], Path], name: str, n_blocks: int) -> None:
     page = ROOT / name

@@ -16,7 +16,8 @@ GOLDENS = yaml.safe_load((ROOT / "tests/data/recipes.yaml").read_text())
 NAMED = re.compile(r"# differs: (\S+) (.+?) \(theirs (.+?)\): \S")  # SETTING OURS (theirs THEIRS): why
 COMMAND = re.compile(r"# *python train\.py ((?:.* \\\n#)*[^(\n]*)", re.MULTILINE)
 PRECISION = re.compile(r"^# Precision: (\w+)", re.MULTILINE)
-EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+OF_NO_PAPER = {"domain", "gray16", "multispectral"}
+EXPERIMENTS = sorted({path.stem for path in FOLDER.glob("*.yaml")} - OF_NO_PAPER)
 
 
 def text_of(experiment: str, folder: Path = FOLDER) -> str:

@@ -29,15 +29,18 @@ class Operation(ABC):
         """Transform images with their parameters; leave x itself unchanged.
 
         Args:
-            x: (B, 3, H, W) float32 in [0, 1].
+            x: (B, K, H, W) float32 in [0, 1], of K channels.
             parameters: one draw, B rows, on the device of x.
 
         Returns:
-            (B, 3, h, w) float32 in [0, 1], with (h, w) = `output_size(H, W)`.
+            (B, K, h, w) float32 in [0, 1], with (h, w) = `output_size(H, W)`.
 
         Shapes must not depend on values (no boolean indexing, no `.item()`): on a GPU the host would wait for the
         device, and torch.compile would break the graph.
         """
+
+    def check_channels(self, n: int) -> None:  # noqa: B027  most operations treat all channels alike
+        """Raise ConfigError if the operation has no meaning for images of n channels."""
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """Size of the result for images of height × width pixels.
@@ -50,14 +53,14 @@ class Operation(ABC):
 
 @runtime_checkable
 class Augmentation(Protocol):
-    """Map uint8 images to float32 views in [0, 1]; `Compose` is one."""
+    """Map uint8 or uint16 images to float32 views in [0, 1]; `Compose` is one."""
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> dict[str, Parameters]:
         """Draw the parameters of n images, by name of the operation."""
         ...
 
     def apply(self, x: Tensor, parameters: dict[str, Parameters]) -> Tensor:
-        """Map uint8 (B, 3, H, W) with B rows of parameters to float32 (B, 3, h, w) in [0, 1]."""
+        """Map uint8 or uint16 (B, K, H, W) with B rows of parameters to float32 (B, K, h, w) in [0, 1]."""
         ...
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:

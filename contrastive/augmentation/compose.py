@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-import torch
 from torch import Generator, Tensor
 
 from contrastive.augmentation.base import Operation, Parameters
 from contrastive.errors import ConfigError
+from contrastive.types import as_float
 
 
 class Compose:
-    """Apply operations one after the other: uint8 (B, 3, H, W) → float32 (B, 3, h, w) in [0, 1].
+    """Apply operations one after the other: uint8 or uint16 (B, K, H, W) → float32 (B, K, h, w) in [0, 1].
 
     `augmentation(x, generator)` draws and applies; `draw` and `apply` are the two halves.
 
@@ -43,11 +43,16 @@ class Compose:
         return parameters
 
     def apply(self, x: Tensor, parameters: dict[str, Parameters]) -> Tensor:
-        """Apply every operation to uint8 images with the parameters drawn for it."""
-        x = x.to(torch.float32) / 255
+        """Apply every operation to uint8 or uint16 images with the parameters drawn for it."""
+        x = as_float(x)
         for name, operation in self.ops.items():
             x = operation.apply(x, parameters[name])
         return x
+
+    def check_channels(self, n: int) -> None:
+        """Raise ConfigError if an operation has no meaning for images of n channels."""
+        for operation in self.ops.values():
+            operation.check_channels(n)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """Size of the views; ConfigError if an operation cannot work on images of the size that reaches it."""

@@ -1,6 +1,6 @@
 """Batched image operations: every image of the batch has its own parameters.
 
-Images are float (B, 3, H, W) in [0, 1]. Given the same parameters each equals torchvision's functional on one image.
+Images are float (B, K, H, W) in [0, 1]. Given the same parameters each equals torchvision's functional on one image.
 Resizing and blurring are separable linear maps, so an image is A X Bᵀ with two small matrices of its own: that is
 exact, needs no gather, and runs as batched matrix products on the CPU and the GPU alike.
 """
@@ -70,11 +70,11 @@ def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def blur_uint8(x: Tensor) -> Tensor:
-    """uint8 (B, 3, H, W) blurred by a Gaussian of sigma 2 pixels over a tenth of the side (3 pixels at 32)."""
+    """uint8 or uint16 (B, K, H, W), blurred by a Gaussian of 2 pixels over a tenth of the side (3 pixels at 32)."""
     height, width = x.shape[-2:]
     sigma = torch.full((len(x),), 2.0, device=x.device)
     rows, columns = (blur_matrix(sigma, n, 2 * max(1, n // 20) + 1) for n in (height, width))
-    return separable(x.float(), rows, columns).round().to(torch.uint8)
+    return separable(x.float(), rows, columns).round().to(x.dtype)
 
 
 def grayscale(x: Tensor) -> Tensor:
@@ -122,6 +122,24 @@ def color_jitter(x: Tensor, factors: Tensor, hue: Tensor, order: Tensor) -> Tens
         else:
             index = due.nonzero().squeeze(1)
             x.index_copy_(0, index, shift_hue(x[index], hue[index]))
+    return x
+
+
+def intensity_jitter(x: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """Brightness (0) and contrast (1) of images of any channels, in each image's own order.
+
+    Brightness is factor · x, contrast factor · x + (1 - factor) · mean of the channel, both clamped to [0, 1]. Of one
+    channel this is `color_jitter` of the gray image.
+
+    Args:
+        factors: (B, 2) of brightness and contrast, 1 = unchanged.
+        order: (B, 4) int64 as of `color_jitter`, where 2 and 3 do nothing.
+    """
+    factors = torch.cat([factors, torch.ones_like(factors)], 1).gather(1, order)
+    for place, kind in enumerate(order.unbind(1)):
+        ratio = factors[:, place, None, None, None]
+        base = (1 - ratio) * (kind == 1)[:, None, None, None] * x.mean((2, 3), keepdim=True)
+        x = (ratio * x + base).clamp(0, 1)
     return x
 
 

@@ -7,6 +7,7 @@ from torch import Generator, Tensor
 
 from contrastive.augmentation import functional
 from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability
+from contrastive.errors import ConfigError
 
 
 @dataclass(kw_only=True)
@@ -15,12 +16,22 @@ class Grayscale(Operation):
 
     Args:
         p: probability for each image.
+
+    Raises:
+        ConfigError: p is out of range, or (from `check_channels`) the images are not RGB.
     """
 
     p: float = 0.2
 
     def __post_init__(self) -> None:
         check_probability("grayscale.p", self.p)
+
+    def check_channels(self, n: int) -> None:
+        if self.p > 0 and n != 3:
+            raise ConfigError(
+                f"the gray of augmentation.ops.grayscale is made of red, green and blue, and these images have {n} "
+                f"channel{'s' if n > 1 else ''}: try augmentation=intensity"
+            )
 
     def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
         return {"applied": bernoulli(n, self.p, generator)}

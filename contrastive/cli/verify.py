@@ -18,9 +18,10 @@ from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, take_config_dirs
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
+from contrastive.encoder._lora import merge
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import Experiment, build
-from contrastive.experiment.run import environment_of, features, final_scores, prepare_observers, untrained_metrics
+from contrastive.experiment.run import environment_of, features, final_scores, prepare_observers, untrained_scores
 from contrastive.hook.evaluations import LearningEvaluators
 from contrastive.run.checkpoint import CheckpointError, read_checkpoint
 from contrastive.run.content import content_hash
@@ -38,7 +39,7 @@ from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.render.files import check_folder
 from contrastive.text import show
-from contrastive.training.checkpointer import hook_states, resume
+from contrastive.training.checkpointer import resume
 from contrastive.training.hook import Hook
 
 USAGE = "try python -m contrastive verify RUN, or --table docs/results"
@@ -116,7 +117,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     exact = all(recorded.get(key) == now.get(key) for key in EXACT_KEYS)
     if settings.epochs > 0 and settings.held_out is None:
         began_so = all(session.get("threads") == recorded.get("threads") for session in recorded.get("earlier", []))
-        untrained = untrained_metrics(experiment)
+        untrained = untrained_scores(experiment).test
         yield from compare("untrained", result["untrained"], untrained, exact=exact and began_so)
     same_code = recorded["code"] == now["code"]
     checks = list(check_files(path, experiment, result, hashes=hashes))
@@ -183,9 +184,9 @@ def check_files(
             continue
         yield Check(name, True, "checksum")
         if name == ENCODER:
+            merge(experiment.encoder)
             if state is not None:
-                saved = hook_states(state).get("average", state)["encoder"]
-                same = content_hash(dict(saved)) == content_hash(tensors)
+                same = content_hash(dict(experiment.encoder.state_dict())) == content_hash(tensors)
                 yield Check("encoder = checkpoint", same, "the same weights" if same else "other weights")
             experiment.encoder.load_state_dict(tensors)
     same_log = has_same_log(path, result) if result.get("log") else None

@@ -1,5 +1,9 @@
-"""The folder of the YAML files, found from any working directory. Imports nothing slow: the command line uses it."""
+"""The folder of the YAML files, found from any working directory, and the size of the folder of images that they name.
 
+Imports nothing slow: the command line uses it.
+"""
+
+import os
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -12,3 +16,24 @@ CONFIGS = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "configs"
 def options(group: str) -> list[str]:
     """The names of the YAML files in configs/<group>, sorted."""
     return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
+
+
+VIEWS = 200_000  # images that are seen in a training whose epochs follow from the data
+USUAL_COUNT = 10_000  # images, where nothing is known of their number
+
+
+def n_files(folder: str | None) -> int:
+    """Files in and below a folder, but for hidden ones; 10,000 without a folder."""
+    if folder is None:
+        return USUAL_COUNT
+    return sum(not name.startswith(".") for _, _, names in os.walk(folder) for name in names) or USUAL_COUNT
+
+
+def batch_for(folder: str | None) -> int:
+    """A batch for the images below a folder: the largest power of two of at most an eighth of them, from 16 to 256."""
+    return max(16, min(256, 2 ** ((n_files(folder) // 8).bit_length() - 1) if n_files(folder) >= 8 else 16))
+
+
+def epochs_for(folder: str | None) -> int:
+    """Epochs in which some 200,000 images are seen, from 5 to 100."""
+    return max(5, min(100, round(VIEWS / n_files(folder))))

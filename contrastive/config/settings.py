@@ -29,7 +29,13 @@ SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter wher
 
 
 EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
-LATER = ("imbalance", "table", "columns")  # settings of datasets that runs of before lack
+LATER = ("imbalance", "table", "columns", "channels")  # settings of datasets that runs of before lack
+
+
+# settings of every encoder, as they are where nothing is set
+OF_EVERY_ENCODER = (
+    ("weights", None), ("prefix", None), ("in_channels", None), ("frozen", 0), ("lora", 0), ("layer_decay", 1.0),
+)  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -133,9 +139,9 @@ class Settings:
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
 
-        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are `encoder.weights`,
-        `encoder.prefix`, `loss.push` and what `LATER` names of a dataset, where they are not set: a run without them
-        has the configuration that it always had, and can be resumed.
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are those of
+        `OF_EVERY_ENCODER`, `loss.push`, what `LATER` names of a dataset and `channels` of an operation, where they are
+        not set: a run without them has the configuration that it always had, and can be resumed.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
@@ -150,10 +156,10 @@ class Settings:
             if group not in OPTIONAL and "_target_" not in (plain[group] or {}):
                 raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
         chosen = {group: _chosen(group, plain[group]) for group in LISTS}
-        unset = [key for key in ("weights", "prefix") if plain["encoder"].get(key) is None]
-        encoder = {key: value for key, value in plain["encoder"].items() if key not in unset}
+        encoder = {key: value for key, value in plain["encoder"].items() if (key, value) not in OF_EVERY_ENCODER}
         loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
         dataset = {key: value for key, value in plain["dataset"].items() if key not in LATER or value is not None}
+        _drop_unset(plain["augmentation"].get("ops"), "channels")
         absent = {group: plain[group] or None for group in ("average", "teacher")}  # the YAML of none is empty
         return cls(**{**plain, **chosen, **absent, "encoder": encoder, "loss": loss, "dataset": dataset})
 
@@ -165,6 +171,13 @@ class Settings:
         if self.held_out is None:
             del plain["held_out"]
         return {key: value for key, value in plain.items() if value or key not in ("average", "teacher", "hook")}
+
+
+def _drop_unset(nodes: dict[str, Any] | None, key: str) -> None:
+    """Remove a setting from those of these nodes where it is null."""
+    for node in (nodes or {}).values():
+        if isinstance(node, dict) and node.get(key, "") is None:
+            del node[key]
 
 
 def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ def image_folder(
     bias_pattern: str | None = None,
     table: str | None = None,
     columns: dict[str, str | None] | None = None,
+    channels: int | None = None,
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
@@ -39,9 +40,11 @@ def image_folder(
     root/train/all/*, root/train/* or root/*; test images are those below test/ or val/ or, if there are none, a fixed
     tenth, chosen alike. Then the labels are -1 and there are no classes and no validation images.
 
-    Every image becomes RGB: any mode is accepted, transparency is put on black, the shorter side is resized to `size`
-    and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are those of
-    the training images. The decoded images may be larger than memory (ImageNet-100 at 256 pixels: 25 GB).
+    Images of 8 bits become RGB: any mode is accepted, transparency is put on black. Gray of 16 bits keeps its 16 bits
+    and one channel; arrays (.npy) of uint8 or uint16 and TIFF of many bands (by the package tifffile) keep their
+    channels. All images are of one kind: RGB where some are, else that of most. The shorter side is resized
+    to `size` and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are
+    those of the training images. The decoded images may be larger than memory (ImageNet-100 at 256 pixels: 25 GB).
 
     While no file's path, size or modification time changes, a later start reads no image. A file rewritten with the
     same size and within one tick of the file system's clock is therefore not noticed: touch it, or delete `cache`.
@@ -62,10 +65,12 @@ def image_folder(
             fitted on all training images.
         columns: names of its columns, as {bias: place}; what is not named is called as in Waterbirds: img_filename,
             split, y, place. {bias: null} = no bias labels.
+        channels: of every image: 1 makes gray of 8-bit images, 3 makes RGB of 16-bit gray; None = as the files have
+            them.
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
         cache: folder for the decoded images.
 
-    Shapes: images (N, 3, size, size).
+    Shapes: images (N, K, size, size) of K channels.
 
     Raises:
         ConfigError: root or size is missing (the sentence says what else is wrong with the folder), a folder is missing
@@ -105,6 +110,7 @@ def image_folder(
         name=name or base.resolve().name,
         per_class=per_class,
         imbalance=imbalance,
+        channels=channels,
         hold_out=hold_out,
         facts=facts,
     )

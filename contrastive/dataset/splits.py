@@ -7,13 +7,13 @@ from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.seeding import generator
-from contrastive.types import Data, Split
+from contrastive.types import LEVELS, Data, Split
 
 VAL_FRACTION = 0.1
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed
 CHUNK = 10_000  # images per step of a pass over a split that may be larger than memory
 
-ChannelStats = tuple[tuple[float, float, float], tuple[float, float, float]]  # mean and standard deviation
+ChannelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
 
 
 def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Tensor]:
@@ -74,18 +74,28 @@ def long_tail(split: Split, imbalance: float | None) -> Split:
 
 
 def channel_stats(image: Tensor) -> ChannelStats:
-    """Mean and standard deviation per channel of uint8 (N, 3, H, W), scaled to [0, 1], from exact histograms."""
-    level = torch.arange(256, dtype=torch.float64) / 255
+    """Mean and standard deviation per channel of uint8 or uint16 (N, K, H, W), scaled to [0, 1], by histograms."""
+    n_channels, levels = image.shape[1], LEVELS[image.dtype]
+    count = torch.zeros(n_channels, levels, dtype=torch.int64)
+    step = CHUNK * 256 // levels
+    for start in range(0, len(image), step):
+        chunk = image[start : start + step]
+        for channel in range(n_channels):
+            values = chunk[:, channel].flatten()
+            count[channel] += torch.bincount(values if levels == 256 else values.int(), minlength=levels)
+    return stats_of_levels(count)
+
+
+def stats_of_levels(counts: Tensor) -> ChannelStats:
+    """Mean and standard deviation per channel, scaled to [0, 1], of (K, levels) int64: how often each level occurs."""
+    level = torch.arange(counts.shape[1], dtype=torch.float64) / (counts.shape[1] - 1)
     mean, std = [], []
-    for channel in range(3):
-        count = torch.zeros(256, dtype=torch.int64)
-        for chunk in torch.split(image, CHUNK):
-            count += torch.bincount(chunk[:, channel].flatten(), minlength=256)
+    for count in counts:
         density = count / count.sum(dtype=torch.float64)
         mu = (density * level).sum()
         mean.append(mu.item())
         std.append((density * (level - mu) ** 2).sum().sqrt().item())
-    return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
+    return tuple(mean), tuple(std)
 
 
 def name_splits(

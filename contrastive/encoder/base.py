@@ -11,7 +11,7 @@ class MapEncoder(nn.Module, ABC):
     Any `nn.Module` with an int `dim` is an encoder; only one that derives from this class can be used with such a term
     (`regularizer=lnl`). Write `map` and `features`, and set `dim` and `map_dim`.
 
-    Shapes: images (N, 3, H, W) → map (N, C, h, w) with C = `map_dim` → features (N, F) with F = `dim`.
+    Shapes: images (N, K, H, W) of K channels → map (N, C, h, w) with C = `map_dim` → features (N, F) with F = `dim`.
     """
 
     dim: int
@@ -19,7 +19,7 @@ class MapEncoder(nn.Module, ABC):
 
     @abstractmethod
     def map(self, x: Tensor) -> Tensor:
-        """(N, 3, H, W) → (N, C, h, w)."""
+        """(N, K, H, W) → (N, C, h, w)."""
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:

@@ -44,9 +44,11 @@ class ResNet(nn.Module):
             Two more evaluate the files of others as they were trained: `solo_learn` is its 3 × 3 for CIFAR, which pads
             by 2 (32 → 34 pixels); `lightly` is its own ResNet inside nn.Sequential, without ReLU after bn1.
 
+        in_channels: K, of the images.
+
     The features are the average of layer4 over all positions.
 
-    Shapes: (N, 3, H, W) → (N, F) with F = `dim` = 8 · width (32 · width at depth 50).
+    Shapes: (N, K, H, W) → (N, F) with F = `dim` = 8 · width (32 · width at depth 50).
 
     Raises:
         ConfigError: an argument out of range.
@@ -54,16 +56,17 @@ class ResNet(nn.Module):
 
     feature = "average of layer4 over all positions"
 
-    def __init__(self, *, depth: int = 18, width: int = 64, stem: str = "small") -> None:
+    def __init__(self, *, depth: int = 18, width: int = 64, stem: str = "small", in_channels: int = 3) -> None:
         super().__init__()
         if depth not in DEPTHS:
             raise ConfigError(f"encoder.depth must be one of 18, 34, 50, got {depth}: try encoder=resnet18")
         check_at_least("encoder.width", width, 1, example=64)
         check_choice("encoder.stem", stem, STEMS)
+        check_at_least("encoder.in_channels", in_channels, 1, example=3)
         block, counts = DEPTHS[depth]
         first = STEMS[stem]
         self.stem = stem
-        self.conv1 = nn.Conv2d(3, width, first.kernel, first.stride, padding=first.padding, bias=False)
+        self.conv1 = nn.Conv2d(in_channels, width, first.kernel, first.stride, padding=first.padding, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True) if first.relu else nn.Identity()
         self.maxpool = nn.MaxPool2d(3, 2, padding=1) if first.maxpool else nn.Identity()

@@ -18,8 +18,9 @@ class SimpleConvNet(MapEncoder):
         width: channels of the first convolution; the others have 2, 4 and 8 times as many (16-32-64-128 in the papers).
         kernel_size: odd (7 in the papers).
         last: activation after the last convolution, `tanh` (Barbano et al.) or `relu` (Hong & Yang).
+        in_channels: K, of the images.
 
-    Shapes: (N, 3, H, W) → map (N, C, H, W) behind the second convolution with C = `map_dim` = 2 · width → (N, F) with
+    Shapes: (N, K, H, W) → map (N, C, H, W) behind the second convolution with C = `map_dim` = 2 · width → (N, F) with
     F = `dim` = 8 · width.
 
     Raises:
@@ -28,13 +29,14 @@ class SimpleConvNet(MapEncoder):
 
     feature = "average of the last activation over all positions"
 
-    def __init__(self, *, width: int = 16, kernel_size: int = 7, last: str = "tanh") -> None:
+    def __init__(self, *, width: int = 16, kernel_size: int = 7, last: str = "tanh", in_channels: int = 3) -> None:
         super().__init__()
         check_at_least("encoder.width", width, 1, example=16)
         check_odd("encoder.kernel_size", kernel_size, example=7)
+        check_at_least("encoder.in_channels", in_channels, 1, example=3)
         check_choice("encoder.last", last, ACTIVATIONS)
         layers: list[nn.Module] = []
-        channels = 3
+        channels = in_channels
         for i in range(4):
             layers += [
                 nn.Conv2d(channels, width * 2**i, kernel_size, padding=kernel_size // 2),

@@ -8,7 +8,11 @@ from contrastive.errors import ConfigError
 
 
 def timm_encoder(
-    *, name: str = "vit_tiny_patch16_224", pretrained: bool = False, image_size: int | None = None
+    *,
+    name: str = "vit_tiny_patch16_224",
+    pretrained: bool = False,
+    image_size: int | None = None,
+    in_channels: int = 3,
 ) -> nn.Module:
     """A network of timm (Wightman 2019) with `num_classes=0`; its parameters keep their names.
 
@@ -19,8 +23,9 @@ def timm_encoder(
         pretrained: start from timm's weights, downloaded when missing.
         image_size: side of the images in pixels, for networks that must know it; None = that of the data, where the
             program knows it, else the network's own.
+        in_channels: K, of the images. timm adds up or repeats pretrained weights of three channels where K is another.
 
-    Shapes: the network maps (N, 3, H, W) to (N, F) with F = `dim`.
+    Shapes: the network maps (N, K, H, W) to (N, F) with F = `dim`.
 
     Raises:
         ConfigError: timm is not installed, has no such network, the network does not fit the image size, or the weights
@@ -31,7 +36,8 @@ def timm_encoder(
         known = timm.list_models(f"*{name.split('_')[0]}*")[:5]
         raise ConfigError(f"timm has no network {name}: try encoder.name={known[0] if known else 'resnet18'}")
     try:
-        network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, **size_argument(name, image_size))
+        size = size_argument(name, image_size)
+        network: Any = timm.create_model(name, pretrained=pretrained, num_classes=0, in_chans=in_channels, **size)
     except Exception as error:  # timm and its download raise many kinds
         reason = " ".join(str(error).split())[:200]
         advice = "encoder.pretrained=false" if pretrained else "encoder.image_size=224 with dataset.size=224"

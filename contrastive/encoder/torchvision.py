@@ -17,7 +17,12 @@ OF_ONE_SIZE = "vit_"  # networks whose constructor must know the side of the ima
 
 
 def torchvision_encoder(
-    *, name: str = "resnet18", pretrained: bool = False, stem: str | None = None, image_size: int | None = None
+    *,
+    name: str = "resnet18",
+    pretrained: bool = False,
+    stem: str | None = None,
+    image_size: int | None = None,
+    in_channels: int = 3,
 ) -> nn.Module:
     """A network of `torchvision.models` up to its first classification layer; its parameters keep their names.
 
@@ -31,8 +36,9 @@ def torchvision_encoder(
             None = the network's own.
         image_size: side of the images in pixels, which a ViT must know; None = that of the data, where the program
             knows it, else the network's own.
+        in_channels: K, of the images. Another number than 3 gives the network a first convolution with new weights.
 
-    Shapes: the network maps (N, 3, H, W) to (N, F) with F = `dim`.
+    Shapes: the network maps (N, K, H, W) to (N, F) with F = `dim`.
 
     Raises:
         ConfigError: no such network, one without a linear classifier, an argument that does not fit it, or weights that
@@ -47,6 +53,8 @@ def torchvision_encoder(
     if stem is not None:
         check_choice("encoder.stem", stem, ("small",))
         _replace_stem(network, name, pretrained=pretrained)
+    if in_channels != 3:
+        _replace_input(network, in_channels)
     layer, network.dim = _remove_classifier(network, name)
     network.feature = f"input of {layer} of torchvision's {name}"
     return network  # type: ignore[no-any-return]
@@ -96,6 +104,21 @@ def _replace_stem(network: nn.Module, name: str, *, pretrained: bool) -> None:
     conv = nn.Conv2d(3, network.conv1.out_channels, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
     network.conv1, network.maxpool = conv, nn.Identity()
+
+
+def _replace_input(network: nn.Module, channels: int) -> None:
+    """The first convolution for images of so many channels, with new weights."""
+    name, old = next((name, layer) for name, layer in network.named_modules() if isinstance(layer, nn.Conv2d))
+    new = nn.Conv2d(
+        channels,
+        old.out_channels,
+        old.kernel_size,  # type: ignore[arg-type]
+        old.stride,  # type: ignore[arg-type]
+        old.padding,  # type: ignore[arg-type]
+        bias=old.bias is not None,
+    )
+    nn.init.kaiming_normal_(new.weight, mode="fan_out", nonlinearity="relu")
+    network.set_submodule(name, new)
 
 
 def _remove_classifier(network: nn.Module, name: str) -> tuple[str, int]:

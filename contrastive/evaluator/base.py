@@ -1,6 +1,5 @@
 """Evaluators: measures of a frozen encoder, computed from features that are extracted once for all of them."""
 
-import copy
 import json
 import math
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ from tqdm import tqdm
 
 from contrastive.augmentation.base import Augmentation
 from contrastive.bits import pack
+from contrastive.encoder._lora import merged
 from contrastive.errors import ConfigError
 from contrastive.types import Data, Features, Split
 
@@ -37,8 +37,8 @@ class EncoderWithImages:
         }
 
     def copy(self) -> nn.Module:
-        """A new copy of the encoder in eval mode, its weights free to change."""
-        return copy.deepcopy(self.encoder).eval()
+        """A new copy of the encoder in eval mode, its weights free to change, those that training left alone, too."""
+        return merged(self.encoder).eval()
 
     def images(self, split: str, rows: Tensor) -> Tensor:
         """(n, 3, H, W), normalized for the encoder: the images of rows (n,) of `train`, `val` or `test`."""

@@ -12,13 +12,15 @@ from torch import nn
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import checked_settings
+from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
+from contrastive.dataset.array.given import given_data
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import RESULT, read_config, read_result
 from contrastive.run.log import read_points
+from contrastive.types import Data
 
 
 class Result:
@@ -82,13 +84,19 @@ class Result:
             return load_run_encoder(self.path, config)
 
 
-def pretrain(*words: str, **settings: Any) -> Result:
+def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
     """Train, evaluate and write one run, as `python train.py` does: `pretrain(loss="debiased_pos", tau_plus=0.1)`.
 
     The same settings resume an interrupted run and give the result of a finished one. The run directory is named as
     that of the command line; `hydra.run.dir=PATH` chooses another.
 
+        pretrain("augmentation=intensity", data=(images, labels), **{"dataset.name": "lungs"})
+
     Args:
+        data: images and labels in memory, in place of a dataset: `(images, labels)`, images alone, a torch `Dataset`,
+            {"train": ..., "test": ...} of such, or a `Data`; see `contrastive.dataset.array.given`. Images are uint8
+            or uint16, (N, H, W), (N, H, W, K) or (N, K, H, W). The recipe is that of dataset=arrays. To resume it,
+            give the same data again.
         words: KEY=VALUE, as typed after train.py: `pretrain("dataset.size=8", "+augmentation.ops.solarize={...}")`.
         settings: the same as keywords, nested ones as `**{"dataset.size": 8}`; None is null.
 
@@ -101,6 +109,8 @@ def pretrain(*words: str, **settings: Any) -> Result:
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]
+    if data is not None:
+        overrides = _of_arrays(overrides)
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             cfg = compose("train", overrides, return_hydra_config=True)
@@ -109,7 +119,9 @@ def pretrain(*words: str, **settings: Any) -> Result:
                 path = Path(cfg.hydra.run.dir)
                 del cfg.hydra
         with importable([here := Path.cwd()]):
-            result = run_experiment(checked_settings(cfg, overrides), path, overrides)
+            checked = checked_settings(cfg, overrides)
+            given = None if data is None else _given(data, checked)
+            result = run_experiment(checked, path, overrides, data=given)
         if not result:
             raise ConfigError("a dry run has no result: try dry_run=false")
         return Result(path, config_dir=here)  # the configuration is the caller's
@@ -118,6 +130,20 @@ def pretrain(*words: str, **settings: Any) -> Result:
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
+
+
+def _of_arrays(overrides: list[str]) -> list[str]:
+    """The words of a run whose data are given."""
+    if named := [word for word in overrides if word.startswith("dataset=")]:
+        raise ConfigError(f"{named[0]} names other data than those given: try pretrain(data=...) without it")
+    return ["dataset=arrays", *overrides]
+
+
+def _given(data: Any, settings: Settings) -> Data:
+    """The data of a run, as the program has them."""
+    if settings.devices > 1:
+        raise ConfigError("data that is given is for one process: try devices=1, or numpy.save and dataset=arrays")
+    return given_data(data, name=settings.dataset["name"] or "given", hold_out=settings.dataset["hold_out"])
 
 
 def as_word(value: object) -> str:

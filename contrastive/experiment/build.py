@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.augmentation.base import Augmentation
+from contrastive.augmentation.compose import Compose
 from contrastive.average.base import Average
 from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
+from contrastive.encoder._depth import rates
 from contrastive.encoder.base import MapEncoder
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
@@ -33,6 +35,7 @@ from contrastive.experiment.components import (
     build_schedule,
     check_encoder_output,
     image_size,
+    input_channels,
     instantiate_node,
 )
 from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
@@ -41,6 +44,7 @@ from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
 from contrastive.seeding import derive
 from contrastive.teacher.ema import EMA
+from contrastive.text import counted
 from contrastive.training import precision as precisions
 from contrastive.training.graph import GraphedStep, check_graphs
 from contrastive.training.hook import Hook
@@ -100,8 +104,11 @@ class Parts:
         return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
 
 
-def build(settings: Settings) -> Experiment:
+def build(settings: Settings, given: Data | None = None) -> Experiment:
     """Build everything that a run needs. The order fixes the random weights that a seed stands for.
+
+    Args:
+        given: the data, in place of what `settings.dataset` names.
 
     Raises:
         ConfigError: a setting, or a combination of settings, that cannot be used.
@@ -116,7 +123,8 @@ def build(settings: Settings) -> Experiment:
         chunk = settings.grad_cache_chunk
         check_graphs(device=device, precision=precision, grad_cache_chunk=chunk, optimizer=optimizer)
     with main_process_first():  # it downloads and decodes; the other processes read its files
-        data, data_hash = load_data(settings.dataset, settings.held_out)
+        data, data_hash = load_data(settings.dataset, settings.held_out, given)
+    parts = fitting(parts, data, settings)
     check_sizes(parts, data, settings, device=device)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
@@ -166,15 +174,40 @@ def build_parts(settings: Settings) -> Parts:
     for term in (loss, regularizer):
         if term is not None:
             term.check_config(batch_size=settings.batch_size)
-    torch.manual_seed(derive(settings.seed, "weights"))  # again: the weights are the same whatever a loss drew
-    encoder = build_encoder(settings.encoder, image_size(settings.dataset))
-    head = instantiate_node(settings.head, in_dim=encoder.dim)
+    encoder, head = build_networks(settings, input_channels(settings.encoder))
     trial_optimizer(settings)
     build_average(settings.average, nn.Identity())
     check_teacher(build_teacher(settings, encoder, head), loss, settings)
     if settings.bias_from is not None:
         weights_path(settings.bias_from)
     return Parts(loss=loss, regularizer=regularizer, encoder=encoder, head=head, **before)
+
+
+def build_networks(settings: Settings, channels: int) -> tuple[nn.Module, nn.Module]:
+    """Encoder and head, with the weights that the seed stands for, whatever was drawn before."""
+    torch.manual_seed(derive(settings.seed, "weights"))
+    encoder = build_encoder(settings.encoder, image_size(settings.dataset), channels)
+    return encoder, instantiate_node(settings.head, in_dim=encoder.dim)
+
+
+def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
+    """The parts for images of these channels: networks that were built for others are built again.
+
+    Raises:
+        ConfigError: the number of channels is set, or that of `encoder.weights`, or an operation has no meaning for it.
+    """
+    channels, taken = data.n_channels, input_channels(settings.encoder)
+    if isinstance(parts.augmentation, Compose):
+        parts.augmentation.check_channels(channels)
+    if channels == taken:
+        return parts
+    if settings.encoder.get("in_channels") is not None or settings.encoder.get("weights") is not None:
+        raise ConfigError(
+            f"the encoder takes images of {counted(taken, 'channel')} and these have {channels}: "
+            f"try encoder.in_channels=null encoder.weights=null, or images of {counted(taken, 'channel')}"
+        )
+    encoder, head = build_networks(settings, channels)
+    return replace(parts, encoder=encoder, head=head)
 
 
 def trial_optimizer(settings: Settings) -> torch.optim.Optimizer:
@@ -187,8 +220,8 @@ def check_sizes(parts: Parts, data: Data, settings: Settings, *, device: torch.d
     height, width = data.pretrain.image.shape[-2:]
     side = parts.augmentation.output_size(height, width)[0]
     for pixels in {width, side}:
-        check_encoder_output(parts.encoder, pixels)
-    check_views(settings.batch_size, settings.n_views, side=side, device=device)
+        check_encoder_output(parts.encoder, pixels, data.n_channels)
+    check_views(settings.batch_size, settings.n_views, side=side, device=device, channels=data.n_channels)
 
 
 def train_split(data: Data, settings: Settings, *, device: torch.device) -> tuple[Split, dict[str, str]]:
@@ -250,12 +283,14 @@ def build_step(
     encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
     teacher = build_teacher(settings, encoder, head)
     of_terms, of_adversary = objective.parameter_groups()
-    groups = [[*encoder.parameters(), *head.parameters(), *of_terms], of_adversary]
+    (_, last), *earlier = rates(encoder, settings.encoder.get("layer_decay", 1.0))
+    groups = [[*last, *head.parameters(), *of_terms], of_adversary, *(group for _, group in earlier)]
+    factors = [1.0, 1.0, *(factor for factor, _ in earlier)]
     return (GraphedStep if settings.graphs else TrainStep)(
         encoder=encoder,
         head=head,
         objective=objective.to(device),
-        optimizer=build_optimizer(settings.optimizer, groups),
+        optimizer=build_optimizer(settings.optimizer, groups, factors),
         augmentation=parts.augmentation,
         normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
         autocast=precisions.autocast(precision, device),
@@ -313,12 +348,16 @@ def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
         raise ConfigError(f"{loss.name} has no meaning with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")
 
 
-def load_data(dataset: dict[str, Any], held_out: int | None = None) -> tuple[Data, str]:
+def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> tuple[Data, str]:
     """Load the data and compute its fingerprint, once for all jobs of a sweep.
 
     Args:
         held_out: the draw of `judged_on_training`; None = the test split is what it is.
+        given: the data, in place of what `dataset` names.
     """
+    if given is not None:
+        data = given if held_out is None else judged_on_training(given, held_out)
+        return data, fingerprint(data)
     return _load_data(json.dumps(dataset, sort_keys=True), held_out)
 
 

@@ -1,7 +1,7 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,11 +13,14 @@ from contrastive.config.identity import CHANGES_TRAINING, targets
 from contrastive.config.messages import user_message
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
+from contrastive.encoder._depth import freeze_first, rates
+from contrastive.encoder._lora import add_lora
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.evaluator.base import Evaluator
 from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.run.files import encoder_node, weights_path
+from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.foreign import load_into
+from contrastive.run.weights import channels_of
 from contrastive.text import show
 from contrastive.training.hook import Hook
 
@@ -50,22 +53,34 @@ def check_complete(component: Any) -> None:
         raise ConfigError(f"the class {component.__name__} is not complete: try {' and '.join(sorted(missing))} in it")
 
 
-def build_encoder(node: dict[str, Any], size: int | None) -> Any:
-    """Build the encoder, check what it returns, and load `weights` into it.
+def input_channels(node: dict[str, Any]) -> int:
+    """The channels that an encoder takes before there are images: those that are set, those of its weights, else 3."""
+    if node.get("in_channels") is not None:
+        check_at_least("encoder.in_channels", node["in_channels"], 1, example=RGB)
+        return int(node["in_channels"])
+    return RGB if node.get("weights") is None else channels_of(weights_path(node["weights"]))
+
+
+def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -> Any:
+    """Build the encoder, check what it returns, load `weights` into it and freeze its first blocks.
 
     Args:
-        node: `_target_` and arguments, besides them `weights`, a file or a run, and `prefix` of its tensors.
+        node: `_target_` and arguments, besides them `weights`, a file or a run, and others of `NOT_ARGUMENTS`.
         size: side of the dataset's images in pixels; None = not known.
+        channels: of its input.
     """
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:
         raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
-    encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
-    check_encoder_output(encoder, size)
+    encoder = build_one("encoder", encoder_node(node, size, channels), torch.nn.Module)
+    check_encoder_output(encoder, size, channels)
     if weights is not None:
         loaded = load_into(encoder, weights_path(weights), prefix)
         if is_main():
             show(loaded)
+    freeze_first(encoder, node.get("frozen", 0))
+    add_lora(encoder, node.get("lora", 0))
+    rates(encoder, node.get("layer_decay", 1.0))
     return encoder
 
 
@@ -123,14 +138,22 @@ def build_hooks(group: str, nodes: dict[str, dict[str, Any]]) -> dict[str, Hook]
     return {name: build_one(f"{group}.{name}", node, Hook) for name, node in arguments.items()}
 
 
-def build_optimizer(node: dict[str, Any], groups: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
-    """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do."""
+def build_optimizer(
+    node: dict[str, Any], groups: list[list[torch.nn.Parameter]], factors: Sequence[float] = ()
+) -> torch.optim.Optimizer:
+    """Build the optimizer of groups of parameters; schedules multiply `initial_lr`, as torch's own schedulers do.
+
+    Args:
+        groups: an empty one is left out.
+        factors: of each group, on the learning rate; () = 1.
+    """
+    rated = [(group, factor) for group, factor in zip(groups, factors or [1.0] * len(groups), strict=True) if group]
     try:
-        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group in groups if group])
+        optimizer: torch.optim.Optimizer = instantiate_node(node)([{"params": group} for group, _ in rated])
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the optimizer cannot be built ({error}): try optimizer.lr=1e-3") from error
-    for group in optimizer.param_groups:
-        group["initial_lr"] = group["lr"]
+    for group, (_, factor) in zip(optimizer.param_groups, rated, strict=True):
+        group["initial_lr"] = group["lr"] = group["lr"] * factor
     return optimizer
 
 
@@ -150,15 +173,16 @@ def feature(encoder: nn.Module) -> str:
     return str(getattr(encoder, "feature", f"output of {type(encoder).__name__}"))
 
 
-def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
+def check_encoder_output(encoder: nn.Module, size: int | None, channels: int = RGB) -> None:
     """Pass two black images through the encoder in eval mode; its mode and state stay as they were.
 
     Args:
         size: side of the images in pixels; None = not known before the data is loaded. Then images of 32 pixels are
             tried, and an encoder that fails on them because of their size is accepted.
+        channels: K, of the images.
 
     Raises:
-        ConfigError: the encoder has no int attribute `dim`, or does not map (2, 3, H, W) to (2, dim); `size` is above
+        ConfigError: the encoder has no int attribute `dim`, or does not map (2, K, H, W) to (2, dim); `size` is above
             4096.
     """
     if size is not None and size > MAX_SIZE:
@@ -169,7 +193,7 @@ def check_encoder_output(encoder: nn.Module, size: int | None) -> None:
             f"the encoder {name} needs an int attribute dim, the number of its features: "
             "set self.dim in its constructor, or try encoder=resnet18"
         )
-    image = torch.zeros(2, 3, size or USUAL_SIZE, size or USUAL_SIZE)
+    image = torch.zeros(2, channels, size or USUAL_SIZE, size or USUAL_SIZE)
     modes = [(module, module.training) for module in encoder.modules()]
     try:
         with torch.no_grad():

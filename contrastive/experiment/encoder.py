@@ -13,13 +13,15 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2.functional import center_crop, resize
 
 from contrastive.config.targets import resolve_builtin
+from contrastive.dataset.folder.bands import RGB_8, Kind, bands
 from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, encoder_node, weights_path
 from contrastive.run.kinds import HeadMetadata
-from contrastive.run.weights import read_weights
+from contrastive.run.weights import channels_of, read_weights
 from contrastive.training.precision import Normalize
+from contrastive.types import LEVELS
 
 SHIPPED = Path(__file__).resolve().parents[1] / "weights"  # a folder for each encoder of the package
 MOST_NAMED = 8  # runs, of those to choose from
@@ -41,20 +43,24 @@ class Transform:
         mean: per channel, of images scaled to [0, 1].
         std: per channel, of images scaled to [0, 1].
 
-    Shapes: an image, or a list of them, → float32 (N, 3, H, W). An image is a path, a PIL image, or a uint8 array
-    (h, w, 3) or (h, w) of numpy; tensors are uint8 (3, h, w) or (N, 3, h, w).
+        dtype: of the images, uint8 or uint16.
+
+    Shapes: an image, or a list of them, → float32 (N, K, H, W) with as many channels K as `mean` has. An image is a
+    path, a PIL image, or an array (h, w, K) or (h, w) of numpy; tensors are (K, h, w) or (N, K, h, w). Only images of
+    RGB with 8 bits may have another mode: they become RGB.
     """
 
     size: tuple[int, int]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    dtype: torch.dtype = torch.uint8
 
     def __call__(self, image: Picture | list[Picture] | Tensor) -> Tensor:
         if isinstance(image, Tensor):
-            batch = self._resized(_checked(image))
+            batch = self._resized(self._checked(image))
         else:
             images = image if isinstance(image, list) else [image]
-            batch = torch.cat([self._resized(_pixels(item, self.size)) for item in images])
+            batch = torch.cat([self._resized(self._pixels(item)) for item in images])
         return Normalize(self.mean, self.std, device=batch.device)(batch)
 
     def _resized(self, batch: Tensor) -> Tensor:
@@ -63,31 +69,39 @@ class Transform:
             return batch
         scale = max(self.size[0] / height, self.size[1] / width)
         scaled = [max(self.size[0], round(height * scale)), max(self.size[1], round(width * scale))]
-        resized: Tensor = resize(batch, scaled, InterpolationMode.BILINEAR, antialias=True)
-        cropped: Tensor = center_crop(resized, list(self.size))
-        return cropped
+        resizable = batch if self.dtype == torch.uint8 else batch.float()  # torch resizes no uint16
+        resized: Tensor = resize(resizable, scaled, InterpolationMode.BILINEAR, antialias=True)
+        cropped: Tensor = center_crop(resized if self.dtype == torch.uint8 else resized.round(), list(self.size))
+        return cropped.to(self.dtype)
 
+    @property
+    def kind(self) -> Kind:
+        """Of the images."""
+        return Kind(len(self.mean), np.dtype(str(self.dtype).removeprefix("torch.")))
 
-def _checked(image: Tensor) -> Tensor:
-    """(3, h, w) or (N, 3, h, w) uint8 → (N, 3, h, w)."""
-    if image.dtype != torch.uint8 or image.ndim not in (3, 4) or image.shape[-3] != 3:
-        raise ConfigError(
-            f"the transform takes uint8 images (3, H, W) or (N, 3, H, W), got {image.dtype} {tuple(image.shape)}: "
-            "try (image * 255).round().to(torch.uint8)"
-        )
-    return image if image.ndim == 4 else image[None]
+    def _checked(self, image: Tensor) -> Tensor:
+        """(K, h, w) or (N, K, h, w) → (N, K, h, w)."""
+        if image.dtype != self.dtype or image.ndim not in (3, 4) or image.shape[-3] != len(self.mean):
+            name, k, most = self.kind.dtype.name, len(self.mean), LEVELS[self.dtype] - 1
+            raise ConfigError(
+                f"the transform takes {name} images ({k}, H, W) or (N, {k}, H, W), got {image.dtype} "
+                f"{tuple(image.shape)}: try (image * {most}).round().to(torch.{name})"
+            )
+        return image if image.ndim == 4 else image[None]
 
-
-def _pixels(image: Picture, size: tuple[int, int]) -> Tensor:
-    """An image → uint8 (1, 3, h, w), resized as `dataset=image_folder` does it."""
-    if isinstance(image, str | Path):
-        with Image.open(image) as file:
-            picture = to_rgb(file)
-    else:
-        picture = to_rgb(Image.fromarray(image) if isinstance(image, np.ndarray) else image)
-    if size[0] == size[1]:
-        picture = resize_and_crop(picture, size[0])
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
+    def _pixels(self, image: Picture) -> Tensor:
+        """An image → (1, K, h, w), resized as `dataset=image_folder` does it."""
+        side = self.size[0] if self.size[0] == self.size[1] else None
+        if self.kind != RGB_8:
+            return torch.from_numpy(bands(image, side, self.kind))[None]
+        if isinstance(image, str | Path):
+            with Image.open(image) as file:
+                picture = to_rgb(file)
+        else:
+            picture = to_rgb(Image.fromarray(image) if isinstance(image, np.ndarray) else image)
+        if side is not None:
+            picture = resize_and_crop(picture, side)
+        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
 
 
 def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn.Module, Transform]:
@@ -113,9 +127,12 @@ def load_encoder(path: str | Path, encoder: nn.Module | None = None) -> tuple[nn
     tensors, metadata = read_weights(file)
     height, width = metadata["image_size"]
     if encoder is None:
-        encoder = build_trusted(_without_download(encoder_node(metadata["node"], width)), "encoder")
+        node = encoder_node(metadata["node"], width, len(metadata["mean"]))
+        encoder = build_trusted(_without_download(node), "encoder")
     _load(encoder, tensors, file)
-    return encoder.eval(), Transform(size=(height, width), mean=tuple(metadata["mean"]), std=tuple(metadata["std"]))
+    dtype = torch.uint16 if metadata.get("dtype") == "uint16" else torch.uint8
+    mean, std = tuple(metadata["mean"]), tuple(metadata["std"])
+    return encoder.eval(), Transform(size=(height, width), mean=mean, std=std, dtype=dtype)
 
 
 def find_weights(path: str | Path) -> Path:
@@ -158,8 +175,9 @@ def load_run_encoder(run: Path, config: dict[str, Any]) -> tuple[nn.Module, Tran
     Args:
         config: of the run, its targets checked.
     """
-    node = encoder_node(config["encoder"], image_size(config["dataset"]))
-    return load_encoder(weights_path(run), instantiate_node(_without_download(node)))
+    file = weights_path(run)
+    node = encoder_node(config["encoder"], image_size(config["dataset"]), channels_of(file))
+    return load_encoder(file, instantiate_node(_without_download(node)))
 
 
 def load_head(path: str | Path) -> nn.Module:

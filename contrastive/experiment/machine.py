@@ -143,14 +143,15 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
     return data.nbytes <= free / 2
 
 
-def check_views(batch_size: int, n_views: int, *, side: int, device: torch.device) -> None:
+def check_views(batch_size: int, n_views: int, *, side: int, device: torch.device, channels: int = 3) -> None:
     """Raise ConfigError if the views of one step, in float32 and without any activation, are more than all memory.
 
     Args:
         batch_size: of all processes together.
         side: of the views in pixels.
+        channels: of the images.
     """
-    needed = 4 * 3 * side**2 * n_views * batch_size // shard().world_size
+    needed = 4 * channels * side**2 * n_views * batch_size // shard().world_size
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
     else:

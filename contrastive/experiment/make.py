@@ -61,7 +61,7 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
 
 def load_other_data(name: str, *, size: int, data_root: str) -> Data:
     """A labeled dataset by the name of its YAML, or the image folder at a path, with images of `size` pixels."""
-    known = [option for option in options("dataset") if option != "image_folder"]
+    known = [option for option in options("dataset") if option not in ("image_folder", "arrays")]
     if name in known:
         if "size" not in component_node(f"dataset/{name}", {}, {"data_root": data_root}):
             raise ConfigError(

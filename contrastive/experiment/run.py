@@ -18,6 +18,7 @@ from contrastive.distributed.cores import check_processes
 from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
+from contrastive.encoder._lora import merged
 from contrastive.evaluator.base import FeatureSets, Scores, StepObserver, evaluate
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
@@ -49,13 +50,17 @@ from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
 from contrastive.training.progress import announced
 from contrastive.training.window import Window
+from contrastive.types import Data
 
 
-def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+def run_experiment(
+    settings: Settings, path: Path, overrides: Sequence[str] = (), *, data: Data | None = None
+) -> dict[str, Any]:
     """Start, resume or show the run in `path`.
 
     Args:
         overrides: what was typed to get the settings, for the records of the run.
+        data: in place of what `settings.dataset` names; for one process.
 
     Returns:
         The content of result.json; {} for a dry run.
@@ -70,7 +75,7 @@ def run_experiment(settings: Settings, path: Path, overrides: Sequence[str] = ()
         return read_result(path) or {}
     threads = set_threads(settings.threads, path, rerun=settings.rerun)
     with nullcontext() if settings.quiet else announced("reading the data", name=as_typed(path)):
-        experiment = build(settings)
+        experiment = build(settings, data)
     if settings.dry_run:
         with announced("timing a few steps and every evaluator"):
             text = estimate(experiment).text
@@ -169,22 +174,22 @@ def hooks_in_order(
     return {**hooks, "checkpoint": checkpointer}
 
 
-def before_training(experiment: Experiment, training: Training) -> dict[str, float]:
-    """Evaluate the untrained encoder and show views of the first batch; returns its metrics."""
+def before_training(experiment: Experiment, training: Training) -> Scores:
+    """Evaluate the untrained encoder and show views of the first batch; returns its scores."""
     if training.epochs == 0 or experiment.settings.held_out is not None:
-        return {}
+        return Scores()
     with announced("evaluating the untrained encoder", name=as_typed(training.run.path)):
-        untrained = untrained_metrics(experiment)
-    training.log(grouped("test", untrained) | loss_of_unseen(experiment))
+        untrained = untrained_scores(experiment)
+    training.log(grouped("test", untrained.test) | loss_of_unseen(experiment))
     if is_main():
         training.show("views", first_views(experiment.step, experiment.loader))
     return untrained
 
 
-def untrained_metrics(experiment: Experiment) -> dict[str, float]:
-    """Test metrics of the encoder as it stands, by the evaluators that look at it before training."""
+def untrained_scores(experiment: Experiment) -> Scores:
+    """Scores of the encoder as it stands, by the evaluators that look at it before training."""
     early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    return evaluate(early, features(experiment)).test if early else {}
+    return evaluate(early, features(experiment)) if early else Scores()
 
 
 def after_training(experiment: Experiment, training: Training) -> Scores:
@@ -236,7 +241,14 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
         },
         "time": {"seconds": seconds, "finished": finished},
         **({"left_out": experiment.left_out} if experiment.left_out else {}),
+        **({"untrained_correct": evaluations.untrained_correct} if is_continued(settings) else {}),
     }  # fmt: skip
+
+
+def is_continued(settings: Settings) -> bool:
+    """Whether the encoder came with weights that training went on from, and the test images tell what became of it."""
+    came_with = settings.encoder.get("weights") is not None or settings.encoder.get("pretrained", False)
+    return bool(came_with and settings.epochs > 0 and settings.held_out is None)
 
 
 def announcer(run: RunDirectory) -> Callable[[str], AbstractContextManager[None]]:
@@ -310,5 +322,5 @@ def features(
 
 def write_weights(experiment: Experiment, result: dict[str, Any], path: Path) -> dict[str, str]:
     """Write the weights of the encoder and of the head into the run directory; returns their hashes."""
-    encoder, head = experiment.encoder, experiment.step.head
+    encoder, head = merged(experiment.encoder), experiment.step.head
     return save_run_weights(path, result=result, data=experiment.data, encoder=encoder, head=head)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.settings import Settings
+from contrastive.experiment.verdict import verdict
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.finished import FinishedRun, finished_run
 from contrastive.text import as_typed, counted, printable, show
@@ -62,7 +63,10 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         for name, before in result["untrained"].items()
         if name in ("knn_top1", "linear_top1") and result["test"].get(name, before) < before
     ]
-    if worse:
+    judged = verdict(result)
+    if judged is not None:
+        parts.append(judged)
+    elif worse:
         parts.append(
             f"training made the encoder worse in {' and '.join(worse)}: try more epochs or another optimizer.lr"
         )
@@ -105,7 +109,8 @@ def command(name: str) -> str:
 
 def _metrics(result: dict[str, Any]) -> str:
     """A line for each metric: before and after training, or one figure where there was none."""
-    before = "as loaded" if result.get("encoder", {}).get("weights") else "untrained"
+    is_loaded = result.get("encoder", {}).get("weights") or "untrained_correct" in result
+    before = "as loaded" if is_loaded else "untrained"
     if not trained(result):
         return _columns([["", before], *([key, f"{value:.2f}"] for key, value in result["test"].items())])
     rows = [["", before, "trained"]]

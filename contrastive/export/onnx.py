@@ -20,7 +20,7 @@ class _FromPixels(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, encoder: nn.Module, mean: tuple[float, float, float], std: tuple[float, float, float]) -> None:
+    def __init__(self, encoder: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
         self.encoder = encoder
         self.register_buffer("mean", torch.tensor(mean)[:, None, None])
@@ -34,7 +34,7 @@ class _FromPixels(nn.Module):
 def export_onnx(path: str | Path) -> Path:
     """Write encoder.onnx beside the encoder's file, and return its path.
 
-    Its input `image` is float32 (N, 3, H, W) in [0, 1], of the size that the encoder was evaluated on; its output is
+    Its input `image` is float32 (N, K, H, W) in [0, 1], of the size that the encoder was evaluated on; its output is
     `features` (N, F). N is free.
 
     Args:
@@ -47,7 +47,7 @@ def export_onnx(path: str | Path) -> Path:
     file = weights_path(path)
     encoder, transform = load_encoder(file)
     target = file.with_suffix(".onnx")
-    example = torch.rand(2, 3, *transform.size)
+    example = torch.rand(2, len(transform.mean), *transform.size)
     network = _FromPixels(encoder, transform.mean, transform.std).eval()
     try:
         with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):

@@ -37,10 +37,11 @@ class Evaluations(Hook):
 
     Attributes:
         untrained: the metrics before training.
+        untrained_correct: {accuracy: test images that were classified right}, see `bits.pack`, before training.
         scores: those after training, once `on_end` has returned.
 
     Args:
-        before: logs the metrics before the first step of a run, and returns those of `untrained`.
+        before: logs the metrics before the first step of a run, and returns their scores.
         due: epochs done → the metrics that are due then; not called after the last epoch.
         after: logs the scores after training, and returns them.
         checkpointer: saves when a signal interrupts an evaluation.
@@ -50,7 +51,7 @@ class Evaluations(Hook):
     def __init__(
         self,
         *,
-        before: Callable[[Training], dict[str, float]],
+        before: Callable[[Training], Scores],
         due: Callable[[int], dict[str, float]],
         after: Callable[[Training], Scores],
         checkpointer: Checkpointer,
@@ -59,12 +60,14 @@ class Evaluations(Hook):
         self.before, self.due, self.after = before, due, after
         self.checkpointer, self.signals = checkpointer, signals
         self.untrained: dict[str, float] | None = None
+        self.untrained_correct: dict[str, str] = {}
         self.scores = Scores()
 
     def on_start(self, training: Training) -> None:
         if self.untrained is None:
             with self.signals.released():
-                self.untrained = self.before(training)
+                scores = self.before(training)
+            self.untrained, self.untrained_correct = scores.test, scores.correct
 
     def on_epoch(self, training: Training) -> None:
         """Log the metrics that are due.
@@ -87,7 +90,7 @@ class Evaluations(Hook):
             self.scores = self.after(training)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"untrained": self.untrained}
+        return {"untrained": self.untrained, "untrained_correct": self.untrained_correct}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.untrained = state["untrained"]
+        self.untrained, self.untrained_correct = state["untrained"], state.get("untrained_correct", {})

@@ -21,7 +21,9 @@ from contrastive.schema import misfit
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
 LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
 PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
-NOT_ARGUMENTS = ("weights", "prefix")  # of an encoder's node: read by the program for every encoder
+# of an encoder's node: read by the program for every encoder
+NOT_ARGUMENTS = ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay")
+RGB = 3  # channels, of most images and of an encoder that is told nothing
 ADVICE = "try rerun=true with the command of the run to start it over"
 
 
@@ -135,15 +137,18 @@ def is_config(content: Any) -> bool:
     return all(isinstance(node, dict) and isinstance(node.get("_target_"), str) for node in nodes)
 
 
-def encoder_node(node: dict[str, Any], size: int | None) -> dict[str, Any]:
-    """The arguments of the encoder's constructor: without weights and prefix, `image_size` filled in.
+def encoder_node(node: dict[str, Any], size: int | None, channels: int = 3) -> dict[str, Any]:
+    """The arguments of the encoder's constructor: without `NOT_ARGUMENTS`, `image_size` filled in.
 
     Args:
         size: side of the dataset's images in pixels; None = not known.
+        channels: of its input. The constructor is told a number other than 3, as `in_channels`.
     """
     arguments = {key: value for key, value in node.items() if key not in NOT_ARGUMENTS}
     if "image_size" in arguments and arguments["image_size"] is None:
         arguments["image_size"] = size
+    if channels != RGB:
+        arguments["in_channels"] = channels
     return arguments
 
 

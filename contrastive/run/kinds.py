@@ -76,6 +76,7 @@ class Result(TypedDict):
     weights: NotRequired[dict[str, str]]
     correct: NotRequired[dict[str, str]]
     left_out: NotRequired[list[str]]
+    untrained_correct: NotRequired[dict[str, str]]  # of a run that started from weights
     resumed_with: NotRequired[list[dict[str, Any]]]
 
 
@@ -130,8 +131,9 @@ class EncoderMetadata(TypedDict):
 
     node: Node
     image_size: tuple[int, int]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: list[float]
+    std: list[float]
+    dtype: NotRequired[str]  # of the images, where it is not uint8
     classes: list[str]
     dataset: str
     loss: str

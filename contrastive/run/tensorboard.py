@@ -23,6 +23,7 @@ from torchvision.utils import make_grid, save_image
 from contrastive.config.identity import flatten, is_identity, option_name
 from contrastive.files import atomic, write_text
 from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
+from contrastive.types import visible
 
 MAIN_SETTINGS = (
     "epochs", "batch_size", "n_views", "seed", "sampler", "loss.temperature", "loss.tau_plus", "optimizer.lr",
@@ -90,7 +91,7 @@ class EventFile:
         Args:
             vectors: (n, F).
             columns: {name: n words}, shown as labels and colors.
-            images: (n, 3, H, W) uint8.
+            images: (n, K, H, W) uint8 or uint16.
         """
         folder = self._path / PROJECTOR
         rows = ("\t".join(f"{value:.4g}" for value in row) for row in vectors.tolist())
@@ -153,7 +154,7 @@ def hyperparameters(path: Path) -> dict[str, str | int | float | bool]:
 def write_sprite(path: Path, images: Tensor) -> int:
     """One square picture of all images, row by row; returns the size of each."""
     size = min(THUMBNAIL, images.shape[-1])
-    small = F.interpolate(images.float().cpu() / 255, size=(size, size), mode="bilinear", antialias=True)
+    small = F.interpolate(visible(images.cpu()), size=(size, size), mode="bilinear", antialias=True)
     per_row = math.ceil(math.sqrt(len(small)))
     square = F.pad(small, (0, 0, 0, 0, 0, 0, 0, per_row**2 - len(small)))
     with atomic(path) as part:

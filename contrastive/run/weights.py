@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
 from contrastive.run.content import checksum, content_hash
-from contrastive.run.files import ENCODER, HEAD, NOT_ARGUMENTS, read_config, read_environment, read_result
+from contrastive.run.files import ENCODER, HEAD, RGB, encoder_node, read_config, read_environment, read_result
 from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.schema import misfit
 from contrastive.types import Data
@@ -38,6 +39,7 @@ def save_run_weights(
         "image_size": list(data.pretrain.image.shape[-2:]),
         "mean": list(data.mean),
         "std": list(data.std),
+        **({"dtype": "uint16"} if data.test.image.dtype == torch.uint16 else {}),
         "classes": list(data.classes),
         "dataset": config["dataset"]["_target_"],
         "loss": config["loss"]["_target_"],
@@ -47,7 +49,7 @@ def save_run_weights(
         **{key: environment[key] for key in FROM_ENVIRONMENT if environment.get(key) is not None},
     }
     save_weights(path / HEAD, head, node=config["head"], run=run | {"in_dim": encoder.dim})
-    node = {key: value for key, value in config["encoder"].items() if key not in NOT_ARGUMENTS}
+    node = encoder_node(config["encoder"], None, data.n_channels)
     save_weights(path / ENCODER, encoder, node=node, run=run)
     return {name: content_hash(dict(net.state_dict())) for name, net in ((ENCODER, encoder), (HEAD, head))}
 
@@ -89,7 +91,7 @@ def read_weights(path: Path, kind: type[EncoderMetadata] | type[HeadMetadata] = 
             f"{path} does not say which encoder it belongs to (metadata {FORMAT} expected, "
             f"{raw.get('contrastive_format', 'none')} found): try python train.py encoder.weights={path} epochs=0"
         )
-    texts = ("format", "contrastive_format", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
+    texts = ("format", "contrastive_format", "dtype", "sha256", "dataset", "loss", *FROM_ENVIRONMENT)
     try:
         metadata = {key: value if key in texts else json.loads(value) for key, value in raw.items()}
     except (ValueError, RecursionError) as error:
@@ -97,6 +99,16 @@ def read_weights(path: Path, kind: type[EncoderMetadata] | type[HeadMetadata] = 
     if (place := misfit(metadata, kind)) is not None:
         raise ConfigError(f"the metadata of {path} are not those of a run ({place}): {AGAIN}")
     return SavedWeights(tensors, metadata)
+
+
+def channels_of(path: Path) -> int:
+    """The channels of the images that the encoder in a file takes, as its metadata say; 3 for a file without such."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+        return len(json.loads(metadata["mean"])) if metadata.get("contrastive_format") == FORMAT else RGB
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError):  # `load_into` says what is wrong with it
+        return RGB
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

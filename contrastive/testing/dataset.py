@@ -3,17 +3,17 @@
 import torch
 from torch import Tensor
 
-from contrastive.types import Data, Split
+from contrastive.types import LEVELS, Data, Split
 
 
 def check_dataset(data: Data) -> None:
     """Check that a dataset can be trained on and evaluated by the program.
 
-    Images are uint8 (N, 3, H, W); labels are int64 from 0 to the number of classes - 1, of training images also -1
-    where there is none. Every image has a bias, int64 from 0 to the number of biases - 1, or none has. Where
-    there are class names, the validation images are labeled and not among those that probes are fitted on, and all
-    test images are labeled. Mean and standard
-    deviation are those of images scaled to [0, 1].
+    Images are uint8 or uint16 (N, K, H, W) with as many channels K in each split; labels are int64 from 0 to the number
+    of classes - 1, of training images also -1 where there is none. Every image has a bias, int64 from 0 to the number
+    of biases - 1, or none has. Where there are class names, the validation images are labeled and not among those that
+    probes are fitted on, and all test images are labeled. Mean and standard deviation are those of images scaled to
+    [0, 1].
 
     Args:
         data: what your function returns.
@@ -29,8 +29,8 @@ def check_dataset(data: Data) -> None:
         _check_split(split, name, data)
     _check_probe(data)
     for name, values in (("mean", data.mean), ("std", data.std)):
-        assert len(values) == 3 and all(0 <= value <= 1 for value in values), (
-            f"{name} must be three numbers of images scaled to [0, 1], not {values}"
+        assert len(values) == data.n_channels and all(0 <= value <= 1 for value in values), (
+            f"{name} must be a number in [0, 1] for each of {data.n_channels} channels, not {values}"
         )
     assert min(data.std) > 0, f"std must be above 0 in every channel, not {data.std}"
 
@@ -38,8 +38,11 @@ def check_dataset(data: Data) -> None:
 def _check_split(split: Split, name: str, data: Data) -> None:
     image, n = split.image, len(split.image)
     assert n > 0, f"{name} is empty"
-    assert image.dtype == torch.uint8, f"the images of {name} are {image.dtype} instead of uint8"
-    assert image.dim() == 4 and image.shape[1] == 3, f"the images of {name} are {tuple(image.shape)}, not (N, 3, H, W)"
+    assert image.dtype in LEVELS, f"the images of {name} are {image.dtype} instead of uint8 or uint16"
+    assert image.dtype == data.pretrain.image.dtype, f"the images of {name} are {image.dtype}, others not"
+    assert image.dim() == 4 and image.shape[1] == data.n_channels, (
+        f"the images of {name} are {tuple(image.shape)}, not (N, {data.n_channels}, H, W)"
+    )
     _check_labels(split.label, n, len(data.classes), f"the labels of {name}")
     assert (split.bias is None) == (not data.biases), f"{name} and the names of the biases disagree: both or neither"
     if split.bias is not None:

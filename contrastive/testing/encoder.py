@@ -8,7 +8,7 @@ from torch import Tensor, nn
 N_IMAGES = 4
 
 
-def check_encoder(encoder: nn.Module, size: int = 32) -> None:
+def check_encoder(encoder: nn.Module, size: int = 32, *, channels: int = 3) -> None:
     """Check that an encoder can be trained and evaluated by the program; the encoder itself is not changed.
 
     It has an int attribute `dim`; maps float32 images to finite float32 features, one row per image even for a single
@@ -16,8 +16,9 @@ def check_encoder(encoder: nn.Module, size: int = 32) -> None:
     does not change its state there; and its state_dict restores its features.
 
     Args:
-        encoder: maps (N, 3, H, W) to (N, dim).
+        encoder: maps (N, K, H, W) to (N, dim).
         size: H and W of the images that it is checked with.
+        channels: K, of these images.
 
     Raises:
         AssertionError: naming the property that does not hold.
@@ -27,7 +28,7 @@ def check_encoder(encoder: nn.Module, size: int = 32) -> None:
     assert isinstance(dim, int) and not isinstance(dim, bool), (
         f"the encoder needs an int attribute dim, the number of its features, and has {dim!r}"
     )
-    image = torch.randn(N_IMAGES, 3, size, size, generator=torch.Generator().manual_seed(0))
+    image = torch.randn(N_IMAGES, channels, size, size, generator=torch.Generator().manual_seed(0))
     _check_training(encoder, image, dim)
     encoder.eval()
     with torch.no_grad():

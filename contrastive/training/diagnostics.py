@@ -17,7 +17,7 @@ from contrastive.training.hook import Points
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective, gathered
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.types import Data, Features, Split
+from contrastive.types import Data, Features, Split, visible
 
 MAX_POINTS, MAX_NUMBERS = 2000, 2**20  # of the projector: images, and numbers in all their features
 MAX_IMAGES = 1024  # images of a batch whose pairs are compared
@@ -114,12 +114,12 @@ def view_grid(images: Tensor, views: Tensor) -> Tensor:
     Small images are enlarged by a whole factor, pixel by pixel.
 
     Args:
-        images: uint8 (n, 3, h, w).
-        views: (V, n, 3, h', w') in [0, 1], drawn from them; view 1 of a noisy pair shows another image.
+        images: uint8 or uint16 (n, K, h, w).
+        views: (V, n, K, h', w') in [0, 1], drawn from them; view 1 of a noisy pair shows another image.
     """
     size = views.shape[-2:]
-    original = F.interpolate(images.float().cpu() / 255, size=size, mode="bilinear", antialias=True)
-    tiles = torch.cat([original, views.flatten(0, 1).float().cpu()])
+    original = F.interpolate(visible(images.cpu()), size=size, mode="bilinear", antialias=True)
+    tiles = torch.cat([original, visible(views.flatten(0, 1).float().cpu())])
     factor = max(1, -(-LEAST // min(size)))  # rounded up
     tiles = tiles.repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
     grid: Tensor = make_grid(tiles, nrow=views.shape[1], padding=2, pad_value=1.0)

@@ -17,7 +17,7 @@ class Points(NamedTuple):
 
     vectors: Tensor  # (n, F)
     columns: Mapping[str, Sequence[str]]  # {name: n words}, shown as labels and colors
-    images: Tensor  # (n, 3, H, W) uint8
+    images: Tensor  # (n, K, H, W) uint8 or uint16
 
 
 @dataclass(kw_only=True)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive.errors import ConfigError
+from contrastive.types import as_float
 
 AMPERE = (8, 0)  # the compute capability from which on GPUs have bf16 and TF32
 
@@ -72,7 +73,7 @@ def make_convolutions_safe(module: nn.Module) -> None:
 
 
 class Normalize:
-    """uint8, or float in [0, 1], images (N, 3, h, w) → float32, standardized per channel.
+    """uint8, uint16, or float in [0, 1], images (N, K, h, w) → float32, standardized per channel.
 
     Args:
         mean: per channel, of images scaled to [0, 1]; a deviation below 1e-6 counts as 1e-6.
@@ -82,8 +83,8 @@ class Normalize:
 
     def __init__(
         self,
-        mean: tuple[float, float, float],
-        std: tuple[float, float, float],
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
         *,
         device: torch.device | str = "cpu",
         channels_last: bool = False,
@@ -93,5 +94,4 @@ class Normalize:
         self.format = torch.channels_last if channels_last else torch.contiguous_format
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = x / 255 if x.dtype == torch.uint8 else x
-        return ((x - self.mean) / self.std).contiguous(memory_format=self.format)
+        return ((as_float(x) - self.mean) / self.std).contiguous(memory_format=self.format)

@@ -17,7 +17,7 @@ from contrastive.encoder.base import MapEncoder
 from contrastive.pairs.others import Others
 from contrastive.pairs.pairs import ALONE
 from contrastive.training.objective import Embedded, Objective
-from contrastive.types import Batch
+from contrastive.types import Batch, as_float
 
 LOGGED = ("features", "projections")  # outputs of the network that every step needs, for the curves
 STATEFUL = ("encoder", "head", "objective", "optimizer", "scaler")
@@ -141,7 +141,7 @@ class TrainStep:
 
     def _embed_second(self, batch: Batch) -> Embedded:
         """The second batch after the network, in one view without augmentation."""
-        views = batch.image.to(torch.float32)[None] / 255
+        views = as_float(batch.image)[None]
         return Embedded(
             self.forward(views, self.objective.required_outputs("second")), batch.label, batch.bias, batch.index
         )

@@ -10,15 +10,18 @@ import os
 import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
+from contrastive.dataset.folder.bands import RGB_8, Kind, bands, common_kind
 from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import ChannelStats, channel_stats
@@ -34,47 +37,69 @@ class Facts(TypedDict):
     """The .json file: {index of a file: why it cannot be read}, the statistics and the pixels' sha256."""
 
     faults: dict[str, str]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: list[float]
+    std: list[float]
     sha256: str
+    kind: NotRequired[tuple[int, str]]  # channels and dtype, where they are not 3 and uint8
 
 
 class DecodedImages(NamedTuple):
     """The readable images of a split, mapped from disk."""
 
-    image: Tensor  # (n, 3, size, size) uint8, read-only
+    image: Tensor  # (n, K, size, size) uint8 or uint16, read-only
     faults: dict[int, str]  # index of each unreadable file in the split, and the reason
     stats: ChannelStats  # mean and standard deviation of `image`, scaled to [0, 1]
     digest: str  # sha256 of `image`
 
+    @property
+    def kind(self) -> Kind:
+        """Channels and dtype of `image`."""
+        return Kind(self.image.shape[1], self.image.numpy().dtype)
 
-def load_images(part: Part, *, size: int, cache: Path) -> DecodedImages:
+
+def load_images(
+    part: Part, *, size: int, cache: Path, channels: int | None = None, like: Kind | None = None
+) -> DecodedImages:
     """The images of a split in their order: from the cache, or decoded into it while other processes wait.
 
     Args:
         size: side of the decoded images in pixels.
+        channels: of every image; None = as the files have it, see `common_kind`.
+        like: the kind that the images must be of; None = the common one.
 
     Raises:
-        ConfigError: no image can be read, or the disk of `cache` has too little space.
+        ConfigError: no image can be read, `channels` does not fit them, or the disk of `cache` has too little space.
     """
-    pixels = cache / f"image_folder-{_listing_hash(part, size)}.images"
+    pixels = cache / f"image_folder-{_listing_hash(part, size, channels)}.images"
     facts_path = pixels.with_suffix(".json")
     with locked(pixels.with_suffix(".lock")):
         facts = _read_facts(facts_path, pixels, len(part.files), size)
-        if facts is None:
-            facts = _decode_all(part, size, pixels)
+        if facts is None or (like is not None and _kind(facts) != like):
+            kind = like or common_kind([part.folder / file.path for file in part.files], channels)
+            facts = _decode_all(part, size, kind, pixels)
             write_text(facts_path, json.dumps(facts))  # last: marks the pixels as complete
     faults = {int(i): fault for i, fault in facts["faults"].items()}
-    image = _map(pixels, len(part.files) - len(faults), size)
-    (r, g, b), (r_std, g_std, b_std) = facts["mean"], facts["std"]
-    return DecodedImages(image, faults, stats=((r, g, b), (r_std, g_std, b_std)), digest=facts["sha256"])
+    image = _map(pixels, len(part.files) - len(faults), size, _kind(facts))
+    return DecodedImages(image, faults, stats=(tuple(facts["mean"]), tuple(facts["std"])), digest=facts["sha256"])
 
 
-def _listing_hash(part: Part, size: int) -> str:
+def _kind(facts: Facts) -> Kind:
+    channels, dtype = facts.get("kind", (RGB_8.channels, RGB_8.dtype.name))
+    return Kind(channels, np.dtype(dtype))
+
+
+def _n_bytes(n: int, size: int, kind: Kind) -> int:
+    """Of n images."""
+    return n * kind.channels * size * size * kind.dtype.itemsize
+
+
+def _listing_hash(part: Part, size: int, channels: int | None) -> str:
     listing = hashlib.sha256(os.fsencode(f"{FORMAT}\0{size}\0{part.folder.resolve()}\n"))
     for file in part.files:
         info = os.stat(part.folder / file.path)
         listing.update(os.fsencode(f"{file.path}\0{info.st_size}\0{info.st_mtime_ns}\n"))
+    if channels is not None:
+        listing.update(f"{channels} channels\n".encode())
     return listing.hexdigest()[:32]
 
 
@@ -84,16 +109,16 @@ def _read_facts(path: Path, pixels: Path, n_files: int, size: int) -> Facts | No
         facts: Facts = json.loads(path.read_bytes())
         if misfit(facts, Facts) is not None or not {int(i) for i in facts["faults"]} <= set(range(n_files)):
             return None
-        n_bytes = (n_files - len(facts["faults"])) * 3 * size * size
+        n_bytes = _n_bytes(n_files - len(facts["faults"]), size, _kind(facts))
         return facts if pixels.stat().st_size == n_bytes else None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
-def _decode_all(part: Part, size: int, pixels: Path) -> Facts:
+def _decode_all(part: Part, size: int, kind: Kind, pixels: Path) -> Facts:
     """Write the decoded images to `pixels` and return the facts about them."""
     paths = [part.folder / file.path for file in part.files]
-    needed, free = len(paths) * 3 * size * size, shutil.disk_usage(pixels.parent).free
+    needed, free = _n_bytes(len(paths), size, kind), shutil.disk_usage(pixels.parent).free
     if needed > free:
         raise ConfigError(
             f"{pixels.parent} has {free / 1e9:.1f} GB of free space and the decoded images need {needed / 1e9:.1f}: "
@@ -101,7 +126,7 @@ def _decode_all(part: Part, size: int, pixels: Path) -> Facts:
         )
     partial = pixels.with_suffix(".part")  # one name: what a killed process left is written over
     try:
-        faults, digest = _write(paths, size, partial)
+        faults, digest = _write(paths, size, kind, partial)
         if len(faults) == len(paths):
             raise ConfigError(
                 f"none of the {len(paths)} images in {part.folder} can be read ({faults[0]}): replace them, or try "
@@ -110,11 +135,23 @@ def _decode_all(part: Part, size: int, pixels: Path) -> Facts:
         partial.replace(pixels)
     finally:
         partial.unlink(missing_ok=True)
-    mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size))
-    return {"faults": {str(i): why for i, why in faults.items()}, "mean": mean, "std": std, "sha256": digest}
+    mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size, kind))
+    named = {str(i): why for i, why in faults.items()}
+    facts: Facts = {"faults": named, "mean": list(mean), "std": list(std), "sha256": digest}
+    return facts if kind == RGB_8 else {**facts, "kind": (kind.channels, kind.dtype.name)}
 
 
-def _write(paths: list[Path], size: int, file_path: Path) -> tuple[dict[int, str], str]:
+def _decode(path: Path, size: int, kind: Kind) -> npt.NDArray[Any] | str:
+    """Pixels (K, size, size) of one image, or the reason why the file cannot be read."""
+    if kind == RGB_8 and path.suffix.lower() != ".npy":
+        return decode(path, size)
+    try:
+        return bands(path, size, kind)
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__
+
+
+def _write(paths: list[Path], size: int, kind: Kind, file_path: Path) -> tuple[dict[int, str], str]:
     """Decode in parallel and write the readable images one after the other; return the faults and the sha256."""
     faults, digest = {}, hashlib.sha256()
     bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1)
@@ -122,7 +159,7 @@ def _write(paths: list[Path], size: int, file_path: Path) -> tuple[dict[int, str
     with quiet, bar, ThreadPoolExecutor(os.cpu_count()) as pool, file_path.open("wb") as file:
         for start in range(0, len(paths), CHUNK):
             chunk = paths[start : start + CHUNK]
-            for i, decoded in enumerate(pool.map(decode, chunk, [size] * len(chunk)), start):
+            for i, decoded in enumerate(pool.map(_decode, chunk, repeat(size), repeat(kind)), start):
                 bar.update()
                 if isinstance(decoded, str):
                     faults[i] = decoded
@@ -135,6 +172,6 @@ def _write(paths: list[Path], size: int, file_path: Path) -> tuple[dict[int, str
     return faults, digest.hexdigest()
 
 
-def _map(pixels: Path, n: int, size: int) -> Tensor:
+def _map(pixels: Path, n: int, size: int, kind: Kind) -> Tensor:
     with warnings.catch_warnings(action="ignore"):  # torch has no read-only tensors: writing to this one would crash
-        return torch.from_numpy(np.memmap(pixels, np.uint8, "r", shape=(n, 3, size, size)))
+        return torch.from_numpy(np.memmap(pixels, kind.dtype, "r", shape=(n, kind.channels, size, size)))

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import torch
 
+from contrastive.dataset.folder.bands import Kind
 from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import Part, warn_left_out
 from contrastive.dataset.folder.table import TableOfImages
@@ -21,6 +22,7 @@ def decoded_data(
     size: int,
     cache: Path,
     name: str,
+    channels: int | None = None,
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
@@ -35,6 +37,7 @@ def decoded_data(
     Args:
         size: side of the images in pixels.
         name: of the dataset.
+        channels: as in `image_folder`.
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
@@ -44,7 +47,11 @@ def decoded_data(
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
     listed_parts = {"train": listed.train, "val": listed.val, "test": listed.test}
-    decoded = {key: _load(part, size=size, cache=cache) for key, part in listed_parts.items() if part.files}
+    decoded: dict[str, tuple[DecodedImages, Split]] = {}
+    for key, part in listed_parts.items():
+        if part.files:
+            like = decoded["train"][0].kind if decoded else None
+            decoded[key] = _load(part, size=size, cache=cache, channels=channels, like=like)
     splits = {key: split for key, (_, split) in decoded.items()}
     facts = {"dataset_name": name, **facts}
     if listed.classes:
@@ -67,9 +74,11 @@ def decoded_data(
     )
 
 
-def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, Split]:
+def _load(
+    part: Part, *, size: int, cache: Path, channels: int | None, like: Kind | None
+) -> tuple[DecodedImages, Split]:
     """The decoded images of one split; unreadable files are named in warnings and left out."""
-    decoded = load_images(part, size=size, cache=cache)
+    decoded = load_images(part, size=size, cache=cache, channels=channels, like=like)
     for i, fault in decoded.faults.items():
         warn_left_out(part.folder / part.files[i].path, fault)
     files = [file for i, file in enumerate(part.files) if i not in decoded.faults]

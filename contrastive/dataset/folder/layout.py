@@ -10,7 +10,7 @@ from tqdm import tqdm
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".npy", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/

@@ -1,0 +1,1 @@
+"""Images in arrays: on disk, or from Python."""

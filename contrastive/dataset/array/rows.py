@@ -1,0 +1,98 @@
+"""Arrays of images, in memory or on disk, as (N, K, H, W)."""
+
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from contrastive.dataset.folder.bands import channel_axis
+from contrastive.errors import ConfigError
+
+IN_MEMORY = 2**30  # bytes of chosen rows that are copied into memory
+
+
+def load_array(path: Path, key: str) -> npt.NDArray[Any]:
+    """The array of a .npy file, mapped into memory.
+
+    Raises:
+        ConfigError: there is no such file, or it holds something else.
+    """
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except (OSError, ValueError, EOFError) as error:
+        raise ConfigError(
+            f"{path} is no array of numpy ({' '.join(str(error).split())}): try {key}=FILE.npy, as numpy.save writes it"
+        ) from error
+
+
+def as_images(array: npt.NDArray[Any], what: str) -> Tensor:
+    """uint8 or uint16 (N, H, W), (N, H, W, K) or (N, K, H, W) → (N, K, H, W) over the same memory.
+
+    Channels are the shorter one of the second and the last axis.
+
+    Raises:
+        ConfigError: another shape or dtype.
+    """
+    if array.dtype not in (np.uint8, np.uint16):
+        raise ConfigError(
+            f"{what} are {array.dtype} and images are uint8 or uint16: try (x * 255).round().astype('uint8') of images "
+            "in [0, 1]"
+        )
+    if array.ndim not in (3, 4) or 0 in array.shape:
+        raise ConfigError(f"{what} are {array.shape}: try (N, height, width) or (N, height, width, channels)")
+    with warnings.catch_warnings(action="ignore"):  # torch has no read-only tensors: writing to this one would crash
+        image = torch.from_numpy(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+    if image.ndim == 3:
+        return image[:, None]
+    return image.movedim(channel_axis(array.shape[1:]) + 1, 1)
+
+
+def chosen_rows(image: Tensor, rows: Tensor) -> Tensor:
+    """These rows of (N, K, H, W): copied into memory up to 1 GB, above it read as they are needed."""
+    size = len(rows) * image[0].numel() * image.element_size()
+    return image[rows] if size <= IN_MEMORY else cast(Tensor, MappedRows(image, rows))
+
+
+class MappedRows:
+    """Rows of an array on disk, (n, K, H, W): `images[index]` is a tensor, in the order of the index.
+
+    Args:
+        image: (N, K, H, W), mapped.
+        rows: (n,) int64.
+    """
+
+    device = torch.device("cpu")
+    is_cuda = False
+
+    def __init__(self, image: Tensor, rows: Tensor) -> None:
+        self.image, self.rows, self.dtype = image, rows, image.dtype
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((len(self.rows), *self.image.shape[1:]))
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape.numel() * self.image.element_size()
+
+    def dim(self) -> int:
+        return self.image.dim()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Tensor | slice) -> Tensor:
+        """(b,) int64, a mask or a slice → (b, K, H, W)."""
+        return self.image[self.rows[index]]
+
+    def select(self, index: Tensor) -> "MappedRows":
+        """The same images, but only these rows; nothing is read."""
+        return MappedRows(self.image, self.rows[index])
+
+    def to(self, device: torch.device | str) -> Tensor:
+        """All of them, on a device."""
+        return self[:].to(device)

@@ -1,0 +1,71 @@
+"""How deep each weight of an encoder lies: for first blocks that stay as they are, and rates that fall towards them."""
+
+import re
+
+from torch import nn
+from torch.nn.parameter import Parameter
+
+from contrastive.errors import ConfigError, check_at_least, check_between
+
+# `blocks.3` of a ViT, `layer1` of a ResNet, `stages.0` of a ConvNeXt, `encoder.layers.encoder_layer_3` of torchvision
+BLOCK = re.compile(r"(?!stem|patch_embed)((?:.*?\.)??(?:(?:encoder_)?layer_?)?\d+)\.")
+
+
+def by_depth(encoder: nn.Module) -> list[list[str]]:
+    """Names of the parameters: those before the first block, those of each block in order, and those after the last.
+
+    A block is one of a ViT, or a stage of a ResNet or ConvNeXt, by the names that torchvision and timm give them.
+    """
+    groups: dict[str, list[str]] = {"": []}
+    last: list[str] = []
+    for name, _ in encoder.named_parameters():
+        if (match := BLOCK.match(name)) is not None:
+            groups.setdefault(match[1], []).append(name)
+        else:
+            (groups[""] if len(groups) == 1 else last).append(name)
+    return [*groups.values(), last]
+
+
+def freeze_first(encoder: nn.Module, frozen: float) -> None:
+    """Let the weights of the first blocks stay as they are, with all that comes before them.
+
+    Their BatchNorm keeps its running statistics, and in training still normalizes by those of the batch.
+
+    Args:
+        frozen: how many blocks, or below 1 which share of them, rounded down; 0 = none, and nothing before them.
+
+    Raises:
+        ConfigError: below 0, or more blocks than there are.
+    """
+    check_at_least("encoder.frozen", frozen, 0, example=0.5)
+    groups = by_depth(encoder)
+    n_blocks = len(groups) - 2
+    n = int(frozen * n_blocks) if frozen < 1 else int(frozen)
+    if n > n_blocks or (frozen > 0 and n_blocks == 0):
+        raise ConfigError(f"encoder.frozen={frozen:g}, and the encoder has {n_blocks} blocks: try encoder.frozen=0.5")
+    if n == 0:
+        return
+    still = {name for group in groups[: n + 1] for name in group}
+    for name, parameter in encoder.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and name not in still)
+    for place, module in encoder.named_modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and f"{place}.weight" in still:
+            module.momentum = 0.0
+
+
+def rates(encoder: nn.Module, decay: float) -> list[tuple[float, list[Parameter]]]:
+    """(factor on the learning rate, parameters that are trained) from the last group of `by_depth` to the first.
+
+    Args:
+        decay: the factor from each group to the one before it, in (0, 1]; with 1 there is one group of all.
+
+    Raises:
+        ConfigError: decay is out of range.
+    """
+    check_between("encoder.layer_decay", decay, 0, 1, exclude=(0,), example=0.75)
+    parameters = dict(encoder.named_parameters())
+    groups = by_depth(encoder) if decay < 1 else [[*parameters]]
+    return [
+        (decay**i, [parameters[name] for name in group if parameters[name].requires_grad])
+        for i, group in enumerate(reversed(groups))
+    ]

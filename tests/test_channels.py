@@ -1,0 +1,223 @@
+"""Images of one to thirteen channels, of 8 or 16 bits: files, statistics, operations, encoders and whole runs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms.v2 import functional as reference
+
+import contrastive
+from contrastive.augmentation.functional import blur_uint8, intensity_jitter
+from contrastive.augmentation.grayscale import Grayscale
+from contrastive.augmentation.jitter import ColorJitter
+from contrastive.dataset.folder.bands import RGB_8, Kind, bands, common_kind
+from contrastive.dataset.splits import channel_stats
+from contrastive.errors import ConfigError
+from contrastive.experiment.make import make
+from contrastive.training.features import extract
+from contrastive.training.precision import Normalize
+from contrastive.types import as_float, visible
+from tests.helpers import CONTIGUOUS, load_image_folder, program
+
+GRAY_8, GRAY_16, MANY = Kind(1, np.dtype(np.uint8)), Kind(1, np.dtype(np.uint16)), Kind(13, np.dtype(np.uint16))
+QUICK_RUN = [
+    "dataset.size=16", "encoder.width=2", "epochs=2", "batch_size=16", "device=cpu", CONTIGUOUS, "evaluator=[knn]",
+    "evaluator.knn.k=5", "hydra.run.dir=run",
+]  # fmt: skip
+
+
+def pixels(shape: tuple[int, ...], dtype: type = np.uint16, *, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+
+
+def write_classes(folder: Path, suffix: str, shape: tuple[int, ...], n: int = 20) -> Path:
+    """Two classes that differ in their level, 12 bits deep."""
+    for label, name in enumerate(("ill", "well")):
+        (folder / name).mkdir(parents=True)
+        for i in range(n):
+            x = (pixels(shape, seed=100 * label + i) // 32 + 1000 * label).astype(np.uint16)
+            path = folder / name / f"{i}{suffix}"
+            np.save(path, x) if suffix == ".npy" else Image.fromarray(x).save(path)
+    return folder
+
+
+def test_gray_of_16_bits_keeps_them(tmp_path):
+    folder = write_classes(tmp_path / "chest", ".png", (12, 12))
+    data = load_image_folder(folder)
+    assert (data.pretrain.image.dtype, data.pretrain.image.shape[1:]) == (torch.uint16, (1, 12, 12))
+    first = sorted((folder / "ill").iterdir(), key=str)
+    stored = {Image.open(path).tobytes() for path in first}
+    assert data.pretrain.image[0].numpy().tobytes() in stored
+    image = data.pretrain.image.double() / 65_535
+    assert data.mean == pytest.approx(image.mean((0, 2, 3)).tolist())
+    assert data.std == pytest.approx(image.std((0, 2, 3), correction=0).tolist())
+    assert load_image_folder(folder).mean == data.mean  # from the cache
+
+
+def test_a_person_decides_between_gray_and_rgb(tmp_path):
+    folder = write_classes(tmp_path / "chest", ".png", (12, 12))
+    assert load_image_folder(folder, channels=3).pretrain.image.shape[1] == 3
+    assert load_image_folder(folder).pretrain.image.shape[1] == 1
+    Image.fromarray(pixels((12, 12), np.uint8)).save(tmp_path / "gray.png")
+    assert common_kind([tmp_path / "gray.png"], None) == RGB_8
+    assert common_kind([tmp_path / "gray.png"], 1) == GRAY_8
+    with pytest.raises(ConfigError, match=r"dataset\.channels=4, and the images have 3 x 8 bits: try"):
+        common_kind([tmp_path / "gray.png"], 4)
+
+
+def test_images_of_another_kind_are_left_out(tmp_path, capsys):
+    folder = write_classes(tmp_path / "fields", ".npy", (16, 16, 13), n=80)
+    np.save(folder / "ill/3.npy", pixels((16, 16, 4)))
+    paths = sorted(folder.rglob("*.npy"))
+    assert common_kind(paths, None) == MANY
+    Image.fromarray(pixels((12, 12, 3), np.uint8)).save(tmp_path / "rgb.png")
+    assert common_kind([paths[0], tmp_path / "rgb.png"], None) == RGB_8
+    data = load_image_folder(folder)
+    assert len(data.pretrain) + len(data.test) == 159
+    assert "3.npy cannot be read and is left out: the image has 4 x 16 bits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("layout", [(0, 1, 2), (2, 0, 1)])
+def test_many_bands_are_read_in_either_layout(tmp_path, layout):
+    image = pixels((20, 24, 13))
+    np.save(tmp_path / "x.npy", image.transpose(layout))
+    found = bands(tmp_path / "x.npy", None, MANY)
+    assert np.array_equal(found, image.transpose(2, 0, 1))
+    small = bands(tmp_path / "x.npy", 5, MANY)
+    assert small.shape == (13, 5, 5)
+    plane = Image.fromarray(image[..., 7].astype(np.float32)).resize((6, 5), Image.Resampling.BILINEAR)
+    assert np.array_equal(small[7], np.asarray(plane)[:, :5].round().astype(np.uint16))
+    with pytest.raises(ValueError, match="the image has 13 x 16 bits and others have 1 x 16 bits"):
+        bands(image, None, GRAY_16)
+    with pytest.raises(ValueError, match="float64: save them as uint8 or uint16"):
+        bands(image / 2, None, MANY)
+
+
+def test_tiff_of_many_bands(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    image = pixels((20, 24, 13))
+    tifffile.imwrite(tmp_path / "x.tif", image, photometric="minisblack", planarconfig="contig")
+    assert common_kind([tmp_path / "x.tif"], None) == MANY
+    assert np.array_equal(bands(tmp_path / "x.tif", None, MANY), image.transpose(2, 0, 1))
+
+
+def test_statistics_are_those_of_each_channel():
+    image = torch.from_numpy(pixels((50, 5, 6, 7)))
+    mean, std = channel_stats(image)
+    assert mean == pytest.approx((image.double() / 65_535).mean((0, 2, 3)).tolist())
+    assert std == pytest.approx((image.double() / 65_535).std((0, 2, 3), correction=0).tolist())
+
+
+def test_contrast_of_one_channel_is_that_of_torchvision():
+    x = torch.rand(4, 1, 8, 9)
+    brightness, contrast = torch.tensor([0.6, 1.4, 1.0, 0.8]), torch.tensor([1.3, 0.7, 0.5, 1.0])
+    order = torch.tensor([[0, 1, 2, 3], [3, 1, 0, 2], [2, 3, 1, 0], [1, 0, 3, 2]])
+    found = intensity_jitter(x, torch.stack([brightness, contrast], 1), order)
+    for i, image in enumerate(x):
+        for kind in order[i].tolist():
+            if kind == 0:
+                image = reference.adjust_brightness(image, brightness[i].item())
+            if kind == 1:
+                image = reference.adjust_contrast(image, contrast[i].item())
+        assert torch.allclose(found[i], image, atol=1e-6)
+
+
+def test_jitter_changes_the_channels_that_it_names():
+    x, rng = torch.rand(6, 13, 8, 8), torch.Generator().manual_seed(0)
+    jitter = ColorJitter(p=1.0, channels=(3, 2, 1))
+    drawn = jitter.draw(6, 8, 8, rng)
+    changed = jitter.apply(x, drawn)
+    assert [bool((changed[:, i] != x[:, i]).any()) for i in range(13)] == [1 <= i <= 3 for i in range(13)]
+    of_rgb = ColorJitter(p=1.0).apply(x[:, [3, 2, 1]], drawn)
+    assert torch.equal(changed[:, [3, 2, 1]], of_rgb)
+
+
+@pytest.mark.parametrize(
+    ("operation", "n", "sentence"),
+    [
+        (Grayscale(), 1, r"made of red, green and blue, and these images have 1 channel: try augmentation=intensity"),
+        (ColorJitter(), 13, r"changes 13 of 13 channels: try augmentation=intensity, or 'augmentation\.ops"),
+        (ColorJitter(channels=(1, 2)), 13, r"changes 2 of 13 channels"),
+        (ColorJitter(channels=(1, 2, 13)), 13, r"names more than the channels 0 to 12"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(operation, n, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        operation.check_channels(n)
+
+
+def test_the_intensity_augmentation_takes_any_channels():
+    augmentation = make("augmentation/intensity")
+    for n in (1, 13):
+        augmentation.check_channels(n)
+        x = torch.from_numpy(pixels((4, n, 16, 16)))
+        views = augmentation(x, torch.Generator().manual_seed(0))
+        assert views.shape == (4, n, 16, 16) and views.min() >= 0 and views.max() <= 1
+    assert blur_uint8(x).dtype == torch.uint16
+
+
+def test_16_bits_in_the_unit_interval():
+    x = torch.tensor([0, 65_535], dtype=torch.uint16)
+    assert as_float(x).tolist() == [0.0, 1.0]
+    images = torch.from_numpy(pixels((2, 1, 4, 4)) // 16)
+    assert visible(images).shape == (2, 3, 4, 4) and visible(images).amax((1, 2, 3)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "simple_convnet", "torchvision", "timm"])
+def test_encoders_take_any_channels(name):
+    options = {"resnet18": {"width": 4}, "simple_convnet": {"width": 4}, "timm": {"name": "resnet10t"}}.get(name, {})
+    if name == "timm":
+        pytest.importorskip("timm")
+    encoder = make(f"encoder/{name}", in_channels=13, **options)
+    contrastive.check_encoder(encoder, 32, channels=13)
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_a_gray_run_of_16_bits_and_its_encoder(tmp_path):
+    """From the README's words to features: the saved encoder knows channels, depth and statistics."""
+    write_classes(tmp_path / "chest", ".png", (16, 16))
+    words = ["dataset=image_folder", "dataset.root=chest", *QUICK_RUN]
+    refused = program(*words, cwd=tmp_path)
+    assert refused.returncode == 2 and "try augmentation=intensity" in refused.stdout + refused.stderr
+    done = program(*words, "augmentation=intensity", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    encoder, transform = contrastive.load_encoder(tmp_path / "run")
+    data = load_image_folder(tmp_path / "chest", size=16)
+    expected = extract(encoder, data.test, Normalize(data.mean, data.std)).h
+    with torch.no_grad():
+        assert torch.allclose(encoder(transform(data.test.image)), expected, atol=1e-6)
+        picture = Image.fromarray(data.test.image[0, 0].numpy())
+        assert torch.allclose(encoder(transform(picture)), expected[:1], atol=1e-6)
+    with pytest.raises(ConfigError, match=r"takes uint16 images \(1, H, W\)"):
+        transform(torch.zeros(3, 16, 16, dtype=torch.uint8))
+    again = program(*words, "augmentation=intensity", "encoder.weights=run", "hydra.run.dir=more", cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("experiment", "suffix", "shape", "channels"),
+    [("gray16", ".png", (16, 16), 1), ("multispectral", ".npy", (16, 16, 13), 13)],
+)
+def test_the_recipes_run(tmp_path, experiment, suffix, shape, channels):
+    write_classes(tmp_path / "images", suffix, shape)
+    done = program(f"experiment={experiment}", "dataset.root=images", *QUICK_RUN, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "run/result.json").read_text())["test"]["knn_top1"] > 0
+    _, transform = contrastive.load_encoder(tmp_path / "run")
+    assert len(transform.mean) == channels and transform.dtype == torch.uint16
+
+
+@pytest.mark.slow
+def test_weights_of_other_channels_are_refused(tmp_path):
+    write_classes(tmp_path / "images", ".png", (16, 16))
+    words = ["dataset=image_folder", "dataset.root=images", "augmentation=intensity", *QUICK_RUN]
+    refused = program(*words, "encoder.in_channels=3", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert (
+        "takes images of 3 channels and these have 1: try encoder.in_channels=null" in refused.stderr + refused.stdout
+    )
