@@ -57,7 +57,7 @@ def load_images(part: Part, *, size: int, cache: Path) -> DecodedImages:
     Raises:
         ConfigError: no image can be read, or the disk of `cache` has too little space.
     """
-    pixels = cache / f"image_folder-{_listing_hash(part, size)}.images"
+    pixels = _pixels(part, size, cache)
     facts_path = pixels.with_suffix(".json")
     with locked(pixels.with_suffix(".lock")):
         facts = _read_facts(facts_path, pixels, len(part.files), size)
@@ -70,7 +70,17 @@ def load_images(part: Part, *, size: int, cache: Path) -> DecodedImages:
     return DecodedImages(image, faults, stats=((r, g, b), (r_std, g_std, b_std)), digest=facts["sha256"])
 
 
-def _listing_hash(part: Part, size: int) -> str:
+def is_decoded(part: Part, *, size: int, cache: Path) -> bool:
+    """Whether an earlier start decoded these images."""
+    return _pixels(part, size, cache).with_suffix(".json").exists()
+
+
+def _pixels(part: Part, size: int, cache: Path) -> Path:
+    return cache / f"image_folder-{listing_hash(part, size)}.images"
+
+
+def listing_hash(part: Part, size: int) -> str:
+    """A hash of the folder, of a number (the side in pixels) and of path, size and modification time of every image."""
     listing = hashlib.sha256(os.fsencode(f"{FORMAT}\0{size}\0{part.folder.resolve()}\n"))
     for file in part.files:
         info = os.stat(part.folder / file.path)

@@ -9,7 +9,9 @@ import torch
 
 from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import Part, warn_left_out
+from contrastive.dataset.folder.packed import is_packed, packed_images
 from contrastive.dataset.folder.table import TableOfImages
+from contrastive.dataset.shard.decoder import jpeg_decoder
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
 from contrastive.text import printable
 from contrastive.types import Data, Split
@@ -24,9 +26,10 @@ def decoded_data(
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
+    packed: bool | str = False,
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
-    """The listed images, decoded once into files of `cache` that are mapped into memory.
+    """The listed images, decoded once into files of `cache` that are mapped into memory, or packed there.
 
     Mean and standard deviation are those of all training images. The facts are the name and, with bias labels, how many
     images each split has and how many of them are bias-conflicting, of another bias than most training images of their
@@ -38,15 +41,20 @@ def decoded_data(
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
+        packed: as in `image_folder`.
         facts: more of them.
 
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
-    listed_parts = {"train": listed.train, "val": listed.val, "test": listed.test}
-    decoded = {key: _load(part, size=size, cache=cache) for key, part in listed_parts.items() if part.files}
-    splits = {key: split for key, (_, split) in decoded.items()}
+    parts = {"train": listed.train, "val": listed.val, "test": listed.test}
+    parts = {key: part for key, part in parts.items() if part.files}
+    load = load_images
     facts = {"dataset_name": name, **facts}
+    if is_packed(packed, list(parts.values()), size=size, cache=cache):
+        load, facts = packed_images, {**facts, "decoder": jpeg_decoder()[0]}
+    decoded = {key: _load(part, load(part, size=size, cache=cache)) for key, part in parts.items()}
+    splits = {key: split for key, (_, split) in decoded.items()}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
@@ -67,9 +75,8 @@ def decoded_data(
     )
 
 
-def _load(part: Part, *, size: int, cache: Path) -> tuple[DecodedImages, Split]:
-    """The decoded images of one split; unreadable files are named in warnings and left out."""
-    decoded = load_images(part, size=size, cache=cache)
+def _load(part: Part, decoded: DecodedImages) -> tuple[DecodedImages, Split]:
+    """The images of one split with their labels; unreadable files are named in warnings and left out."""
     for i, fault in decoded.faults.items():
         warn_left_out(part.folder / part.files[i].path, fault)
     files = [file for i, file in enumerate(part.files) if i not in decoded.faults]

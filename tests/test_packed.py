@@ -1,0 +1,117 @@
+"""Folders packed as the bytes that they are, and runs on stored images, stopped and continued."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.dataset.folder import packed
+from contrastive.dataset.splits import fingerprint
+from contrastive.errors import ConfigError
+from tests.helpers import (
+    load_image_folder,
+    logged_lines,
+    program,
+    saved_weights,
+    write_image_folder,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """In several formats, modes and shapes, of which some are turned by EXIF and one cannot be read."""
+    root = write_image_folder(tmp_path / "insects")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for i, options in enumerate([{}, {"exif": turned}, {"progressive": True}]):
+        pixels = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
+        Image.fromarray(pixels).save(root / f"train/ant/a{i}.JPG", "JPEG", **options)
+    Image.fromarray(np.linspace(0, 65535, 400, dtype=np.uint16).reshape(20, 20)).save(root / "train/bee/deep.png")
+    (root / "train/bee/005.png").write_bytes(b"no image")
+    return root
+
+
+def everything(image: torch.Tensor) -> torch.Tensor:
+    return image[torch.arange(len(image))]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"hold_out": True}, {"per_class": 7}, {"bias_pattern": r"([0-9])\D*$"}], ids=str
+)
+def test_packed_images_are_the_decoded_ones(folder, options, monkeypatch):
+    if "bias_pattern" in options:
+        (folder / "train/bee/deep.png").unlink()
+    monkeypatch.setattr(packed, "PER_SHARD", 16)
+    plain, stored = (load_image_folder(folder, packed=choice, **options) for choice in (False, True))
+    assert not isinstance(stored.pretrain.image, torch.Tensor) and stored.nbytes == plain.nbytes
+    for name in ("pretrain", "probe_val", "test"):
+        mine, theirs = getattr(stored, name), getattr(plain, name)
+        assert torch.equal(everything(mine.image), theirs.image)
+        assert torch.equal(mine.label, theirs.label)
+        assert mine.bias is theirs.bias or torch.equal(mine.bias, theirs.bias)
+    assert torch.equal(stored.probe_train, plain.probe_train)
+    assert (stored.mean, stored.std) == (plain.mean, plain.std)
+    assert stored.facts.pop("decoder").startswith(("Pillow", "torchcodec"))
+    assert stored.facts == plain.facts
+
+
+def test_a_second_start_and_another_size_copy_no_file(folder, monkeypatch):
+    first = load_image_folder(folder, packed=True)
+    monkeypatch.setattr("contrastive.dataset.shard.pack.write_shard", None)  # a call would fail
+    other = load_image_folder(folder, packed=True, size=8)
+    assert other.pretrain.image.shape[-1] == 8 and fingerprint(other) != fingerprint(first)
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)
+    assert fingerprint(load_image_folder(folder, packed=True)) == fingerprint(first)
+
+
+def test_packing_goes_on_where_it_was_stopped(folder, monkeypatch):
+    monkeypatch.setattr(packed, "PER_SHARD", 8)
+    first = load_image_folder(folder, packed=True)
+    shards = sorted((folder / "cache").rglob("*.tar"))
+    assert len(shards) == 6 + 1
+    kept = {path: path.stat().st_mtime_ns for path in shards}
+    shards[2].unlink()
+    next(shards[4].parent.glob("00004-*.json")).unlink()
+    assert fingerprint(load_image_folder(folder, packed=True)) == fingerprint(first)
+    assert [path for path in shards if path.stat().st_mtime_ns != kept[path]] == [shards[2]]
+
+
+def test_auto_packs_what_is_large_and_not_decoded_yet(folder, monkeypatch):
+    assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
+    monkeypatch.setattr(packed, "LARGE", 1000)
+    assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
+    assert not isinstance(load_image_folder(folder, size=10).pretrain.image, torch.Tensor)
+    with pytest.raises(ConfigError, match=r"dataset\.packed must be one of auto, true, false"):
+        load_image_folder(folder, packed="always")
+
+
+def test_a_full_disk_and_a_folder_without_images_are_said(folder, monkeypatch):
+    for path in folder.glob("*/*/*"):
+        path.write_bytes(b"no image")
+    with pytest.raises(ConfigError, match=r"none of the 44 images in .* can be read \(cannot identify image file\)"):
+        load_image_folder(folder, packed=True)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 3}))
+    with pytest.raises(ConfigError, match=r"has 0\.0 GB of free space .*: try a folder on a larger disk"):
+        load_image_folder(folder, packed=True, root=str(folder / "train/bee"))
+
+
+RECIPE = [
+    "encoder=resnet18_narrow", "encoder.width=2", "epochs=2", "log_every=1", "device=cpu", "precision=fp32",
+    "channels_last=false", "evaluator=[knn,linear]", "evaluator.knn.every=1", "evaluator.knn.k=5",
+    "evaluator.linear.max_iter=5",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_a_run_on_packed_images_is_the_run_on_decoded_ones(folder, tmp_path):
+    common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "noise_frac=0.2"]
+    for choice in ("false", "true"):
+        words = [*RECIPE, *common, f"dataset.packed={choice}", f"hydra.run.dir=run-{choice}"]
+        done = program(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert logged_lines(tmp_path / "run-true") == logged_lines(tmp_path / "run-false")
+    mine, theirs = saved_weights(tmp_path / "run-true"), saved_weights(tmp_path / "run-false")
+    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
