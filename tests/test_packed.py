@@ -1,5 +1,10 @@
 """Folders packed as the bytes that they are, and runs on stored images, stopped and continued."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +13,19 @@ import torch
 from PIL import Image
 
 from contrastive.dataset.folder import packed
+from contrastive.dataset.shard import index
+from contrastive.dataset.shard.index import Fields
+from contrastive.dataset.shard.pack import pack_folder
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from tests.helpers import (
+    ONE_THREAD,
+    ROOT,
     load_image_folder,
     logged_lines,
     program,
     saved_weights,
+    wait_for,
     write_image_folder,
 )
 
@@ -115,3 +126,82 @@ def test_a_run_on_packed_images_is_the_run_on_decoded_ones(folder, tmp_path):
     assert logged_lines(tmp_path / "run-true") == logged_lines(tmp_path / "run-false")
     mine, theirs = saved_weights(tmp_path / "run-true"), saved_weights(tmp_path / "run-false")
     assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
+
+
+def killed(n: int, words: list[str], run: Path, *, after: int) -> None:
+    """Start the run with n processes, and kill them all once the log has so many steps."""
+    process = subprocess.Popen(
+        [*torchrun(n), *words], cwd=run.parent, env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    wait_for(run / "checkpoints/last.pt", process)
+    while n_steps(run) < after:
+        assert process.poll() is None
+        time.sleep(0.02)
+    for pid in descendants(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def torchrun(n: int) -> list[str]:
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(n)] if n > 1 else []
+    return [sys.executable, *launcher, str(ROOT / "train.py")]
+
+
+def n_steps(run: Path) -> int:
+    return (run / "metrics.jsonl").read_text().count("train/loss")
+
+
+def descendants(pid: int) -> list[int]:
+    """The process and all that it started, those of torchrun with a session of their own among them."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(other for child in children for other in descendants(int(child)))]
+
+
+ENVIRONMENT = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.slow
+def test_a_run_on_shards_killed_and_continued_by_other_numbers_of_processes_is_the_undisturbed_one(tmp_path):
+    pack_folder(write_image_folder(tmp_path / "insects", n=90), tmp_path / "shards", per_shard=40)
+    words = [
+        *RECIPE, "dataset=shards", f"dataset.root={tmp_path}/shards/train", f"dataset.test={tmp_path}/shards/test",
+        "dataset.size=12", "batch_size=12", "epochs=4", "checkpoint_every_minutes=0.0001", "noise_frac=0.2",
+    ]  # fmt: skip
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    done = program(*words, f"hydra.run.dir={whole}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words += [f"hydra.run.dir={run}"]
+    killed(1, words, run, after=4)
+    killed(2, words, run, after=20)
+    killed(2, words, run, after=32)
+    done = subprocess.run([*torchrun(3), *words], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "resuming after" in done.stdout
+    mine, theirs = (
+        [(line["step"], line["train/loss"]) for line in logged_lines(path) if "train/loss" in line]
+        for path in (run, whole)
+    )
+    assert [step for step, _ in mine] == [step for step, _ in theirs] and len(mine) == 4 * (180 // 12)
+    assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in theirs], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_other_processes_help_to_index(tmp_path, monkeypatch):
+    dest, cache = tmp_path / "shards", tmp_path / "cache"
+    found = pack_folder(write_image_folder(tmp_path / "insects"), dest, per_shard=20)
+    shards = [entry.shard for entry in found["train"]]
+    for path in dest.rglob("*.npy"):
+        path.unlink()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.setattr(index, "HELPER_BYTES", 1)
+    with index.helpers(shards, cache, Fields()):
+        for _ in range(1200):
+            if len(list(cache.glob("*.json"))) == len(shards):
+                break
+            time.sleep(0.05)
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(index, "samples", None)  # a call would fail
+    mine = index.index_shards(shards, cache, Fields())
+    assert [entry.digest for entry in mine] == [entry.digest for entry in found["train"]]

@@ -4,6 +4,9 @@ import fcntl
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +33,8 @@ from contrastive.files import atomic, open_lock, write_text
 FORMAT = 1  # of the index: raise it when the same shard would be indexed otherwise
 ENTRY = np.dtype([("offset", "<u8"), ("length", "<u4"), ("crc", "<u4"), ("label", "<i4"), ("bias", "<i4")])
 CHUNK = 512  # samples that are read at once
+HELPER_BYTES = 200_000_000  # of shards that a further process is started for
+ROOT = Path(__file__).resolve().parents[3]
 Entries = npt.NDArray[np.void]
 
 
@@ -76,7 +81,8 @@ def index_shards(
     missing = [i for i in range(len(shards)) if i not in found]
     if not missing:
         return [found[i] for i in range(len(shards))]
-    with tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1) as bar:
+    bar = tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1)
+    with bar, helpers([shards[i] for i in missing] if make is None else [], cache, fields):
         for wait in (False, True):  # first those that no other process works at
             for i in missing:
                 if i not in found and (index := _indexed(i, shards[i], cache, fields, make=make, wait=wait)):
@@ -97,6 +103,28 @@ def _indexed(
         if make is not None and not shard.exists():
             make(i)
         return _read(shard, cache, fields) or _build(shard, cache, fields)
+
+
+@contextmanager
+def helpers(shards: Sequence[Path], cache: Path | None, fields: Fields) -> Iterator[None]:
+    """Processes that index the same shards meanwhile, on the other cores of this one; Python's lock stops threads."""
+    n = sum(shard.stat().st_size for shard in shards if shard.exists()) // HELPER_BYTES
+    said = json.dumps([[str(shard.resolve()) for shard in shards], cache and str(cache.resolve()), fields])
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    started = []
+    for _ in range(min(n, torch.get_num_threads() - 1)):
+        command, quiet = [sys.executable, "-m", "contrastive.dataset.shard.help_index"], subprocess.DEVNULL
+        helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, text=True, env=place)
+        assert helper.stdin is not None
+        helper.stdin.write(said)
+        helper.stdin.close()
+        started.append(helper)
+    try:
+        yield
+    finally:
+        for helper in started:
+            helper.terminate()
+            helper.wait()
 
 
 @contextmanager
@@ -145,7 +173,8 @@ def _build(shard: Path, cache: Path | None, fields: Fields) -> Index:
     with quiet, shard.open("rb") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         while chunk := list(islice(found, CHUNK)):
             read = [_sample(file, key, members, fields, shard) for key, members in chunk]
-            examined = pool.map(lambda sample: _examine(sample[1], fields.size), read)
+            examine = map if fields.size is None else pool.map  # threads are for decoding
+            examined = examine(lambda sample: _examine(sample[1], fields.size), read)
             for (key, _), (entry, _), (fault, counts) in zip(chunk, read, examined, strict=True):
                 if fault is not None:
                     faults[key] = fault.partition(" <_io.BytesIO")[0]  # the rest is where it lay in memory
