@@ -15,8 +15,6 @@ import torch
 from PIL import Image
 
 from contrastive.__main__ import main
-from contrastive.dataset.folder.decode import decode
-from contrastive.dataset.shard.decoder import decode_bytes, jpeg_decoder
 from contrastive.dataset.shard.index import Fields, index_shards
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import expand, shards, warn_of_mixing
@@ -278,26 +276,3 @@ def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, 
     (source / "train/ant/000.png").write_bytes(picture(3))
     assert main(words) == 2
     assert "train holds shards of other files: try another folder" in capsys.readouterr().err
-
-
-JPEGS = [{}, {"progressive": True}, {"subsampling": 0}, {"quality": 30}]
-
-
-@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-def test_the_fast_decoder_gives_the_bits_of_the_reference(mode, monkeypatch):
-    pytest.importorskip("torchcodec")
-    assert jpeg_decoder()[1] is not None
-    turned = Image.Exif()
-    turned[0x0112] = 6  # which torchcodec would turn
-    rng = np.random.default_rng(0)
-    for i, options in enumerate([*JPEGS, {"exif": turned}]):
-        small = Image.fromarray(rng.integers(0, 256, (9, 12, 3), np.uint8))
-        file = io.BytesIO()
-        small.resize((123 + i, 91), Image.Resampling.BICUBIC).convert(mode).save(file, "JPEG", **options)
-        expected = [decode(io.BytesIO(file.getvalue()), size) for size in (32, 91)]
-        with monkeypatch.context() as patch:
-            if mode != "CMYK" and not options.get("exif"):
-                patch.setattr("contrastive.dataset.shard.decoder.decode", None)  # a call would fail
-            for size, pixels in zip((32, 91), expected, strict=True):
-                assert np.array_equal(decode_bytes(file.getvalue(), size), pixels)
-    assert isinstance(decode_bytes(file.getvalue()[:500], 32), str)

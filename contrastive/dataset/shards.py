@@ -10,8 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION, warn_left_out
-from contrastive.dataset.shard.decoder import jpeg_decoder
-from contrastive.dataset.shard.images import StoredImages
+from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Fields, Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
@@ -90,7 +89,7 @@ def shards(
         hold_out=hold_out,
         facts={
             "dataset_name": name or folder.resolve().name,
-            "decoder": jpeg_decoder()[0],
+            "decoder": DECODER,
             "test_split": test or f"a fixed draw of {len(tested):,} images of {root}",
         },
         digest=hashlib.sha256(repr(key).encode()).hexdigest(),

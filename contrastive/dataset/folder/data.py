@@ -11,7 +11,7 @@ from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import Part, warn_left_out
 from contrastive.dataset.folder.packed import is_packed, packed_images
 from contrastive.dataset.folder.table import TableOfImages
-from contrastive.dataset.shard.decoder import jpeg_decoder
+from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
 from contrastive.text import printable
 from contrastive.types import Data, Split
@@ -52,7 +52,7 @@ def decoded_data(
     load = load_images
     facts = {"dataset_name": name, **facts}
     if is_packed(packed, list(parts.values()), size=size, cache=cache):
-        load, facts = packed_images, {**facts, "decoder": jpeg_decoder()[0]}
+        load, facts = packed_images, {**facts, "decoder": DECODER}
     decoded = {key: _load(part, load(part, size=size, cache=cache)) for key, part in parts.items()}
     splits = {key: split for key, (_, split) in decoded.items()}
     if listed.classes:

@@ -1,5 +1,6 @@
 """Images that stay encoded on disk: `images[index]` reads, checks and decodes them."""
 
+import io
 import os
 import sys
 import zlib
@@ -10,17 +11,18 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+import PIL
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.dataset.folder.decode import Pixels
-from contrastive.dataset.shard.decoder import decode_bytes
+from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
 from contrastive.dataset.shard.tar import key_at
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
+DECODER = f"Pillow {PIL.__version__}"  # what a run on stored images records: its steps decode
 SMALL = 4096  # bytes of an image: a decode so short that threads wait for Python longer than they gain
 
 
@@ -34,6 +36,7 @@ class StoredImages:
         size: side of the images in pixels; they are decoded as `image_folder` decodes.
         on_damage: what happens where bytes no longer have their checksum, or cannot be decoded. `stop`; or `replace`
             by the next whole image of the same label and bias, the same for any number of processes.
+        remedy: what the sentence about damage ends in.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
     """
 
@@ -47,9 +50,11 @@ class StoredImages:
         *,
         size: int,
         on_damage: str = "stop",
+        remedy: str = "copy the shard again, or try dataset.on_damage=replace",
         chosen: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        self.indices, self.size, self.on_damage, self.chosen = indices, size, on_damage, chosen
+        self.indices, self.size, self.chosen = indices, size, chosen
+        self.on_damage, self.remedy = on_damage, remedy
         self.told = set[int]()  # damaged rows that were replaced, each said once
         self.ends = np.cumsum([len(index.entries) for index in indices])
 
@@ -76,7 +81,7 @@ class StoredImages:
         """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
         places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
         chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
-        return StoredImages(self.indices, size=self.size, on_damage=self.on_damage, chosen=chosen)
+        return StoredImages(self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen)
 
     def to(self, device: torch.device | str) -> Tensor:
         """All of them, decoded, on a device."""
@@ -126,7 +131,7 @@ class StoredImages:
         raw = os.pread(file, int(entry["length"]), int(entry["offset"]))
         if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
             return "its bytes are not those that were indexed"
-        return decode_bytes(raw, self.size)
+        return decode(io.BytesIO(raw), self.size)
 
     def _replaced(self, row: int, fault: str) -> Pixels:
         """The next whole image with the label and bias of a damaged one; raises where damage is to stop the run."""
@@ -144,7 +149,7 @@ class StoredImages:
                             stands_in = "the next image of its label stands in for it"
                             tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
                         return pixels
-        raise ConfigError(f"{said}: copy the shard again, or try dataset.on_damage=replace")
+        raise ConfigError(f"{said}: {self.remedy}")
 
     def _read_one(self, path: Path, entry: np.void) -> Pixels | str:
         file = os.open(path, os.O_RDONLY)

@@ -23,9 +23,8 @@ from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.decode import FORMATS, decode, refusal
 from contrastive.dataset.folder.layout import SUFFIXES
-from contrastive.dataset.shard.decoder import header_fault
 from contrastive.dataset.shard.tar import Members, samples
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, open_lock, write_text
@@ -225,8 +224,17 @@ def _examine(raw: bytes, size: int | None) -> tuple[str | None, Tensor | None]:
     if not raw:
         return f"it is empty, or no file of it is an image (known are {', '.join(SUFFIXES)})", None
     if size is None:
-        return header_fault(raw), None
+        return _header_fault(raw), None
     pixels = decode(io.BytesIO(raw), size)
     if isinstance(pixels, str):
         return pixels, None
     return None, torch.from_numpy(np.stack([np.bincount(channel.ravel(), minlength=256) for channel in pixels]))
+
+
+def _header_fault(raw: bytes) -> str | None:
+    """Why bytes are no image, or none that shall be decoded, by their header alone."""
+    try:
+        with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
+            return refusal(opened, 1)
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__
