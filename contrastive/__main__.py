@@ -11,6 +11,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "runs": ("cli.runs", [], "list what is running, interrupted and done"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
     "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
+    "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
     "doctor": ("cli.doctor", [], "one page about this machine"),
     "export": ("cli.export", [], "write a trained encoder in the formats of others"),
     "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),

@@ -57,14 +57,25 @@ class Shard(NamedTuple):
         return slice(self.rank * size, (self.rank + 1) * size)
 
 
+class Windows(NamedTuple):
+    """How rows are shuffled without a list of them: whole chunks of adjacent rows, then the rows of each window.
+
+    With chunk = 1 any row may follow any other.
+    """
+
+    chunk: int = 1
+    window: int = 1
+
+
 @dataclass(frozen=True)
 class Split:
     """Images with their labels and, where the data has them, bias labels."""
 
-    image: Tensor  # (N, K, H, W) uint8 or uint16
+    image: Tensor  # (N, K, H, W) uint8 or uint16; or `StoredImages`, which are indexed alike
     label: Tensor  # (N,) int64, -1 = unlabeled
     bias: Tensor | None = None  # (N,) int64
     bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
+    windows: Windows | None = None  # None = the order of an epoch is one draw of all rows
 
     def __repr__(self) -> str:
         biases = "" if self.bias is None else ", bias labels"
@@ -76,8 +87,16 @@ class Split:
     def __getitem__(self, index: Tensor) -> "Split":
         return Split(self.image[index], self.label[index], None if self.bias is None else self.bias[index])
 
+    def select(self, index: Tensor) -> "Split":
+        """The split of these rows, numbers or a mask; stored images stay on disk."""
+        if isinstance(self.image, Tensor):
+            return self[index]
+        bias = None if self.bias is None else self.bias[index]
+        return Split(self.image.select(index), self.label[index], bias, windows=self.windows)
+
     def to(self, device: torch.device | str) -> "Split":
-        return Split(self.image.to(device), self.label.to(device), None if self.bias is None else self.bias.to(device))
+        bias = None if self.bias is None else self.bias.to(device)
+        return Split(self.image.to(device), self.label.to(device), bias, windows=self.windows)
 
 
 @dataclass(frozen=True)
@@ -142,7 +161,7 @@ class Data:
         if self.probe_val_split is not None:
             return self.probe_val_split
         assert self.probe_val_index is not None
-        return self.pretrain[self.probe_val_index]
+        return self.pretrain.select(self.probe_val_index)
 
     @property
     def n_channels(self) -> int:

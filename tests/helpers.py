@@ -157,13 +157,13 @@ def feature_sets(train: Features, val: Features, test: Features) -> FeatureSets:
     return FeatureSets(bank=bank, train=train, val=val, test=test, n_classes=4)
 
 
-def write_image_folder(root: Path, *, seed: int = 0) -> Path:
-    """20 training and 4 test images of each of two classes, in several modes and shapes."""
+def write_image_folder(root: Path, *, seed: int = 0, n: int = 20) -> Path:
+    """n training and 4 test images of each of two classes, in several modes and shapes."""
     rng = np.random.default_rng(seed)
-    for part, n in (("train", 20), ("test", 4)):
+    for part, n_images in (("train", n), ("test", 4)):
         for c, name in enumerate(("ant", "bee")):
             (root / part / name).mkdir(parents=True)
-            for i in range(n):
+            for i in range(n_images):
                 mode, shape = MODES[i % 4]
                 pixels = rng.integers(0, 200, shape, dtype=np.uint8) + 50 * c
                 Image.fromarray(pixels.astype(np.uint8), mode).save(root / part / name / f"{i:03}.png")

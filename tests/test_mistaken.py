@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
-from contrastive.config.mistaken import check_words
+from contrastive.config.mistaken import check_words, quote_braces
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
 
@@ -45,6 +45,18 @@ def test_a_mistaken_word_is_answered_with_what_to_type(typed, answer):
 )  # fmt: skip
 def test_right_words_pass(typed):
     check_words(shlex.split(typed))
+
+
+def test_the_braces_of_a_pattern_are_quoted_for_hydra():
+    words = [
+        "dataset=shards",
+        "dataset.root=a/{000..099}.tar",
+        "dataset.columns={label: y}",
+        "dataset.test='{0..9}.tar'",
+    ]
+    assert quote_braces(words) == [words[0], "dataset.root='a/{000..099}.tar'", *words[2:]]
+    with pytest.raises(ConfigError, match=r"2 words say dataset\.root, as braces in the shell do: try"):
+        check_words(["dataset=shards", "dataset.root=a/000.tar", "dataset.root=a/001.tar"])
 
 
 def test_a_module_without_the_class_is_said(tmp_path, monkeypatch):

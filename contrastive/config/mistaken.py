@@ -1,5 +1,6 @@
 """Words of other programs, and slips of the shell, that a command line may hold: what to type instead."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,14 @@ ALIASES = {
 EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with Hydra's multirun
 
 
+BRACES = re.compile(r"([\w.]+)=([^'\"]*\{\d+\.\.\d+\}[^'\"]*)")  # dataset.root=PATH/{000..099}.tar
+
+
+def quote_braces(words: Sequence[str]) -> list[str]:
+    """The words with quotes around `{000..099}`, which Hydra would read as a mapping."""
+    return [f"{found[1]}='{found[2]}'" if (found := BRACES.fullmatch(word)) else word for word in words]
+
+
 def check_words(words: Sequence[str]) -> None:
     """Check the words of a command line for what Hydra's own message would not explain.
 
@@ -31,6 +40,10 @@ def check_words(words: Sequence[str]) -> None:
     """
     if {"-m", "--multirun"}.intersection(words) and (shown := [word for word in words if word in EXCLUSIVE]):
         raise ConfigError(f"{shown[0]} shows one run, and -m starts several: try it without -m")
+    if len(roots := [word for word in words if word.startswith("dataset.root=")]) > 1:
+        raise ConfigError(
+            f"{len(roots)} words say dataset.root, as if by braces in the shell: try quotes around {{...}}"
+        )
     for i, word in enumerate(words):
         key, equals, value = word.partition("=")
         if key.startswith("--") and key not in FLAGS:

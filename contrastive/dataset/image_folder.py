@@ -9,7 +9,7 @@ from tqdm import tqdm
 from contrastive.dataset.folder.data import decoded_data
 from contrastive.dataset.folder.layout import Part, find_images
 from contrastive.dataset.folder.table import TableOfImages, read_table
-from contrastive.errors import ConfigError, check_at_least
+from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.text import printable
 from contrastive.types import Data
 
@@ -30,9 +30,10 @@ def image_folder(
     columns: dict[str, str | None] | None = None,
     channels: int | None = None,
     hold_out: bool = False,
+    packed: bool | str = "auto",
     cache: str = "data/cache",
 ) -> Data:
-    """Images of a folder, decoded once into a file that is mapped into memory.
+    """Images of a folder, decoded once into a file that is mapped into memory; or, of many, packed as they are.
 
     With labels: root/train/<class>/* and root/test/<class>/*, or root/val/<class>/* if there is no test/ (ImageNet).
     Classes are the folder names under train/, sorted. With root/<class>/* alone a fixed fifth of each class, chosen by
@@ -44,7 +45,7 @@ def image_folder(
     and one channel; arrays (.npy) of uint8 or uint16 and TIFF of many bands (by the package tifffile) keep their
     channels. All images are of one kind: RGB where some are, else that of most. The shorter side is resized
     to `size` and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are
-    those of the training images. The decoded images may be larger than memory (ImageNet-100 at 256 pixels: 25 GB).
+    those of the training images. The decoded images may be larger than memory.
 
     While no file's path, size or modification time changes, a later start reads no image. A file rewritten with the
     same size and within one tick of the file system's clock is therefore not noticed: touch it, or delete `cache`.
@@ -67,8 +68,11 @@ def image_folder(
             split, y, place. {bias: null} = no bias labels.
         channels: of every image: 1 makes gray of 8-bit images, 3 makes RGB of 16-bit gray; None = as the files have
             them.
-        hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory.
-        cache: folder for the decoded images.
+        hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory unless it is packed.
+        packed: write the files into tar shards as the bytes that they are, and decode them when a step needs them: the
+            same pixels, a fraction of the disk, more work for the processor. `auto`: above 20 GB decoded, unless an
+            earlier start decoded them.
+        cache: folder for the decoded or packed images.
 
     Shapes: images (N, K, size, size) of K channels.
 
@@ -100,6 +104,7 @@ def image_folder(
     if size is None:
         raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
+    check_choice("dataset.packed", str(packed).lower(), ("auto", "true", "false"))
     facts = _own_test_split(base, listed) if table is None else {}
     if bias_pattern is not None:
         listed = _with_biases(listed, bias_pattern)
@@ -112,6 +117,7 @@ def image_folder(
         imbalance=imbalance,
         channels=channels,
         hold_out=hold_out,
+        packed=packed,
         facts=facts,
     )
 

@@ -24,8 +24,8 @@ def stratified(label: Tensor, fraction: float, *key: object) -> tuple[Tensor, Te
     """
     rng = generator("cpu", *key)
     drawn = []
-    for c in torch.unique(label[label >= 0]).tolist():
-        members = (label == c).nonzero().squeeze(1)
+    by_class = torch.argsort(label, stable=True)[int((label < 0).sum()) :]
+    for members in by_class.split(torch.unique(label[label >= 0], return_counts=True)[1].tolist()):
         drawn.append(members[torch.randperm(len(members), generator=rng)[: max(1, round(fraction * len(members)))]])
     held_out = torch.zeros(len(label), dtype=torch.bool)
     held_out[torch.cat(drawn)] = True
@@ -44,7 +44,7 @@ def first_per_class(split: Split, n: int | None) -> Split:
     keep = split.label < 0
     for c in torch.unique(split.label[~keep]).tolist():
         keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
-    return split[keep]
+    return split.select(keep)
 
 
 def long_tail(split: Split, imbalance: float | None) -> Split:
@@ -70,7 +70,7 @@ def long_tail(split: Split, imbalance: float | None) -> Split:
     for i, c in enumerate(classes.tolist()):
         n = round(most * imbalance ** (-i / max(1, len(classes) - 1)))
         keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
-    return split[keep]
+    return split.select(keep)
 
 
 def channel_stats(image: Tensor) -> ChannelStats:
@@ -143,11 +143,11 @@ def name_splits(
         probe_train, val = nothing, nothing
     val_split = own_val
     if hold_out or (val_view is not None and own_val is None):
-        val_split = (train if val_view is None else val_view)[val]
+        val_split = (train if val_view is None else val_view).select(val)
     if hold_out:
         keep = torch.ones(len(train), dtype=torch.bool)
         keep[val] = False
-        train, probe_train = train[keep], torch.cumsum(keep, 0)[probe_train] - 1
+        train, probe_train = train.select(keep), torch.cumsum(keep, 0)[probe_train] - 1
     return Data(
         pretrain=train,
         probe_train=probe_train,
@@ -179,7 +179,7 @@ def judged_on_training(data: Data, draw: int) -> Data:
         _, judged = stratified(train.label, VAL_FRACTION, SPLIT_SEED, "held_out", draw)
         keep = torch.ones(len(train), dtype=torch.bool)
         keep[judged] = False
-        train, test = train[keep], train[judged]
+        train, test = train.select(keep), train.select(judged)
     else:
         test = own
     stats = (data.mean, data.std)

@@ -6,6 +6,7 @@ Settings that can be refused without data are refused before any is loaded.
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
@@ -122,7 +123,8 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         optimizer = trial_optimizer(settings)
         chunk = settings.grad_cache_chunk
         check_graphs(device=device, precision=precision, grad_cache_chunk=chunk, optimizer=optimizer)
-    with main_process_first():  # it downloads and decodes; the other processes read its files
+    # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
+    with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash = load_data(settings.dataset, settings.held_out, given)
     parts = fitting(parts, data, settings)
     check_sizes(parts, data, settings, device=device)

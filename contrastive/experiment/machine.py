@@ -136,6 +136,8 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
     """Whether to keep the images on the device; "auto": if they fit in half of the free memory."""
     if isinstance(choice, bool):
         return choice
+    if not isinstance(data.pretrain.image, torch.Tensor):  # stored: decoding all would take longer than the first step
+        return False
     if device.type == "cuda":
         free = torch.cuda.mem_get_info(device)[0]
     else:

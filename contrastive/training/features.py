@@ -12,7 +12,8 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import EncoderWithImages, FeatureSets
 from contrastive.gathering import gather
 from contrastive.seeding import generator
-from contrastive.types import Data, Features, Split
+from contrastive.training.loader import prefetched
+from contrastive.types import Data, Features, Split, move
 
 CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
 
@@ -63,9 +64,11 @@ def extract_transformed(
     was_training, before = encoder.training, _versions(encoder)
     encoder.eval()
     with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
+        read = (move(split.image[image], device) for image in images.split(CHUNK))
+        inputs = read if split.image.device == device else prefetched(read)
         chunks = [
-            encoder(transform(split.image[image].to(device), row)).float()
-            for image, row in zip(images.split(CHUNK), local.to(device).split(CHUNK), strict=True)
+            encoder(transform(image, row)).float()
+            for image, row in zip(inputs, local.to(device).split(CHUNK), strict=True)
         ]
     encoder.train(was_training)
     if _versions(encoder) != before:

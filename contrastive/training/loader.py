@@ -1,20 +1,26 @@
 """Batches by index from a split that lives on the device or, when too large for it, in the host's memory.
 
-On the device nothing is decoded and nothing copied; from the host the next batch is gathered while the current one
-trains.
+On the device nothing is decoded and nothing copied; from the host or from stored bytes batches are made while
+earlier ones train.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import count
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from contrastive.augmentation.functional import blur_uint8
+from contrastive.dataset.shard.order import Order
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
 from contrastive.types import Batch, Shard, Split, move
+
+T = TypeVar("T")
+DEPTH = 3  # batches that are fetched ahead
 
 
 class Loader:
@@ -70,47 +76,65 @@ class Loader:
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
         """The batches of epoch `number` from batch `start` on (both from 0), on the device."""
         batches = self._batches(number, start)
-        return self._prefetched(batches) if self.streaming else batches
+        return prefetched(batch.to(self.device) for batch in batches) if self.streaming else batches
 
     def indices(self, number: int, batch: int) -> Tensor:
         """(B,) int64, the images of one main batch of an epoch, of all processes together."""
-        return next(islice(self._main_indices(number), batch, None))
+        return next(self._main_indices(number, batch))
 
     def _batches(self, number: int, start: int) -> Iterator[Batch]:
         """The batches of an epoch, on the split's device."""
         rng = generator("cpu", self.seed, "noise", number)  # on the CPU: the same noise on every device
-        rows = self.shard.of(self.batch_size)
-        pairs = zip(self._second_indices(number), self._main_indices(number), strict=False)
-        for i, (second, index) in enumerate(pairs):
-            if i < start:
+        if self.split.windows is None:
+            for _ in range(start):
                 self.noise.skip(self.batch_size, rng)
-                continue
+        rows = self.shard.of(self.batch_size)
+        pairs = zip(self._second_indices(number, start), self._main_indices(number, start), strict=False)
+        for i, (second, index) in enumerate(pairs, start):
+            if self.split.windows is not None:  # keyed by the batch: an epoch may begin anywhere
+                rng = generator("cpu", self.seed, "noise", number, i)
             index = index[rows]
             batch = self.split[index]
             source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
             yield Batch(batch.image, batch.label, batch.bias, source, self._plain(second), index)
 
-    def _main_indices(self, number: int) -> Iterator[Tensor]:
-        """Images of the main batches, without end: the sampler draws again when an order is used up."""
+    def _main_indices(self, number: int, start: int) -> Iterator[Tensor]:
+        """Images of the main batches from batch `start` on, without end: drawn again when an order is used up."""
         rng = generator("cpu", self.seed, "order", number)
-        while True:
+        per_pass = len(self.split) // self.batch_size
+        for k in count():
+            first = max(0, start - k * per_pass)
+            if self.split.windows is not None and self.weights is None:
+                if first < per_pass:
+                    order_k = Order(len(self.split), self.split.windows, self.seed, "order", number, k)
+                    yield from self._in_order(order_k, self.batch_size, range(first, per_pass))
+                continue
             if self.weights is None:
                 order = torch.randperm(len(self.split), generator=rng)
             else:
                 order = torch.multinomial(self.weights, len(self.split), replacement=True, generator=rng)
             order = move(order, self.split.image.device)
-            for start in range(0, len(order) - self.batch_size + 1, self.batch_size):
-                yield order[start : start + self.batch_size]
+            for i in range(first, per_pass):
+                yield order[i * self.batch_size : (i + 1) * self.batch_size]
 
-    def _second_indices(self, number: int) -> Iterator[Tensor | None]:
+    def _in_order(self, order: Order, size: int, batches: range) -> Iterator[Tensor]:
+        """The rows of these batches of an order."""
+        for i in batches:
+            yield move(order.rows(i * size, (i + 1) * size), self.split.image.device)
+
+    def _second_indices(self, number: int, start: int) -> Iterator[Tensor | None]:
         """Images of the second batches of an epoch, one entry for each step; None where there is no second batch."""
         if not self.second_batch_size:
-            yield from [None] * len(self)
+            yield from [None] * (len(self) - start)
+            return
+        if self.split.windows is not None:
+            keyed = Order(len(self.split), self.split.windows, self.seed, "uniform", number)
+            yield from self._in_order(keyed, self.second_batch_size, range(start, len(self)))
             return
         order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))
         order = move(order, self.split.image.device)
-        for start in range(0, len(self) * self.second_batch_size, self.second_batch_size):
-            yield order[start : start + self.second_batch_size]
+        for i in range(start, len(self)):
+            yield order[i * self.second_batch_size : (i + 1) * self.second_batch_size]
 
     def _plain(self, index: Tensor | None) -> Batch | None:
         """This process's part of a second batch."""
@@ -130,18 +154,18 @@ class Loader:
                 f"try {key}={max(1, size // world_size) * world_size}"
             )
 
-    def _prefetched(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """The same batches on the device, each fetched while the one before it trains."""
 
-        def fetch() -> Batch | None:
-            batch = next(batches, None)
-            return None if batch is None else batch.to(self.device)
-
-        with ThreadPoolExecutor(1) as pool:
-            upcoming = pool.submit(fetch)
-            while (batch := upcoming.result()) is not None:
-                upcoming = pool.submit(fetch)
-                yield batch
+def prefetched(items: Iterator[T]) -> Iterator[T]:
+    """The same items, of which a thread makes up to `DEPTH` ahead."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        upcoming = deque(pool.submit(next, items, end) for _ in range(DEPTH))
+        try:
+            while (item := upcoming.popleft().result()) is not end:
+                upcoming.append(pool.submit(next, items, end))
+                yield item  # type: ignore[misc]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common

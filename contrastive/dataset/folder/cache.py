@@ -70,7 +70,7 @@ def load_images(
     Raises:
         ConfigError: no image can be read, `channels` does not fit them, or the disk of `cache` has too little space.
     """
-    pixels = cache / f"image_folder-{_listing_hash(part, size, channels)}.images"
+    pixels = _pixels(part, size, cache, channels)
     facts_path = pixels.with_suffix(".json")
     with locked(pixels.with_suffix(".lock")):
         facts = _read_facts(facts_path, pixels, len(part.files), size)
@@ -93,7 +93,18 @@ def _n_bytes(n: int, size: int, kind: Kind) -> int:
     return n * kind.channels * size * size * kind.dtype.itemsize
 
 
-def _listing_hash(part: Part, size: int, channels: int | None) -> str:
+def is_decoded(part: Part, *, size: int, cache: Path, channels: int | None = None) -> bool:
+    """Whether an earlier start decoded these images."""
+    return _pixels(part, size, cache, channels).with_suffix(".json").exists()
+
+
+def _pixels(part: Part, size: int, cache: Path, channels: int | None) -> Path:
+    return cache / f"image_folder-{listing_hash(part, size, channels)}.images"
+
+
+def listing_hash(part: Part, size: int, channels: int | None = None) -> str:
+    """A hash of the folder, of the side in pixels, of the channels if they are asked for, and of path, size and
+    modification time of every image."""
     listing = hashlib.sha256(os.fsencode(f"{FORMAT}\0{size}\0{part.folder.resolve()}\n"))
     for file in part.files:
         info = os.stat(part.folder / file.path)

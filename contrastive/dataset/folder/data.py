@@ -7,10 +7,11 @@ from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.bands import Kind
 from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import Part, warn_left_out
+from contrastive.dataset.folder.packed import is_packed, packed_images
 from contrastive.dataset.folder.table import TableOfImages
+from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
 from contrastive.text import printable
 from contrastive.types import Data, Split
@@ -26,9 +27,10 @@ def decoded_data(
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
+    packed: bool | str = False,
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
-    """The listed images, decoded once into files of `cache` that are mapped into memory.
+    """The listed images, decoded once into files of `cache` that are mapped into memory, or packed there.
 
     Mean and standard deviation are those of all training images. The facts are the name and, with bias labels, how many
     images each split has and how many of them are bias-conflicting, of another bias than most training images of their
@@ -41,19 +43,27 @@ def decoded_data(
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
+        packed: as in `image_folder`.
         facts: more of them.
 
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
-    listed_parts = {"train": listed.train, "val": listed.val, "test": listed.test}
-    decoded: dict[str, tuple[DecodedImages, Split]] = {}
-    for key, part in listed_parts.items():
-        if part.files:
-            like = decoded["train"][0].kind if decoded else None
-            decoded[key] = _load(part, size=size, cache=cache, channels=channels, like=like)
-    splits = {key: split for key, (_, split) in decoded.items()}
+    parts = {"train": listed.train, "val": listed.val, "test": listed.test}
+    parts = {key: part for key, part in parts.items() if part.files}
     facts = {"dataset_name": name, **facts}
+    is_stored = is_packed(packed, list(parts.values()), size=size, cache=cache, channels=channels)
+    if is_stored:
+        facts["decoder"] = DECODER
+    decoded: dict[str, tuple[DecodedImages, Split]] = {}
+    for key, part in parts.items():
+        like = decoded["train"][0].kind if decoded and not is_stored else None
+        images = (
+            packed_images(part, size=size, cache=cache) if is_stored else
+            load_images(part, size=size, cache=cache, channels=channels, like=like)
+        )  # fmt: skip
+        decoded[key] = _load(part, images)
+    splits = {key: split for key, (_, split) in decoded.items()}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
@@ -74,11 +84,8 @@ def decoded_data(
     )
 
 
-def _load(
-    part: Part, *, size: int, cache: Path, channels: int | None, like: Kind | None
-) -> tuple[DecodedImages, Split]:
-    """The decoded images of one split; unreadable files are named in warnings and left out."""
-    decoded = load_images(part, size=size, cache=cache, channels=channels, like=like)
+def _load(part: Part, decoded: DecodedImages) -> tuple[DecodedImages, Split]:
+    """The images of one split with their labels; unreadable files are named in warnings and left out."""
     for i, fault in decoded.faults.items():
         warn_left_out(part.folder / part.files[i].path, fault)
     files = [file for i, file in enumerate(part.files) if i not in decoded.faults]

@@ -1,5 +1,6 @@
 """From an image file to pixels, or to the reason why it cannot be read."""
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,14 @@ MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resize
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 
 
-def decode(path: Path, size: int) -> Pixels | str:
-    """Pixels (3, size, size) of one image, or the reason why the file cannot be read.
+def decode(path: Path | BytesIO, size: int) -> Pixels | str:
+    """Pixels (3, size, size) of one image, a file or its bytes, or the reason why the file cannot be read.
 
     The image becomes RGB, transparency is put on black, the shorter side is resized to `size`, the center cropped.
     """
     try:
         with Image.open(path, formats=FORMATS) as opened:
-            if fault := _refusal(opened, size):
+            if fault := refusal(opened, size):
                 return fault
             picture = resize_and_crop(to_rgb(opened), size)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
@@ -27,7 +28,7 @@ def decode(path: Path, size: int) -> Pixels | str:
     return np.asarray(picture).transpose(2, 0, 1)
 
 
-def _refusal(opened: Image.Image, size: int) -> str | None:
+def refusal(opened: Image.Image, size: int) -> str | None:
     """Why an image shall not be decoded, from its header alone."""
     if opened.mode in ("I", "F"):
         return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"

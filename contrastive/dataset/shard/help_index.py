@@ -1,0 +1,14 @@
+"""Index the shards that standard input names, beside the process that asked for it and waits for none of them."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from contrastive.dataset.shard.index import Fields, index_shards
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    shards, cache, fields = json.load(sys.stdin)
+    index_shards([Path(shard) for shard in shards], cache and Path(cache), Fields(*fields))

@@ -1,0 +1,159 @@
+"""Images that stay encoded on disk: `images[index]` reads, checks and decodes them."""
+
+import io
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import PIL
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from contrastive.dataset.folder.decode import Pixels, decode
+from contrastive.dataset.shard.index import ENTRY, Entries, Index
+from contrastive.dataset.shard.tar import key_at
+from contrastive.errors import ConfigError
+from contrastive.text import printable
+
+DECODER = f"Pillow {PIL.__version__}"  # what a run on stored images records: its steps decode
+SMALL = 4096  # bytes of an image: a decode so short that threads wait for Python longer than they gain
+
+
+class StoredImages:
+    """The images of shards, (N, 3, size, size) uint8; `images[index]` is a tensor, in the order of the index.
+
+    Nothing is open or held between two calls but the mapped index.
+
+    Args:
+        indices: of the shards, in the order of the rows.
+        size: side of the images in pixels; they are decoded as `image_folder` decodes.
+        on_damage: what happens where bytes no longer have their checksum, or cannot be decoded. `stop`; or `replace`
+            by the next whole image of the same label and bias, the same for any number of processes.
+        remedy: what the sentence about damage ends in.
+        chosen: (n,) int64, the rows to keep, in this order; None = all.
+    """
+
+    dtype = torch.uint8
+    device = torch.device("cpu")
+    is_cuda = False
+
+    def __init__(
+        self,
+        indices: Sequence[Index],
+        *,
+        size: int,
+        on_damage: str = "stop",
+        remedy: str = "copy the shard again, or try dataset.on_damage=replace",
+        chosen: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        self.indices, self.size, self.chosen = indices, size, chosen
+        self.on_damage, self.remedy = on_damage, remedy
+        self.told = set[int]()  # damaged rows that were replaced, each said once
+        self.ends = np.cumsum([len(index.entries) for index in indices])
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((len(self), 3, self.size, self.size))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the decoded images."""
+        return self.shape.numel()
+
+    def dim(self) -> int:
+        return 4
+
+    def __len__(self) -> int:
+        return int(self.ends[-1]) if self.chosen is None else len(self.chosen)
+
+    def as_tensor(self) -> Tensor:
+        """These images, for the type checker: `Split` indexes them as a tensor."""
+        return cast(Tensor, self)
+
+    def select(self, rows: Tensor) -> "StoredImages":
+        """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
+        places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
+        chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
+        return StoredImages(self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen)
+
+    def to(self, device: torch.device | str) -> Tensor:
+        """All of them, decoded, on a device."""
+        return self[torch.arange(len(self))].to(device)
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """(b,) int64 → (b, 3, size, size) uint8.
+
+        Raises:
+            ConfigError: an image is damaged, named with its shard and key, and `on_damage` is stop.
+        """
+        rows = index.cpu().numpy()
+        shard, entries = self._entries(rows)
+        out = np.empty((len(rows), 3, self.size, self.size), np.uint8)
+        order = np.lexsort((entries["offset"], shard))  # along the disk
+
+        def read(places: npt.NDArray[np.intp]) -> None:
+            for s in np.unique(shard[places]):
+                file = os.open(self.indices[s].shard, os.O_RDONLY)
+                try:
+                    for j in places[shard[places] == s]:
+                        pixels = self._decode(file, entries[j])
+                        out[j] = self._replaced(int(rows[j]), pixels) if isinstance(pixels, str) else pixels
+                finally:
+                    os.close(file)
+
+        n_threads = 1 if np.mean(entries["length"]) <= SMALL else torch.get_num_threads()
+        if n_threads == 1:
+            read(order)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(read, np.array_split(order, 4 * n_threads)))
+        return torch.from_numpy(out)
+
+    def _entries(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Entries]:
+        """The shard of each row, and its entry there."""
+        rows = rows if self.chosen is None else self.chosen[rows]
+        shard = np.searchsorted(self.ends, rows, side="right")
+        entries = np.empty(len(rows), ENTRY)
+        for s in np.unique(shard):
+            here = shard == s
+            entries[here] = self.indices[s].entries[rows[here] - (self.ends[s - 1] if s else 0)]
+        return shard, entries
+
+    def _decode(self, file: int, entry: np.void) -> Pixels | str:
+        """The pixels, or what is wrong with the bytes. Only a checksum finds most damage: decoders do not notice it."""
+        raw = os.pread(file, int(entry["length"]), int(entry["offset"]))
+        if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
+            return "its bytes are not those that were indexed"
+        return decode(io.BytesIO(raw), self.size)
+
+    def _replaced(self, row: int, fault: str) -> Pixels:
+        """The next whole image with the label and bias of a damaged one; raises where damage is to stop the run."""
+        (shard,), (entry,) = self._entries(np.array([row]))
+        path = self.indices[shard].shard
+        said = f"{path} is damaged at {key_at(path, int(entry['offset']))}, byte {entry['offset']}: {fault}"
+        if self.on_damage == "replace":
+            for k in range(1, len(self)):
+                (s,), (other,) = self._entries(np.array([(row + k) % len(self)]))
+                if (other["label"], other["bias"]) == (entry["label"], entry["bias"]):
+                    pixels = self._read_one(self.indices[s].shard, other)
+                    if not isinstance(pixels, str):
+                        if row not in self.told:
+                            self.told.add(row)
+                            stands_in = "the next image of its label stands in for it"
+                            tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
+                        return pixels
+        raise ConfigError(f"{said}: {self.remedy}")
+
+    def _read_one(self, path: Path, entry: np.void) -> Pixels | str:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            return self._decode(file, entry)
+        finally:
+            os.close(file)

@@ -1,0 +1,240 @@
+"""Where each image of a shard lies, what its bytes hash to, and its labels: an array that is mapped into memory."""
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+from tqdm import tqdm
+
+from contrastive.dataset.folder.decode import FORMATS, decode, refusal
+from contrastive.dataset.folder.layout import SUFFIXES
+from contrastive.dataset.shard.tar import Members, samples
+from contrastive.errors import ConfigError
+from contrastive.files import atomic, open_lock, write_text
+
+FORMAT = 1  # of the index: raise it when the same shard would be indexed otherwise
+ENTRY = np.dtype([("offset", "<u8"), ("length", "<u4"), ("crc", "<u4"), ("label", "<i4"), ("bias", "<i4")])
+CHUNK = 512  # samples that are read at once
+HELPER_BYTES = 200_000_000  # of shards that a further process is started for
+ROOT = Path(__file__).resolve().parents[3]
+Entries = npt.NDArray[np.void]
+
+
+class Index(NamedTuple):
+    """One shard."""
+
+    shard: Path
+    entries: Entries  # (n,) of ENTRY, mapped
+    faults: dict[str, str]  # key of each image that cannot be read and is left out, and the reason
+    digest: str  # sha256 of the entries
+    levels: list[list[int]] | None  # (3, 256), how often a channel has a level; None if the images were not decoded
+
+
+class Fields(NamedTuple):
+    """What an index holds beside the bytes.
+
+    Args:
+        label: field of key.json with the label, where there is no key.cls.
+        bias: field of key.json with the bias; None = no bias labels.
+        size: decode every image to this side, and count its levels; None = read its header alone.
+    """
+
+    label: str = "label"
+    bias: str | None = None
+    size: int | None = None
+
+
+def index_shards(
+    shards: Sequence[Path], cache: Path | None, fields: Fields, *, make: Callable[[int], None] | None = None
+) -> list[Index]:
+    """The index of every shard, built where it is missing. Processes that call this at once share the work.
+
+    Args:
+        cache: folder for indices of shards that have none beside them; None = beside the shards.
+        make: writes the shard of a number, if that is missing, too.
+
+    Raises:
+        ConfigError: a shard cannot be read or has a label that is no whole number.
+    """
+    found: dict[int, Index] = {}
+    for i, shard in enumerate(shards):
+        if shard.exists() and (index := _read(shard, None, fields) or _read(shard, cache, fields)):
+            found[i] = index
+    missing = [i for i in range(len(shards)) if i not in found]
+    if not missing:
+        return [found[i] for i in range(len(shards))]
+    bar = tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1)
+    with bar, helpers([shards[i] for i in missing] if make is None else [], cache, fields):
+        for wait in (False, True):  # first those that no other process works at
+            for i in missing:
+                if i not in found and (index := _indexed(i, shards[i], cache, fields, make=make, wait=wait)):
+                    found[i] = index
+                    bar.update()
+    return [found[i] for i in range(len(shards))]
+
+
+def _indexed(
+    i: int, shard: Path, cache: Path | None, fields: Fields, *, make: Callable[[int], None] | None, wait: bool
+) -> Index | None:
+    """The index of a shard, from disk or built; None if another process works at it and this one is not to wait."""
+    place = cache or shard.parent
+    place.mkdir(parents=True, exist_ok=True)
+    with _claimed(place / f".{shard.name}.lock", wait=wait) as is_mine:
+        if not is_mine:
+            return None
+        if make is not None and not shard.exists():
+            make(i)
+        return _read(shard, cache, fields) or _build(shard, cache, fields)
+
+
+@contextmanager
+def helpers(shards: Sequence[Path], cache: Path | None, fields: Fields) -> Iterator[None]:
+    """Processes that index the same shards meanwhile, on the other cores of this one; Python's lock stops threads."""
+    n = sum(shard.stat().st_size for shard in shards if shard.exists()) // HELPER_BYTES
+    said = json.dumps([[str(shard.resolve()) for shard in shards], cache and str(cache.resolve()), fields])
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    started = []
+    for _ in range(min(n, torch.get_num_threads() - 1)):
+        command, quiet = [sys.executable, "-m", "contrastive.dataset.shard.help_index"], subprocess.DEVNULL
+        helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, text=True, env=place)
+        assert helper.stdin is not None
+        helper.stdin.write(said)
+        helper.stdin.close()
+        started.append(helper)
+    try:
+        yield
+    finally:
+        for helper in started:
+            helper.terminate()
+            helper.wait()
+
+
+@contextmanager
+def _claimed(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Whether this process holds the lock: after waiting for it, or at once."""
+    with open_lock(path) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _files(shard: Path, cache: Path | None, fields: Fields) -> tuple[Path, Path]:
+    """The array and the .json beside it. In a cache they are named after path, size and time of the shard; beside the
+    shard, with which they are copied, after its size."""
+    try:
+        info = shard.stat()
+    except OSError as error:
+        raise ConfigError(f"{shard} cannot be read ({error.strerror}): try another dataset.root=PATH") from error
+    where = () if cache is None else (str(shard.resolve()), info.st_mtime_ns)
+    key = repr((FORMAT, *where, info.st_size, *fields))
+    stem = f"{shard.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    folder = cache or shard.parent
+    return folder / f"{stem}.npy", folder / f"{stem}.json"
+
+
+def _read(shard: Path, cache: Path | None, fields: Fields) -> Index | None:
+    """The index that an earlier start built; None if there is none, or it is not whole."""
+    array, facts_path = _files(shard, cache, fields)
+    try:
+        facts = json.loads(facts_path.read_bytes())
+        entries = np.load(array, mmap_mode="r")
+        is_whole = entries.dtype == ENTRY and len(entries) == facts["n"]
+        return Index(shard, entries, facts["faults"], facts["sha256"], facts["levels"]) if is_whole else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _build(shard: Path, cache: Path | None, fields: Fields) -> Index:
+    """Read a shard once; what cannot be read as an image is left out here, so that their number is fixed."""
+    entries, faults, levels = list[tuple[int, ...]](), dict[str, str](), torch.zeros(3, 256, dtype=torch.int64)
+    found = samples(shard)
+    quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # they are refused
+    with quiet, shard.open("rb") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        while chunk := list(islice(found, CHUNK)):
+            read = [_sample(file, key, members, fields, shard) for key, members in chunk]
+            examine = map if fields.size is None else pool.map  # threads are for decoding
+            examined = examine(lambda sample: _examine(sample[1], fields.size), read)
+            for (key, _), (entry, _), (fault, counts) in zip(chunk, read, examined, strict=True):
+                if fault is not None:
+                    faults[key] = fault.partition(" <_io.BytesIO")[0]  # the rest is where it lay in memory
+                    continue
+                entries.append(entry)
+                if counts is not None:
+                    levels += counts
+    array, facts_path = _files(shard, cache, fields)
+    table = np.array(entries, ENTRY)
+    with atomic(array) as part, part.open("wb") as out:
+        np.save(out, table)
+    facts = {"n": len(table), "faults": faults, "sha256": hashlib.sha256(table.tobytes()).hexdigest()}
+    facts["levels"] = None if fields.size is None else levels.tolist()
+    write_text(facts_path, json.dumps(facts))  # last: marks the array as complete
+    index = _read(shard, cache, fields)
+    assert index is not None
+    return index
+
+
+def _sample(
+    file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Path
+) -> tuple[tuple[int, ...], bytes]:
+    """The entry of a sample and the bytes of its image, none where it has no image."""
+
+    def content(suffix: str) -> bytes:
+        offset, length = members[suffix]
+        file.seek(offset)
+        return file.read(length)
+
+    image = next((suffix for suffix in members if f".{suffix}" in SUFFIXES), None)
+    try:
+        named = json.loads(content("json")) if "json" in members else {}
+        label = int(content("cls")) if "cls" in members else int(named.get(fields.label, -1))
+        bias = -1 if fields.bias is None else int(named[fields.bias])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            f"{shard} has no whole number as label or bias of {key} ({type(error).__name__}: {error}): "
+            "try another dataset.label or dataset.bias"
+        ) from error
+    if image is None:
+        return (0, 0, 0, label, bias), b""
+    raw = content(image)
+    return (members[image][0], len(raw), zlib.crc32(raw), label, bias), raw
+
+
+def _examine(raw: bytes, size: int | None) -> tuple[str | None, Tensor | None]:
+    """Why bytes are no image, and how often each of its channels has each level, if it is decoded."""
+    if not raw:
+        return f"it is empty, or no file of it is an image (known are {', '.join(SUFFIXES)})", None
+    if size is None:
+        return _header_fault(raw), None
+    pixels = decode(io.BytesIO(raw), size)
+    if isinstance(pixels, str):
+        return pixels, None
+    return None, torch.from_numpy(np.stack([np.bincount(channel.ravel(), minlength=256) for channel in pixels]))
+
+
+def _header_fault(raw: bytes) -> str | None:
+    """Why bytes are no image, or none that shall be decoded, by their header alone."""
+    try:
+        with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
+            return refusal(opened, 1)
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,115 @@
+"""Write images into tar shards, as the bytes that they are, and index them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from contrastive.dataset.folder.cache import listing_hash
+from contrastive.dataset.folder.layout import SUFFIXES, ImageFile, Part, find_images, warn_left_out
+from contrastive.dataset.shard.index import Fields, Index, index_shards
+from contrastive.dataset.shard.order import Permutation
+from contrastive.dataset.shard.tar import write_shard
+from contrastive.errors import ConfigError
+from contrastive.files import file_hash, write_text
+from contrastive.text import printable
+
+PER_SHARD = 10_000  # images
+READERS = 16  # threads that wait for files
+AHEAD = 256  # files that are read before they are written
+
+
+def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[Index]:
+    """The images in shards of `folder`, with an index beside each; what an earlier call wrote is kept.
+
+    The key of an image is its number in `part`. A label is written as key.cls, a bias as key.json. A file that cannot
+    be read is written without bytes, so that the index names it. Processes that call this at once share the work.
+
+    Raises:
+        ConfigError: the disk is too small.
+    """
+    shards = [folder / f"{i:05}.tar" for i in range(-(-len(part.files) // per_shard))]
+    if not all(shard.exists() for shard in shards):
+        _check_space(part, folder)
+
+    def make(i: int) -> None:
+        rows = range(i * per_shard, min((i + 1) * per_shard, len(part.files)))
+        write_shard(shards[i], _members(part, rows))
+
+    return index_shards(shards, None, fields, make=make)
+
+
+def pack_folder(source: Path, dest: Path, *, per_shard: int = PER_SHARD) -> dict[str, list[Index]]:
+    """A folder of images, as `image_folder` takes it, as shards of `dest`/train and `dest`/test, rows shuffled.
+
+    `dest`/classes.txt has the classes in the order of their numbers, `dest`/SHA256SUMS the hashes of the shards. Files
+    that cannot be read are named in warnings.
+
+    Returns:
+        {train, test: the index of each shard}
+
+    Raises:
+        ConfigError: no images in `source`, shards of another source in `dest`, or a disk that is too small.
+    """
+    classes, train, test = find_images(source, None)
+    found = {}
+    for name, part in (("train", train), ("test", test)):
+        order = Permutation(len(part.files), "pack")(np.arange(len(part.files), dtype=np.uint64)).tolist()
+        shuffled = Part(part.folder, [part.files[i] for i in order])
+        _claim(dest / name / ".source", listing_hash(shuffled, size=per_shard))
+        found[name] = pack(shuffled, dest / name, Fields(), per_shard=per_shard)
+        for key, why in ((key, why) for index in found[name] for key, why in index.faults.items()):
+            warn_left_out(part.folder / shuffled.files[int(key)].path, why)
+    shards = [index.shard for name in found for index in found[name]]
+    sums = [f"{file_hash(shard)}  {shard.relative_to(dest)}\n" for shard in tqdm(shards, desc="hashing", unit="shard")]
+    write_text(dest / "classes.txt", "".join(f"{printable(name)}\n" for name in classes))
+    write_text(dest / "SHA256SUMS", "".join(sums))
+    return found
+
+
+def _claim(path: Path, listing: str) -> None:
+    """Refuse to add to shards that were packed from other files."""
+    if path.exists() and path.read_text() != listing:
+        raise ConfigError(f"{path.parent} holds shards of other files: try another folder, or rm -r {path.parent}")
+    write_text(path, listing)
+
+
+def _check_space(part: Part, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    written = sum(shard.stat().st_size for shard in folder.glob("*.tar"))
+    needed = sum((part.folder / file.path).stat().st_size for file in part.files) - written
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ConfigError(
+            f"{folder} has {free / 1e9:.1f} GB of free space and the images need {needed / 1e9:.1f}: "
+            "try a folder on a larger disk"
+        )
+
+
+def _members(part: Part, rows: range) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file of a shard."""
+
+    def read(row: int) -> bytes:
+        try:
+            return (part.folder / part.files[row].path).read_bytes()
+        except OSError:
+            return b""
+
+    with ThreadPoolExecutor(READERS) as pool:
+        for start in range(0, len(rows), AHEAD):
+            chunk = rows[start : start + AHEAD]
+            for row, content in zip(chunk, pool.map(read, chunk), strict=True):
+                yield from _sample(row, part.files[row], content)
+
+
+def _sample(row: int, file: ImageFile, content: bytes) -> Iterator[tuple[str, bytes]]:
+    suffix = Path(file.path).suffix.lower()
+    yield f"{row:09}{suffix if suffix in SUFFIXES else '.jpg'}", content  # decoders go by the content
+    if file.label >= 0:
+        yield f"{row:09}.cls", str(file.label).encode()
+    if file.bias >= 0:
+        yield f"{row:09}.json", json.dumps({"bias": file.bias}).encode()

@@ -1,0 +1,227 @@
+"""Folders packed as the bytes that they are, and runs on stored images, stopped and continued."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.dataset.folder import packed
+from contrastive.dataset.shard import index
+from contrastive.dataset.shard.index import Fields
+from contrastive.dataset.shard.pack import pack_folder
+from contrastive.dataset.splits import fingerprint
+from contrastive.errors import ConfigError
+from tests.helpers import (
+    ONE_THREAD,
+    ROOT,
+    load_image_folder,
+    logged_lines,
+    program,
+    saved_weights,
+    wait_for,
+    write_image_folder,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """In several formats, modes and shapes, of which some are turned by EXIF and one cannot be read."""
+    root = write_image_folder(tmp_path / "insects")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for i, options in enumerate([{}, {"exif": turned}, {"progressive": True}]):
+        pixels = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
+        Image.fromarray(pixels).save(root / f"train/ant/a{i}.JPG", "JPEG", **options)
+    Image.fromarray(np.linspace(0, 65535, 400, dtype=np.uint16).reshape(20, 20)).save(root / "train/bee/deep.png")
+    (root / "train/bee/005.png").write_bytes(b"no image")
+    return root
+
+
+def everything(image: torch.Tensor) -> torch.Tensor:
+    return image[torch.arange(len(image))]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"hold_out": True}, {"per_class": 7}, {"bias_pattern": r"([0-9])\D*$"}], ids=str
+)
+def test_packed_images_are_the_decoded_ones(folder, options, monkeypatch):
+    if "bias_pattern" in options:
+        (folder / "train/bee/deep.png").unlink()
+    monkeypatch.setattr(packed, "PER_SHARD", 16)
+    plain, stored = (load_image_folder(folder, packed=choice, **options) for choice in (False, True))
+    assert not isinstance(stored.pretrain.image, torch.Tensor) and stored.nbytes == plain.nbytes
+    for name in ("pretrain", "probe_val", "test"):
+        mine, theirs = getattr(stored, name), getattr(plain, name)
+        assert torch.equal(everything(mine.image), theirs.image)
+        assert torch.equal(mine.label, theirs.label)
+        assert mine.bias is theirs.bias or torch.equal(mine.bias, theirs.bias)
+    assert torch.equal(stored.probe_train, plain.probe_train)
+    assert (stored.mean, stored.std) == (plain.mean, plain.std)
+    assert stored.facts.pop("decoder").startswith("Pillow")
+    assert stored.facts == plain.facts
+
+
+def test_a_second_start_and_another_size_copy_no_file(folder, monkeypatch):
+    first = load_image_folder(folder, packed=True)
+    monkeypatch.setattr("contrastive.dataset.shard.pack.write_shard", None)  # a call would fail
+    other = load_image_folder(folder, packed=True, size=8)
+    assert other.pretrain.image.shape[-1] == 8 and fingerprint(other) != fingerprint(first)
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)
+    assert fingerprint(load_image_folder(folder, packed=True)) == fingerprint(first)
+
+
+def test_packing_goes_on_where_it_was_stopped(folder, monkeypatch):
+    monkeypatch.setattr(packed, "PER_SHARD", 8)
+    first = load_image_folder(folder, packed=True)
+    shards = sorted((folder / "cache").rglob("*.tar"))
+    assert len(shards) == 6 + 1
+    kept = {path: path.stat().st_mtime_ns for path in shards}
+    shards[2].unlink()
+    next(shards[4].parent.glob("00004-*.json")).unlink()
+    assert fingerprint(load_image_folder(folder, packed=True)) == fingerprint(first)
+    assert [path for path in shards if path.stat().st_mtime_ns != kept[path]] == [shards[2]]
+
+
+def test_a_damaged_shard_of_a_cache_is_said_how_to_write_again(folder):
+    image = load_image_folder(folder, packed=True).pretrain.image
+    shard = image.indices[0].shard
+    raw = bytearray(shard.read_bytes())
+    raw[int(image.indices[0].entries[3]["offset"]) + 60] ^= 1
+    shard.write_bytes(raw)
+    with pytest.raises(ConfigError, match=r"00000\.tar is damaged at 000000003\.png.*try rm -r .*packed-"):
+        everything(image)
+
+
+def test_auto_packs_what_is_large_and_not_decoded_yet(folder, monkeypatch):
+    assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
+    monkeypatch.setattr(packed, "LARGE", 1000)
+    assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
+    assert not isinstance(load_image_folder(folder, size=10).pretrain.image, torch.Tensor)
+    with pytest.raises(ConfigError, match=r"dataset\.packed must be one of auto, true, false"):
+        load_image_folder(folder, packed="always")
+
+
+def test_a_full_disk_and_a_folder_without_images_are_said(folder, monkeypatch):
+    for path in folder.glob("*/*/*"):
+        path.write_bytes(b"no image")
+    with pytest.raises(ConfigError, match=r"none of the 44 images in .* can be read \(cannot identify image file\)"):
+        load_image_folder(folder, packed=True)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 3}))
+    with pytest.raises(ConfigError, match=r"has 0\.0 GB of free space .*: try a folder on a larger disk"):
+        load_image_folder(folder, packed=True, root=str(folder / "train/bee"))
+
+
+RECIPE = [
+    "encoder=resnet18_narrow", "encoder.width=2", "epochs=2", "log_every=1", "device=cpu", "precision=fp32",
+    "channels_last=false", "evaluator=[knn,linear]", "evaluator.knn.every=1", "evaluator.knn.k=5",
+    "evaluator.linear.max_iter=5",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_a_run_on_packed_images_is_the_run_on_decoded_ones(folder, tmp_path):
+    common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "noise_frac=0.2"]
+    for choice in ("false", "true"):
+        words = [*RECIPE, *common, f"dataset.packed={choice}", f"hydra.run.dir=run-{choice}"]
+        done = program(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert logged_lines(tmp_path / "run-true") == logged_lines(tmp_path / "run-false")
+    mine, theirs = saved_weights(tmp_path / "run-true"), saved_weights(tmp_path / "run-false")
+    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
+
+
+def killed(n: int, words: list[str], run: Path, *, after: int) -> None:
+    """Start the run with n processes, and kill them all once the log has so many steps."""
+    process = subprocess.Popen(
+        [*torchrun(n), *words], cwd=run.parent, env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    wait_for(run / "checkpoints/last.pt", process)
+    while n_steps(run) < after:
+        assert process.poll() is None
+        time.sleep(0.02)
+    for pid in descendants(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def torchrun(n: int) -> list[str]:
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(n)] if n > 1 else []
+    return [sys.executable, *launcher, str(ROOT / "train.py")]
+
+
+def n_steps(run: Path) -> int:
+    return (run / "metrics.jsonl").read_text().count("train/loss")
+
+
+def descendants(pid: int) -> list[int]:
+    """The process and all that it started, those of torchrun with a session of their own among them."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(other for child in children for other in descendants(int(child)))]
+
+
+ENVIRONMENT = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.slow
+def test_a_run_on_shards_killed_and_continued_by_other_numbers_of_processes_is_the_undisturbed_one(tmp_path):
+    pack_folder(write_image_folder(tmp_path / "insects", n=90), tmp_path / "shards", per_shard=40)
+    words = [
+        *RECIPE, "dataset=shards", f"dataset.root={tmp_path}/shards/train", f"dataset.test={tmp_path}/shards/test",
+        "dataset.size=12", "batch_size=12", "epochs=4", "checkpoint_every_minutes=0.0001", "noise_frac=0.2",
+    ]  # fmt: skip
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    done = program(*words, f"hydra.run.dir={whole}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words += [f"hydra.run.dir={run}"]
+    killed(1, words, run, after=4)
+    killed(2, words, run, after=20)
+    killed(2, words, run, after=32)
+    done = subprocess.run([*torchrun(3), *words], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "resuming after" in done.stdout
+    mine, theirs = (
+        [(line["step"], line["train/loss"]) for line in logged_lines(path) if "train/loss" in line]
+        for path in (run, whole)
+    )
+    assert [step for step, _ in mine] == [step for step, _ in theirs] and len(mine) == 4 * (180 // 12)
+    assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in theirs], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_other_processes_help_to_index(tmp_path, monkeypatch):
+    dest, cache = tmp_path / "shards", tmp_path / "cache"
+    found = pack_folder(write_image_folder(tmp_path / "insects"), dest, per_shard=20)
+    shards = [entry.shard for entry in found["train"]]
+    for path in dest.rglob("*.npy"):
+        path.unlink()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.setattr(index, "HELPER_BYTES", 1)
+    with index.helpers(shards, cache, Fields()):
+        for _ in range(1200):
+            if len(list(cache.glob("*.json"))) == len(shards):
+                break
+            time.sleep(0.05)
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(index, "samples", None)  # a call would fail
+    mine = index.index_shards(shards, cache, Fields())
+    assert [entry.digest for entry in mine] == [entry.digest for entry in found["train"]]
+
+
+def test_images_of_16_bits_are_not_packed(tmp_path):
+    for name in ("train/a", "train/b", "test/a", "test/b"):
+        (tmp_path / name).mkdir(parents=True)
+        for i in range(12):
+            Image.fromarray(np.full((9, 8), 4000 + i, np.uint16)).save(tmp_path / name / f"{i}.png")
+    assert load_image_folder(tmp_path, packed="auto").pretrain.image.dtype == torch.uint16
+    with pytest.raises(ConfigError, match=r"1 x 16 bits: try dataset\.packed=false"):
+        load_image_folder(tmp_path, packed=True)

@@ -1,0 +1,88 @@
+"""The order of stored images: a bijection that may begin anywhere."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+
+from contrastive.dataset.shard.order import Order, Permutation
+from contrastive.training.loader import Loader
+from contrastive.types import Split, Windows
+
+
+def test_a_permutation_is_a_bijection_of_every_n():
+    for n in (*range(1, 1501), 4095, 4096, 4097, 65_537):
+        rows = Permutation(n, "key")(np.arange(n, dtype=np.uint64))
+        assert np.array_equal(np.sort(rows), np.arange(n)), n
+
+
+def test_a_permutation_depends_on_every_part_of_its_key():
+    orders = {tuple(Permutation(50, *key)(np.arange(50, dtype=np.uint64))) for key in [(0, 1), (1, 1), (0, 2), (0,)]}
+    assert len(orders) == 4
+
+
+def test_neighbors_are_not_neighbors_in_the_order():
+    """Of uniform draws, the mean distance of neighbors is n / 3 and the correlation of row and place 0."""
+    n = 100_003
+    rows = Permutation(n, 7)(np.arange(n, dtype=np.uint64)).astype(np.float64)
+    assert np.abs(np.diff(rows)).mean() / n == pytest.approx(1 / 3, abs=0.005)
+    assert abs(np.corrcoef(np.arange(n), rows)[0, 1]) < 0.02
+    assert np.histogram(rows[: n // 10], 10)[0] == pytest.approx([n / 100] * 10, rel=0.15)
+
+
+def test_the_start_of_an_order_of_ten_billion_rows_takes_no_memory():
+    n = 10**10
+    rows = Permutation(n, 0)(np.arange(n - 1000, n, dtype=np.uint64))
+    assert len(np.unique(rows)) == 1000 and rows.max() < n and rows.min() > 0
+
+
+WINDOWS = [Windows(), Windows(4, 4), Windows(4, 16), Windows(7, 21), Windows(64, 1024), Windows(2000, 4000)]
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+@pytest.mark.parametrize("n", [1, 3, 16, 100, 1024, 1500])
+def test_any_part_of_an_order_is_that_of_the_whole(n, windows):
+    whole = Order(n, windows, 0, "order", 3).rows(0, n)
+    assert whole.sort().values.tolist() == list(range(n))
+    for start, stop in {(0, 1), (n // 3, n // 2 + 1), (n - 1, n), (n // 2, n)}:
+        assert torch.equal(Order(n, windows, 0, "order", 3).rows(start, stop), whole[start:stop])
+
+
+def test_a_window_has_whole_chunks():
+    rows = Order(1000, Windows(10, 100), 0).rows(0, 100).sort().values
+    assert int((rows.diff() == 1).sum()) >= 100 - 10 - 1  # ten chunks, of which one may go round the end
+
+
+def test_the_order_is_pinned():
+    """A run goes on with the order that it began with: another digest needs another `ORDER`."""
+    orders = [Order(1000, windows, 0, "order", 1).rows(0, 1000) for windows in (Windows(), Windows(8, 128))]
+    digests = [hashlib.sha256(rows.numpy().tobytes()).hexdigest()[:16] for rows in orders]
+    assert digests == ["623fd2ec2e3d29f0", "ce3099d5a2709e8f"]
+
+
+def windowed(windows: Windows | None) -> Split:
+    image = torch.arange(100, dtype=torch.uint8)[:, None, None, None].expand(100, 3, 8, 8).contiguous()
+    return Split(image, torch.arange(100) % 4, windows=windows)
+
+
+@pytest.mark.parametrize("windows", [None, Windows(), Windows(4, 16)], ids=str)
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("sampler", ["uniform", "class_balanced"])
+def test_an_epoch_from_its_middle_is_the_rest_of_the_whole(windows, noise, sampler):
+    loader = Loader(
+        windowed(windows), batch_size=20, seed=0, sampler=sampler, noise_frac=noise, blur_frac=noise,
+        second_batch_size=8,
+    )  # fmt: skip
+    whole = list(loader.epoch(1))
+    for start in range(len(loader)):
+        for one, other in zip(loader.epoch(1, start=start), whole[start:], strict=True):
+            assert torch.equal(one.index, other.index) and torch.equal(one.second.index, other.second.index)
+            assert (one.view1_source is None) == (noise == 0)
+            assert noise == 0 or torch.equal(one.view1_source, other.view1_source)
+    assert torch.equal(loader.indices(1, 2), whole[2].index)
+
+
+def test_windows_survive_what_is_done_to_a_split():
+    split = windowed(Windows(4, 16))
+    assert split.to("cpu").windows == split.windows

@@ -1,0 +1,278 @@
+"""Tar shards: what is read of them, of damaged ones too, and what `contrastive pack` writes."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.__main__ import main
+from contrastive.dataset.shard.index import Fields, index_shards
+from contrastive.dataset.shard.tar import samples
+from contrastive.dataset.shards import expand, shards, warn_of_mixing
+from contrastive.dataset.splits import channel_stats, fingerprint
+from contrastive.errors import ConfigError
+from contrastive.testing import check_dataset
+from contrastive.types import Split, Windows
+from tests.helpers import load_image_folder, write_image_folder
+
+
+def picture(value: int, suffix: str = "png") -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), value, np.uint8)).save(content, suffix)
+    return content.getvalue()
+
+
+def write_tar(path: Path, files: dict[str, bytes], *, format: int = tarfile.USTAR_FORMAT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w", format=format) as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def write_shards(folder: Path, *, n: int = 3, each: int = 20) -> Path:
+    """Gray images, each of the value of its row, in four classes."""
+    for i in range(n):
+        files = {}
+        for row in range(i * each, (i + 1) * each):
+            files |= {f"{row:05}.png": picture(row), f"{row:05}.cls": b"%d" % (row % 4)}
+        write_tar(folder / f"{i:03}.tar", files)
+    return folder
+
+
+def load(folder: Path, **options):
+    return shards(**{"root": str(folder), "size": 8, "cache": str(folder / "cache"), **options})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_shards(tmp_path / "tars")
+
+
+def values(image: torch.Tensor) -> list[int]:
+    return image[:, 0, 0, 0].tolist()
+
+
+def test_images_and_labels_are_those_of_the_shards(folder):
+    data = load(folder)
+    check_dataset(data)
+    rows = torch.arange(len(data.pretrain))
+    seen = values(data.pretrain.image[rows])
+    assert data.pretrain.label.tolist() == [value % 4 for value in seen]
+    assert sorted(seen + values(data.test.image[torch.arange(len(data.test))])) == list(range(60))
+    assert len(data.test) == 6
+    some = torch.tensor([40, 2, 2, 17])
+    assert values(data.pretrain.image[some]) == [seen[i] for i in some]  # any order, and twice
+    assert values(data.pretrain.select(some).image[torch.tensor([3, 0])]) == [seen[17], seen[40]]
+    assert data.mean == channel_stats(data.pretrain.image[rows])[0]
+    own = load(folder, root=f"{folder}/{{000..001}}.tar", test=f"{folder}/002.tar")
+    assert (len(own.pretrain), len(own.test)) == (40, 20)
+
+
+def test_a_second_start_reads_no_shard(folder, monkeypatch):
+    first = load(folder)
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)  # a call would fail
+    assert fingerprint(load(folder)) == fingerprint(first)
+    moved = shutil.copytree(folder, folder.parent / "copy")
+    with pytest.raises(TypeError):  # another folder has other indices
+        load(moved, cache=str(folder / "cache"))
+
+
+def test_the_index_is_built_again_where_it_is_not_whole(folder, tmp_path):
+    first = load(folder)
+    for path in (folder / "cache").glob("001-*.npy"):
+        path.write_bytes(path.read_bytes()[:-10])
+    for path in (folder / "cache").glob("002-*.json"):
+        path.unlink()  # what a kill leaves
+    assert fingerprint(load(folder)) == fingerprint(first)
+
+
+def test_oddities_of_tars(tmp_path):
+    long = "x" * 150
+    for format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        files = {
+            f"{long}/ü.PNG": picture(1), f"{long}/ü.json": b'{"label": 2, "place": 1}',
+            "README": b"no dot", "._b.png": b"of macOS", "b.png": picture(2), "b.seg.png": picture(9), "b.cls": b"1\n",
+        }  # fmt: skip
+        path = write_tar(tmp_path / f"{format}.tar", files, format=format)
+        with tarfile.open(path, "a") as tar:
+            tar.addfile(tarfile.TarInfo("empty.png"))
+            link = tarfile.TarInfo("c.png")
+            link.type, link.linkname = tarfile.SYMTYPE, "b.png"
+            tar.addfile(link)
+        found = dict(samples(path))
+        assert list(found) == [f"{long}/ü", "b", "empty"]
+        assert list(found["b"]) == ["png", "seg.png", "cls"]
+        (index,) = index_shards([path], tmp_path / "cache", Fields())
+        assert index.entries["label"].tolist() == [2, 1] and list(index.faults) == ["empty"]
+        offset, length = index.entries[1][["offset", "length"]]
+        assert path.read_bytes()[offset : offset + length] == picture(2)
+
+
+def test_sizes_in_base_256_are_read(tmp_path):
+    path = write_tar(tmp_path / "a.tar", {"a.png": picture(1), "b.png": picture(2)})
+    raw = bytearray(path.read_bytes())
+    raw[124:136] = b"\x80" + len(picture(1)).to_bytes(11, "big")
+    raw[148:156] = b" " * 8
+    raw[148:156] = b"%06o\0 " % sum(raw[:512])
+    path.write_bytes(raw)
+    assert [key for key, _ in samples(path)] == ["a", "b"]
+
+
+def test_a_truncated_or_compressed_shard_is_refused_with_its_name(folder):
+    whole = (folder / "001.tar").read_bytes()
+    end = len(whole.rstrip(b"\0"))
+    for cut in (0, 100, 512 + 20, 5000, end - 10, end):
+        (folder / "001.tar").write_bytes(whole[:cut])
+        with pytest.raises(ConfigError, match=r"001\.tar (is cut|cannot be read).*(try|copying)"):
+            load(folder)
+    damaged = bytearray(whole)
+    damaged[10 * 2048] ^= 1  # in a header
+    (folder / "001.tar").write_bytes(damaged)
+    with pytest.raises(ConfigError, match=r"001\.tar is cut, or has a damaged header, at byte 20480"):
+        load(folder)
+    subprocess.run(["gzip", "001.tar"], cwd=folder, check=True)
+    (folder / "001.tar.gz").rename(folder / "001.tar")
+    with pytest.raises(ConfigError, match=r"001\.tar cannot be read as a tar without compression"):
+        load(folder)
+
+
+def damage(folder: Path, row: int) -> None:
+    """Flip a bit in the middle of an image; size and time of the shard stay."""
+    path = folder / f"{row // 20:03}.tar"
+    members = dict(samples(path))[f"{row:05}"]
+    offset, length = members["png"]
+    before = path.stat()
+    raw = bytearray(path.read_bytes())
+    raw[offset + length // 2] ^= 1
+    path.write_bytes(raw)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_damaged_image_is_found_by_its_bytes_and_named(folder, capsys):
+    load(folder)
+    damage(folder, 33)
+    with pytest.raises(ConfigError, match=r"001\.tar is damaged at 00033\.png, byte \d+: its bytes.*on_damage=replace"):
+        load(folder)  # it is among the images that the statistics are of
+    data = load(folder, on_damage="replace")
+    images = data.pretrain.image
+    seen = values(images[torch.arange(len(images))])
+    assert 33 not in seen and [value % 4 for value in seen] == data.pretrain.label.tolist()
+    for part in (slice(30, 40), slice(25, 54)):  # what stands in is a function of the row alone
+        assert values(images[torch.arange(len(images))[part]]) == seen[part]
+    said = [line for line in capsys.readouterr().err.splitlines() if "stands in for it" in line]
+    assert len(said) == 1 and "001.tar is damaged at 00033.png" in said[0]
+
+
+def test_what_is_no_image_is_left_out_and_named(folder, capsys):
+    write_tar(
+        folder / "003.tar", {"x.cls": b"1", "y.png": b"no image", "y.cls": b"2", "z.png": picture(7), "z.cls": b"3"}
+    )
+    data = load(folder)
+    said = capsys.readouterr().out
+    assert "003.tar: x cannot be read and is left out: it is empty, or no file of it is an image" in said
+    assert "003.tar: y cannot be read" in said
+    assert len(data.pretrain) + len(data.test) == 61
+    write_tar(folder / "004.tar", {"x.png": picture(1), "x.cls": b"cat"})
+    with pytest.raises(ConfigError, match=r"004\.tar has no whole number as label or bias of x"):
+        load(folder)
+
+
+def test_labels_and_biases_of_json(tmp_path):
+    files = {}
+    for i in range(20):
+        files |= {f"{i:02}.png": picture(i), f"{i:02}.json": json.dumps({"y": i % 2, "place": i % 3}).encode()}
+    folder = write_tar(tmp_path / "tars/a.tar", files).parent
+    data = load(folder, label="y", bias="place")
+    assert (len(data.classes), len(data.biases)) == (2, 3)
+    seen = values(data.pretrain.image[torch.arange(len(data.pretrain))])
+    assert data.pretrain.bias.tolist() == [value % 3 for value in seen]
+    assert load(folder).classes == ()  # no `label` in the files: no labels
+
+
+def test_labels_of_a_part_alone(folder):
+    data = load(folder, labeled=16)
+    known = data.pretrain.label[data.pretrain.label >= 0]
+    assert len(data.pretrain) == 54 and 12 <= len(known) <= 20
+    assert set(known.tolist()) == {0, 1, 2, 3}
+    assert len(data.probe_train) + len(data.probe_val) == len(known)
+    with pytest.raises(ConfigError, match="too few to hold one out for validation: try dataset\\.labeled=8"):
+        load(folder, labeled=4)
+
+
+def test_chunks_of_sorted_rows_are_warned_of(capsys):
+    label = torch.arange(20_000) // 100
+    warn_of_mixing(label, Windows(1, 1000))
+    warn_of_mixing(label[torch.randperm(20_000)], Windows(100, 1000))
+    assert capsys.readouterr().out == ""
+    warn_of_mixing(label, Windows(100, 1000))
+    assert re.match(r"warning: a batch of 256 has \d\d classes .* try dataset.chunk=1", capsys.readouterr().out)
+
+
+def test_refusals_say_what_to_do(folder):
+    for options, said in [
+        ({"root": None}, r"try dataset.root=FOLDER dataset.size=8"),
+        ({"size": None}, r"try dataset.root=.* dataset.size=32"),
+        ({"root": f"{folder}/x*.tar"}, r"there is no shard .*: try dataset.root=FOLDER"),
+        ({"root": f"{folder}/{{000..003}}.tar"}, r"there is no shard .*003\.tar"),
+        ({"chunk": 0}, "dataset.chunk must be at least 1"),
+        ({"chunk": 8, "window": 4}, "dataset.window must be at least 8"),
+        ({"on_damage": "skip"}, "dataset.on_damage must be one of stop, replace"),
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            load(folder, **options)
+
+
+def test_patterns(folder):
+    assert [path.name for path in expand(f"{folder}/{{000..002}}.tar")] == ["000.tar", "001.tar", "002.tar"]
+    assert expand(f"{folder}/*1.tar") == [folder / "001.tar"] and len(expand(str(folder))) == 3
+
+
+def contents(split: Split) -> set[tuple[int, bytes]]:
+    images = split.image[torch.arange(len(split))]
+    return {(label, image.numpy().tobytes()) for image, label in zip(images, split.label.tolist(), strict=True)}
+
+
+def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
+    source = write_image_folder(tmp_path / "insects")
+    (source / "train/bee/005.png").write_bytes(b"no image")
+    dest = tmp_path / "packed"
+    assert main(["pack", str(source), str(dest), "--per-shard", "16"]) == 0
+    said = capsys.readouterr().out
+    assert f"{dest}/train: 39 images, 3 shards" in said and "bee/005.png cannot be read" in said
+    assert (dest / "classes.txt").read_text() == "ant\nbee\n"
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dest, check=True)
+    packed = shards(root=f"{dest}/train", test=f"{dest}/test", size=12, cache=str(tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists()  # the indices lie beside the shards
+    folder = load_image_folder(source)
+    for mine, theirs in ((packed.pretrain, folder.pretrain), (packed.test, folder.test)):
+        assert contents(mine) == contents(theirs)
+    label = packed.pretrain.label
+    assert int((label.diff() != 0).sum()) > 5  # shuffled: of 40 sorted rows it is 1
+
+
+def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, capsys):
+    source, dest = write_image_folder(tmp_path / "insects"), tmp_path / "packed"
+    words = ["pack", str(source), str(dest), "--per-shard", "16"]
+    assert main(words) == 0
+    before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
+    first, second = dest / "train/00000.tar", dest / "train/00001.tar"
+    kept = first.stat().st_mtime_ns
+    second.unlink()
+    assert main(words) == 0
+    assert {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before
+    assert first.stat().st_mtime_ns == kept
+    (source / "train/ant/000.png").write_bytes(picture(3))
+    assert main(words) == 2
+    assert "train holds shards of other files: try another folder" in capsys.readouterr().err
