@@ -9,6 +9,7 @@ from contrastive.config.neighbors import did_you_mean
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
     "runs": ("cli.runs", [], "list what is running, interrupted and done"),
+    "tensorboard": ("cli.tensorboard", [], "the curves of runs, each called by what tells it from the others"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
     "verify": ("cli.verify", [], "compute the figures of a finished run or of a table again"),
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
@@ -20,7 +21,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),
 }
 USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(
-    f"  {name:10}{does}\n" for name, (_, _, does) in COMMANDS.items()
+    f"  {name:13}{does}\n" for name, (_, _, does) in COMMANDS.items()
 )
 
 

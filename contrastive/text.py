@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, TextIO
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANSI = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34}
+MARKS = {color: chr(0xE001 + i) for i, color in enumerate(ANSI)}  # letters of private use: no text has them
+END = "\ue000"
+MARKED = re.compile(f"([{END}-{chr(0xE000 + len(ANSI))}])")
 
 
 def printable(text: object) -> str:
@@ -29,15 +33,55 @@ def _spelled(letter: str) -> str:
 
 
 def show(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
-    """Print lines that may hold foreign text, each as `printable` has it."""
-    print("\n".join(map(printable, text.split("\n"))), file=file, end=end, flush=True)
+    """Print lines that may hold foreign text, each as `printable` has it; what is `marked` in its color."""
+    codes = {MARKS[color]: f"\x1b[{code}m" for color, code in ANSI.items()} | {END: "\x1b[0m"}
+    is_colored = has_colors(file or sys.stdout)
+
+    def piece(text: str) -> str:
+        return (codes[text] if is_colored else "") if text in codes else printable(text)
+
+    lines = ["".join(map(piece, MARKED.split(line))) for line in text.split("\n")]
+    print("\n".join(lines), file=file, end=end, flush=True)
+
+
+def marked(text: str, color: str) -> str:
+    """The text with marks for `show`, which prints it in a color, or bold, on a terminal."""
+    return f"{MARKS[color]}{text}{END}"
 
 
 def colored(text: str, color: str) -> str:
     """The text in a color, or bold, where standard output is a terminal and NO_COLOR is not set."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return text
-    return f"\x1b[{ANSI[color]}m{text}\x1b[0m"
+    return f"\x1b[{ANSI[color]}m{text}\x1b[0m" if has_colors(sys.stdout) else text
+
+
+def has_colors(stream: TextIO) -> bool:
+    """Whether it is a terminal that shows colors, and NO_COLOR is not set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def columns(rows: list[list[str]], *, colors: Mapping[tuple[int, int], str] | None = None, width: int = 0) -> str:
+    """Aligned columns, the first to the left and numbers to the right.
+
+    Args:
+        rows: cells of text, the head first.
+        colors: {(row, column): color} of cells, see `marked`.
+        width: of the terminal; columns for which it has no room follow below, beside the first one. 0 = no limit.
+    """
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    blocks: list[list[int]] = [[]]
+    for j in range(1, len(widths)):
+        if width and blocks[-1] and 2 + widths[0] + sum(3 + widths[k] for k in (*blocks[-1], j)) > width:
+            blocks.append([])
+        blocks[-1].append(j)
+
+    def cell(i: int, j: int) -> str:
+        text = rows[i][j].rjust(widths[j]) if j else rows[i][j].ljust(widths[j])
+        return marked(text, colors[i, j]) if colors and (i, j) in colors else text
+
+    return "\n\n".join(
+        "\n".join("  " + "   ".join(cell(i, j) for j in (0, *block)) for i in range(len(rows))) for block in blocks
+    )
 
 
 def spread(values: list[float]) -> str:

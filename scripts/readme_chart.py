@@ -39,6 +39,7 @@ def main() -> None:
         panel.set(title=title, xlabel="points over NT-Xent", yticks=range(len(rows)))
         labels = [f"{loss}, {STATES[state]}" for loss, state in rows] if panel is panels[0] else [""] * len(rows)
         panel.set_yticklabels(labels)
+        panel.margins(y=0.2)
         panel.invert_yaxis()
     figure.savefig(ROOT / "docs/gain.png", dpi=150)
 

@@ -11,6 +11,7 @@ from contrastive.cli.help import settings_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+COMMANDS = re.compile(r"^```\n(?=(?:#.*\n)*(?:python|make|torchrun|contrastive|pip|\$) )", re.MULTILINE)
 LINK = re.compile(r"\[([^\]\[]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
 
@@ -25,7 +26,10 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Point every link at a page of the site; what lies outside docs/ keeps its words without a link."""
+    """Point every link at a page of the site; what lies outside docs/ keeps its words without a link.
+
+    Blocks of commands are told from other text, as they wrap where text scrolls.
+    """
     name = page.file.src_uri
     source, up = ROOT / PAGES[name] if name in PAGES else ROOT / "docs" / name, "../" * name.count("/")
     generated = {ROOT / original: page for page, original in PAGES.items()}
@@ -41,4 +45,4 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
             return f"[{words}]({up}{path.relative_to(ROOT / 'docs')}{anchor})"
         return words
 
-    return LINK.sub(rewritten, markdown)
+    return LINK.sub(rewritten, COMMANDS.sub("```bash\n", markdown))

@@ -10,7 +10,7 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-RUNS = [path for path in NOTEBOOKS if path.stem != "plain_loop"]  # they call pretrain
+RUNS = [path for path in NOTEBOOKS if path.stem not in ("plain_loop", "is_my_loss_better")]  # they call pretrain
 
 
 @pytest.mark.slow
@@ -24,6 +24,21 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     parameters.source = "epochs = 1"
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert list(tmp_path.glob("outputs/digits/*/*/seed=0/result.json"))
+
+
+@pytest.mark.slow
+def test_the_comparison_of_a_loss_of_ones_own_ends_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    notebook = nbformat.read(ROOT / "examples/is_my_loss_better.ipynb", as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("epochs = 5", "epochs = 1").replace("budget=4", "budget=2")
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    (said,) = [cell.outputs[0].text for cell in notebook.cells if "found.sentences" in cell.source]
+    assert said.startswith("my_margin")
+    assert list(tmp_path.glob("outputs/compare/*.json"))
 
 
 @pytest.mark.slow

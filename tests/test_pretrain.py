@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -10,8 +11,11 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from contrastive import ConfigError, Result, load_encoder, load_head, pretrain
+from contrastive.config.paths import options
 from contrastive.experiment.api import as_word
-from tests.helpers import TINY, logged_lines, program, saved_weights, without_time
+from contrastive.experiment.keywords import Keywords
+from scripts.keywords import keywords
+from tests.helpers import ROOT, TINY, logged_lines, program, saved_weights, without_time
 
 WORDS = [*TINY, "epochs=2", "loss=debiased_pos", "tau_plus=0.2"]
 
@@ -102,6 +106,12 @@ def test_a_folder_above_one_run_is_that_run(result, tmp_path):
             use(tmp_path)
         with pytest.raises(ConfigError, match="holds no finished run: try"):
             use(tmp_path / "a" / "checkpoints")
+
+
+def test_editors_complete_the_settings_of_the_yamls():
+    assert (ROOT / "contrastive/experiment/keywords.py").read_text() == keywords(), "try python scripts/keywords.py"
+    assert {"loss", "evaluator", "tau_plus", "epochs", "device"} <= set(Keywords.__annotations__)
+    assert set(get_args(Keywords.__annotations__["loss"])) == set(options("loss"))
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 import contrastive
+from contrastive.config.paths import options
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_evaluators, build_hooks, instantiate_node
 from contrastive.experiment.run import run_experiment
@@ -189,6 +190,11 @@ def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) 
     one, two = (torch.load(folder / run / LAST, weights_only=True) for run in ("whole", "stopped"))
     assert (one["objective"]["loss.queue"].norm(dim=1) > 0.99).all()  # it is full
     assert all(content_hash(one[part]) == content_hash(two[part]) for part in STATEFUL)
+
+
+def test_the_readme_counts_losses_and_regularizers() -> None:
+    n = len({*options("loss"), *options("regularizer")} - {"none"})
+    assert f"**{n} losses and regularizers" in (ROOT / "README.md").read_text()
 
 
 def test_run_directory_of_the_readme_is_the_one_used() -> None:

@@ -19,8 +19,8 @@ from contrastive.study import diff
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
-from contrastive.study.render.text import as_csv, best_cells, grid, section_text
-from contrastive.text import format_grid, printable, show
+from contrastive.study.render.text import as_csv, best_cells, grid, section_text, terminal_grid
+from contrastive.text import printable, show
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +116,7 @@ def best(name: str, section: Frame, metric: str, top: int) -> str:
     return "\n".join([
         f"\n{name}: {selected}",
         *([f"in every row: {' '.join(shared)}"] if (shared := order.shared()) else []),
-        format_grid([["", *head[1:], head[0]], *([str(i), *row[1:], row[0]] for i, row in enumerate(body[:top], 1))]),
+        terminal_grid([["", *head[1:], head[0]], *([str(i), *row[1:], row[0]] for i, row in enumerate(body[:top], 1))]),
         *([f"{without} of {len(order.rows)} configurations have no such figure"] if without else []),
         *order.remarks(),
         "",

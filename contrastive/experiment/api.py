@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, overload
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import Quote, QuotedString
@@ -17,6 +17,7 @@ from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
+from contrastive.experiment.keywords import Keywords
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import RESULT, read_config, read_result
 from contrastive.run.log import read_points
@@ -84,6 +85,10 @@ class Result:
             return load_run_encoder(self.path, config)
 
 
+@overload
+def pretrain(*words: str, data: Any = None, **settings: Unpack[Keywords]) -> Result: ...  # what an editor completes
+@overload
+def pretrain(*words: str, data: Any = None, **settings: Any) -> Result: ...
 def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
     """Train, evaluate and write one run, as `python train.py` does: `pretrain(loss="debiased_pos", tau_plus=0.1)`.
 

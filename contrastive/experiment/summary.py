@@ -9,7 +9,7 @@ from contrastive.config.settings import Settings
 from contrastive.experiment.verdict import verdict
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.finished import FinishedRun, finished_run
-from contrastive.text import as_typed, counted, printable, show
+from contrastive.text import as_typed, columns, counted, marked, show
 
 if TYPE_CHECKING:
     from contrastive.experiment.build import Experiment
@@ -27,7 +27,7 @@ def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
 
 
 def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> str:
-    """Three lines: what will be trained on what, what its features are, and where it is kept."""
+    """What will be trained on what, what its features are, and where it is kept."""
     from contrastive.experiment.components import feature
 
     settings, data, loader = experiment.settings, experiment.data, experiment.loader
@@ -40,11 +40,12 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
         training += f", loss at chance {chance:.2f}"
     left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (
-        f"{len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}, "
-        f"encoder of {millions:.2f} M parameters, {training}, "
-        f"{experiment.precision} on {experiment.device}, {threads}\n"
-        f"features: {encoder.dim} values, {feature(encoder)}\n"
-        f"run directory {as_typed(run.path)}{left_out}"
+        f"data            {len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}\n"
+        f"encoder         {millions:.2f} M parameters\n"
+        f"                features: {encoder.dim} values, {feature(encoder)}\n"
+        f"training        {training}\n"
+        f"                {experiment.precision} on {experiment.device}, {threads}\n"
+        f"run directory   {as_typed(run.path)}{left_out}"
     )
 
 
@@ -56,7 +57,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         last = ", last epoch" if trained(result) else ""
         parts.append(f"Test split{last}; accuracies in percent\n{_metrics(result)}")
     elif result.get("val") and not result["audit"]:
-        figures = _columns([["", "trained"], *([key, f"{value:.2f}"] for key, value in result["val"].items())])
+        figures = columns([["", "trained"], *([key, f"{value:.2f}"] for key, value in result["val"].items())])
         parts.append(f"Held-out training images; accuracies in percent\n{figures}")
     worse = [
         f"{name} ({result['test'][name]:.2f}, untrained {before:.2f})"
@@ -67,9 +68,8 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     if judged is not None:
         parts.append(judged)
     elif worse:
-        parts.append(
-            f"training made the encoder worse in {' and '.join(worse)}: try more epochs or another optimizer.lr"
-        )
+        said = f"training made the encoder worse in {' and '.join(worse)}: try more epochs or another optimizer.lr"
+        parts.append(marked(said, "yellow"))
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"].get("by_class"):
@@ -112,12 +112,14 @@ def _metrics(result: dict[str, Any]) -> str:
     is_loaded = result.get("encoder", {}).get("weights") or "untrained_correct" in result
     before = "as loaded" if is_loaded else "untrained"
     if not trained(result):
-        return _columns([["", before], *([key, f"{value:.2f}"] for key, value in result["test"].items())])
-    rows = [["", before, "trained"]]
-    for key, value in result["test"].items():
+        return columns([["", before], *([key, f"{value:.2f}"] for key, value in result["test"].items())])
+    rows, colors = [["", before, "trained"]], {}
+    for i, (key, value) in enumerate(result["test"].items(), start=1):
         untrained = result["untrained"].get(key)
         rows.append([key, "-" if untrained is None else f"{untrained:.2f}", f"{value:.2f}"])
-    return _columns(rows)
+        if key.endswith("_top1") and untrained is not None:
+            colors[i, 2] = "green" if value > untrained else "red"
+    return columns(rows, colors=colors)
 
 
 def _audit(audit: dict[str, Any]) -> str:
@@ -134,7 +136,7 @@ def _audit(audit: dict[str, Any]) -> str:
     bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
     groups = audit.get("groups", [])
     by_group = f"\n\n{_by_group(groups)}" if 0 < len(groups) <= MAX_GROUPS else ""
-    return f"{_columns(rows)}{figure}\n  {bias}{by_group}"
+    return f"{columns(rows)}{figure}\n  {bias}{by_group}"
 
 
 def _by_group(groups: list[dict[str, Any]]) -> str:
@@ -143,25 +145,14 @@ def _by_group(groups: list[dict[str, Any]]) -> str:
     for group in groups:
         accuracies = [f"{value:.2f}" for value in group["top1"].values()]
         rows.append([f"{group['class']}, {group['bias']}", str(group["n"]), *accuracies])
-    return _columns(rows)
+    return columns(rows)
 
 
 def _by_class(audit: dict[str, Any]) -> str:
-    """A line for each probe: the mean over classes, the worst one, and all of them if they are few."""
+    """A column for each probe: the mean over classes, the worst one, and all of them if they are few."""
     few = max(len(groups["top1"]) for groups in audit.values()) <= 10
     classes = list(next(iter(audit.values()))["top1"]) if few else []
-    rows = [["by class", "mean", "worst", *classes]]
-    for name, groups in audit.items():
-        figures = [groups["mean_top1"], groups["worst_top1"], *(groups["top1"][c] for c in classes)]
-        rows.append([name, *(f"{value:.2f}" for value in figures)])
-    return _columns(rows)
-
-
-def _columns(rows: list[list[str]]) -> str:
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  "
-        + "   ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
+    rows = [["by class", *audit]]
+    rows += [[name, *(f"{own[f'{name}_top1']:.2f}" for own in audit.values())] for name in ("mean", "worst")]
+    rows += [[name, *(f"{own['top1'][name]:.2f}" for own in audit.values())] for name in classes]
+    return columns(rows)

@@ -5,6 +5,7 @@ the settings that were typed.
 """
 
 import math
+import re
 import shlex
 import shutil
 import threading
@@ -163,6 +164,8 @@ def write_sprite(path: Path, images: Tensor) -> int:
 
 
 AHEAD = ("test", "train")  # groups that keep their names
+# of the test split: kNN and the linear probe stand in a group of their own, before all others
+FIRST = re.compile(r"test/(knn|linear)_top[15]$")
 OTHERS = {"audit": "test-audit", "similarity": "trained-similarity"}  # of the test split, too
 
 # The "Custom Scalars" page. Each chart takes the tags that a regular expression finds, and every selected run.
@@ -171,7 +174,7 @@ CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
         name: ["Multiline", tags]
         for name, tags in {
             "accuracy: kNN and linear probe": ["^test/knn_top1$", "^test/linear_top1$"],
-            "loss": ["^(train/(loss|chance)|(val|test)/loss)$"],
+            "loss": ["^(train/(loss|chance)|(train-val|test-more)/loss)$"],
             "negatives: estimate beside oracle": ["^train-debiasing/negative_(estimate|oracle)$"],
             "positives: estimate beside oracle": ["^train-debiasing/positive_(estimate|oracle)$"],
             "what debiasing leaves: estimate minus oracle": ["^train-debiasing/(negative|positive)_error$"],
@@ -229,11 +232,15 @@ BY_PREFIX = {  # where a name has no description of its own: the first prefix th
 
 
 def tensorboard_tag(key: str) -> str:
-    """The name in TensorBoard, which sorts groups by name: test, train, then diagnostics as `train-debiasing`, ...
+    """The name in TensorBoard, which sorts groups by name: test, test-more, train, then `train-debiasing`, ...
+
+    `test` has kNN and the linear probe alone, so that a page begins with them.
 
     A hyphen, because TensorBoard sorts an underscore like a slash: train_debiasing would come before train/loss.
     """
     group, _, name = key.partition("/")
+    if group == "test" and not FIRST.match(key):
+        return f"test-more/{name}"
     if group in AHEAD or not name:
         return key
     return f"{OTHERS.get(group, f'train-{group}')}/{name}"

@@ -1,6 +1,8 @@
 """A comparison from its plan to its page. Who runs the runs is a function: processes of this machine, or a launcher."""
 
 import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
@@ -25,7 +27,7 @@ from contrastive.study.compare.stages import Contest, Run
 from contrastive.study.jobs import composer, default_jobs, minutes_of, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
-from contrastive.text import as_typed, clock, counted, show
+from contrastive.text import as_typed, clock, counted, marked, show
 
 BASE = Path("outputs") / "compare"
 # Runs what is due. Those that the settings or the training make impossible it tells the contest; returns a sentence for
@@ -177,7 +179,8 @@ def conclude(contest: Contest) -> str:
     """Judge, write the pages, and say what came out."""
     record = comparison_record(contest)
     write_pages(record, contest.base)
-    lines = ["", *sentences(record), ""]
+    said = zip(sentences(record), record["comparison"]["judged"], strict=True)
+    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), ""]
     path = contest.base.with_name(f"{contest.base.name}.html")
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages
@@ -188,3 +191,10 @@ def conclude(contest: Contest) -> str:
         lines.append(f"no page was written: {error}")
     lines.append(f"table       {as_typed(contest.base)}.md, .csv, .tex and .json")
     return "\n".join(lines)
+
+
+def verdict_text(sentence: str, verdict: str) -> str:
+    """A sentence in the color of its verdict, on a terminal in lines that fit."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(sentence) + 1
+    lines = textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return marked("\n".join(lines), {"better": "green", "worse": "red"}.get(verdict, "yellow"))

@@ -45,11 +45,12 @@ def table_latex(record: dict[str, Any]) -> str:
     frame = record_frame(record)
     metrics = frame.metrics[:N_COLUMNS]
     best = [cell for cell in best_figures(record) if cell[1] <= len(metrics)]
-    caption = f"{record['title']}: mean ± std over seeds (n), accuracies in percent."
+    title = record["title"] + ("" if record["title"].endswith("?") else ":")
+    caption = f"{title} mean ± std over seeds (n), accuracies in percent."
     tables = [latex(grid(record, metrics), caption=caption, label=record["table"], best=best)]
     if record["claims"]:
         cells = [line[:4] for line in claims_grid(record)]
-        caption = f"{record['title']}: effects with their 95 % intervals."
+        caption = f"{title} effects with their 95 % intervals."
         tables.append(latex(cells, caption=caption, label=f"{record['table']}-claims"))
     return "\n\n".join(tables)
 

@@ -23,16 +23,18 @@ def latex(cells: list[list[str]], *, caption: str, label: str, best: Sequence[tu
         for i, row in enumerate(cells)
     ]
     head, *body = [f"{' & '.join(line)} \\\\" for line in lines]
+    are_numbers = [any(re.match(r"[+-]?\d", cell) for cell in column[1:]) for column in zip(*cells, strict=True)]
+    sides = "".join("r" if numbers else "l" for numbers in are_numbers[1:])
     return "\n".join([
         r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{slug(label)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
+        rf"\begin{{tabular}}{{l{sides}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
         r"\end{tabular}", r"\end{table}",
     ])  # fmt: skip
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX prints it."""
-    return "".join(TEX.get(letter, letter) for letter in text)
+    """Text as LaTeX prints it, a number below zero with a minus."""
+    return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", "".join(TEX.get(letter, letter) for letter in text))
 
 
 def slug(text: str) -> str:

@@ -1,11 +1,13 @@
 """Grids of a frame's rows as text, and in the formats of others."""
 
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import mean
 
 from contrastive.study.frame import Frame, lower_is_better
-from contrastive.text import format_grid, spread, spreadsheet
+from contrastive.text import columns, format_grid, spread, spreadsheet
 
 HEADING = "test split, mean ± std over seeds (n); accuracies in percent"
 
@@ -32,10 +34,17 @@ def section_text(
     return "\n".join([
         f"\n{name}: {HEADING}",
         *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
-        format_grid([*grid(section, metrics), *below]),
+        terminal_grid([*grid(section, metrics), *below], best=best_cells(section, metrics, list(section.rows))),
         *section.remarks(),
         *([f"{hidden} more metrics: {more}"] if hidden and more else []),
     ])  # fmt: skip
+
+
+def terminal_grid(rows: list[list[str]], *, best: Sequence[tuple[int, int]] = ()) -> str:
+    """Columns that fit a terminal, the best cells bold; a Markdown table in a pipe."""
+    if not sys.stdout.isatty():
+        return format_grid(rows)
+    return columns(rows, colors=dict.fromkeys(best, "bold"), width=shutil.get_terminal_size().columns)
 
 
 def best_cells(

@@ -1,0 +1,124 @@
+"""The settings of `pretrain` at the top level, for editors. Written by scripts/keywords.py from configs/."""
+
+from typing import Literal, TypedDict
+
+
+class Keywords(TypedDict, total=False):
+    """Each is what it is on the command line; `python train.py --help KEY` explains one."""
+
+    # images, with a recipe for them
+    dataset: Literal[
+        "bffhq", "biased_digits", "biased_mnist", "celeba", "cifar10", "cifar100", "corrupted_cifar10", "digits",
+        "image_folder", "mnist", "stl10", "utkface",
+    ]  # fmt: skip
+    # how views are made of an image
+    augmentation: Literal[
+        "crop_flip", "digits", "flip", "none", "padded_crop", "rotation_jitter", "simclr", "supcon",
+    ]  # fmt: skip
+    # the network whose features are wanted
+    encoder: Literal[
+        "resnet18", "resnet18_narrow", "resnet34", "resnet50", "simple_convnet", "timm", "torchvision",
+    ]  # fmt: skip
+    # what the loss sees of the features, left out afterwards
+    head: Literal["identity", "linear", "mlp", "predictor", "simclr_cifar", "supcon"]
+    # what training minimizes
+    loss: Literal[
+        "barlow", "bcl", "bias_balanced", "bias_contrastive", "byol", "combination", "contrastive_margin",
+        "cross_entropy", "debiased_neg", "debiased_pos", "decoupled", "dhel", "eps_supcon", "eps_supinfonce", "fnc",
+        "gce", "glofnd", "group_dro", "hard_negative", "infonce_anchor", "kcl", "large_margin_softmax", "mmcl",
+        "npair", "nt_xent", "rince", "sigmoid", "simsiam", "sincere", "soft_supcon", "softcon", "sogclr", "spectral",
+        "supcon", "triplet", "vicreg",
+    ]  # fmt: skip
+    # a second network, with whose projections the loss compares
+    teacher: Literal["ema", "none"]
+    # a second term of the loss
+    regularizer: Literal["bias_balanced", "cross_entropy", "end", "fairkl", "lnl", "none"]
+    # learning rate, weight decay and so on
+    optimizer: Literal["adam", "lars", "sgd"]
+    # of the learning rate
+    schedule: Literal["constant", "cosine", "step"]
+    # how the features are judged
+    evaluator: list[Literal[
+        "adam_probe", "alignment_uniformity", "alpha_req", "bias_audit", "class_audit", "classifier", "dfr",
+        "few_label", "few_shot", "fine_tune", "knn", "knn_sweep", "linear", "online_probe", "rankme", "retrieval",
+        "sgd_probe", "transfer",
+    ]]  # fmt: skip
+    # of the encoder's weights over the steps, which evaluators read in place of the trained ones
+    average: Literal["ema", "none"]
+    # what else watches training: your own
+    hook: list[str]
+    # who is told every line of metrics.jsonl
+    tracker: list[Literal["mlflow", "tensorboard", "trackio", "wandb"]]
+    # a paper's recipe; what you type wins over it
+    experiment: Literal[
+        "bc_bb", "bc_ce", "bffhq_ce", "bffhq_fairkl", "byol", "celeba_bc_bb", "celeba_ce", "corrupted_cifar10_ce",
+        "corrupted_cifar10_fairkl", "cross_entropy_cifar10", "dcl", "dcl_cifar10", "debiased_positive",
+        "eps_supinfonce_fairkl", "hong_yang_bb", "hong_yang_bc_bb", "hong_yang_bc_ce", "hong_yang_ce",
+        "hong_yang_end", "hong_yang_lnl", "hong_yang_softcon", "imagenet100", "imagenet9_ce", "moco_v2", "moco_v3",
+        "simclr_cifar10", "simclr_cifar10_lightly", "simsiam", "supervised_cifar10", "supervised_cifar100",
+        "supervised_imagenet100", "utkface_bc_bb", "utkface_ce",
+    ]  # fmt: skip
+    # of everything random; also the last folder of the run
+    seed: int
+    # passes over the training images; 0: only evaluate
+    epochs: int
+    # images of a step, not views
+    batch_size: int
+    # views of each image
+    n_views: int
+    # divides the similarities in contrastive losses
+    temperature: float
+    # probability that a random image shares the anchor's class
+    tau_plus: float
+    # uniform | class_balanced | group_balanced | bias_balanced (weights 1 / p(bias|class), clipped)
+    sampler: Literal["uniform", "class_balanced", "group_balanced", "bias_balanced"]
+    # a run: bias labels for training are read off its encoder, where the data has none
+    bias_from: str | None
+    # predictions | errors | clusters: what the bias label of an image is, with bias_from
+    bias_as: str
+    # 0, 1, ...: judge on a tenth of the training images, of that draw; test images are left alone
+    held_out: int | None
+    # probability that the second view shows an image of another class
+    noise_frac: float
+    # probability that the second view is taken from a blurred image
+    blur_frac: float
+    # BatchNorm sees all views together (fused) or each apart (per_view), in one forward
+    views_forward: str
+    # auto | fp32 | tf32 | bf16 | fp16; auto is bf16 where the device has it, tf32 torch's default
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"]
+    # layout of images in memory: faster, except for very narrow networks on a CPU
+    channels_last: bool
+    # auto | true | false: torch.compile, 40 s at the start, then faster steps; auto: on a GPU, what pays
+    compile: bool | str
+    # launch a whole step of a GPU at once (CUDA graph), for networks too small to keep it busy
+    graphs: bool
+    # auto | cpu | cuda | cuda:N
+    device: str
+    # processes on this machine, one GPU each (torchrun works too); batch_size counts all of them
+    devices: int
+    # images whose activations are held at once, 0 = all: exact large batches on a small device
+    grad_cache_chunk: int
+    # auto | true | false: keep the images on the device, or stream batches from the host
+    resident: bool | str
+    # auto | N: CPU threads of each process; auto is OMP_NUM_THREADS, else all cores
+    threads: int | str
+    # folder for downloads and decoded images
+    data_root: str
+    # batches between log lines
+    log_every: int
+    # auto | N epochs: auto is an epoch's end, a minute after the last one or where saving costs 1 %
+    checkpoint_every: int | str
+    # also inside an epoch: the most that a kill loses of a long one
+    checkpoint_every_minutes: float
+    # replace the run that the directory holds
+    rerun: bool
+    # validation metric that hydra/sweeper=search maximizes, such as classifier_top1
+    search_metric: str
+    # estimate time and memory, then exit; it loads the data, which may download and decode it
+    dry_run: bool
+    # the same bits each time on a GPU too, slower (on a CPU they are)
+    deterministic: bool
+    # a trace of 20 steps and the costliest operations, in the run's folder profile/
+    profile: bool
+    # print only errors and the final table
+    quiet: bool

@@ -1,0 +1,54 @@
+"""Write contrastive/experiment/keywords.py: what an editor offers for `contrastive.pretrain(`, from the YAMLs.
+
+python scripts/keywords.py
+"""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from contrastive.config.identity import LISTS
+from contrastive.config.paths import options
+from contrastive.config.reference import group_sentences, root_settings
+
+FILE = Path(__file__).resolve().parents[1] / "contrastive/experiment/keywords.py"
+CHOICES = re.compile(r"(\w+(?: \| \w+)+)(?=;|$| \()")  # at the beginning of a sentence
+HEAD = '''"""The settings of `pretrain` at the top level, for editors. Written by scripts/keywords.py from configs/."""
+
+from typing import Literal, TypedDict
+
+
+class Keywords(TypedDict, total=False):
+    """Each is what it is on the command line; `python train.py --help KEY` explains one."""
+
+'''
+
+
+def keywords() -> str:
+    """The text of the module."""
+    lines = []
+    for group, (_, sentence) in group_sentences().items():
+        lines += [f"    # {sentence}", f"    {group}: {literal(options(group), is_list=group in LISTS)}"]
+    for _, settings in root_settings():
+        for setting in settings:
+            listed = CHOICES.match(setting.sentence) if setting.kind == "str" else None
+            kind = literal(listed[1].split(" | ")) if listed else setting.kind
+            lines += [f"    # {setting.sentence}", f"    {setting.key}: {kind}"]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def literal(names: Sequence[str], *, is_list: bool = False) -> str:
+    """A type of these words, or of lists of them; of no words, as of hooks, which are the reader's own, any."""
+    before, after = ("list[", "]") if is_list else ("", "")
+    quoted = ", ".join(f'"{name}"' for name in names)
+    if not names:
+        return f"{before}str{after}"
+    if len(quoted) < 80:
+        return f"{before}Literal[{quoted}]{after}"
+    lines = textwrap.fill(f"{quoted},", 118, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    return f"{before}Literal[\n{lines}\n    ]{after}  # fmt: skip"
+
+
+if __name__ == "__main__":
+    FILE.write_text(keywords())

@@ -1,0 +1,48 @@
+"""Text for a terminal: aligned within its width, in color there alone, foreign text never obeyed."""
+
+import io
+from contextlib import redirect_stdout
+
+import pytest
+
+from contrastive.study.render.text import terminal_grid
+from contrastive.text import columns, marked, show
+
+ROWS = [["runs", "knn_top1", "linear_top1"], ["a", "9.00", "10.00"], ["bb", "11.00", "8.00"]]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Terminal()
+
+
+def test_marked_text_is_colored_on_a_terminal(terminal: Terminal) -> None:
+    with redirect_stdout(terminal):
+        show(f"a {marked('good', 'green')} \x1b[31mred")
+    assert terminal.getvalue() == "a \x1b[32mgood\x1b[0m \\x1b[31mred\n"
+
+
+def test_a_pipe_gets_plain_text_and_a_markdown_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show(marked("good", "green"))
+    assert capsys.readouterr().out == "good\n"
+    assert terminal_grid(ROWS, best=[(1, 1)]).startswith("| runs | knn_top1 | linear_top1 |\n|---")
+
+
+def test_columns_without_room_stand_below_with_the_names(terminal: Terminal) -> None:
+    with redirect_stdout(terminal):
+        show(terminal_grid(ROWS, best=[(2, 1)]))
+    assert terminal.getvalue().splitlines() == [
+        "  runs   knn_top1", "  a          9.00", "  bb     \x1b[1m   11.00\x1b[0m", "",
+        "  runs   linear_top1", "  a            10.00", "  bb            8.00",
+    ]  # fmt: skip
+    assert columns(ROWS).splitlines()[1] == "  a          9.00         10.00"
