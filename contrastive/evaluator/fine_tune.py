@@ -85,7 +85,7 @@ class FineTune(Evaluator):
     def __call__(self, features: FeatureSets) -> Scores:
         source = features.encoder
         if source is None:
-            raise ConfigError("evaluator.fine_tune trains the encoder and got features alone: try evaluator=linear")
+            raise ConfigError("evaluator.fine_tune trains the encoder, but got only features: try evaluator=linear")
         scores = Scores()
         subsets = [draw_labels(features.train.label, fraction, draw=0) for fraction in self.fractions]
         steps = sum(self._n_steps(len(rows)) for rows in subsets) * len(self.lr)

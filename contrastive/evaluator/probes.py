@@ -246,7 +246,7 @@ def train_linear(
         ConfigError: there are no images to augment.
     """
     if features.augmented is None:
-        raise ConfigError(f"evaluator.{name} augments the training images and got features alone: try evaluator=linear")
+        raise ConfigError(f"evaluator.{name} augments the training images, but got only features: try evaluator=linear")
     device = features.test.h.device
     rng = generator("cpu", "linear layer")
     layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)

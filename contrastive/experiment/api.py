@@ -43,7 +43,7 @@ class Result:
         self._folders = [] if config_dir is None else [Path(config_dir).resolve()]
         record = read_result(self.path)
         if record is None:
-            raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and the words of its run")
+            raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and its settings")
         self.test: dict[str, float] = record["test"]
         self.untrained: dict[str, float] = record["untrained"]
         self.val: dict[str, float] = record["val"]
@@ -97,7 +97,7 @@ def pretrain(*words: str, **settings: Any) -> Result:
     """
     for word in words:
         if not isinstance(word, str):
-            raise ConfigError(f'{word!r} is no KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
+            raise ConfigError(f'{word!r} is not KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]

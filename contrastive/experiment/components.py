@@ -59,7 +59,7 @@ def build_encoder(node: dict[str, Any], size: int | None) -> Any:
     """
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:
-        raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
+        raise ConfigError("encoder.prefix has no effect without encoder.weights: try encoder.weights=PATH")
     encoder = build_one("encoder", encoder_node(node, size), torch.nn.Module)
     check_encoder_output(encoder, size)
     if weights is not None:
@@ -90,7 +90,7 @@ def build_loss(node: dict[str, Any]) -> Loss:
     if push == 1:
         return loss
     if not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
-        raise ConfigError(f"loss.push has no hold on {loss.name}: try loss=nt_xent")
+        raise ConfigError(f"loss.push is not supported by {loss.name}: try loss=nt_xent")
     loss.push = push
     return loss
 

@@ -190,7 +190,7 @@ class Loss(nn.Module, ABC):
         if self.needs_bias and not has_bias:
             raise ConfigError(
                 f"{self.name} needs bias labels of every training image, the data lacks them: "
-                "try dataset=biased_digits, or bias_from=RUN to read them off an earlier run"
+                "try dataset=biased_digits, or bias_from=RUN to infer them from an earlier run"
             )
 
 

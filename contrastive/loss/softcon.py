@@ -43,7 +43,7 @@ class SoftCon(BiasContrastive):
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         if train.bias_features is None:
             raise ConfigError(
-                "SoftCon reads a model that leans on the bias: try bias_from=RUN, or loss=bias_contrastive"
+                "SoftCon needs a model that relies on the bias: try bias_from=RUN, or loss=bias_contrastive"
             )
         self.features = train.bias_features
 

@@ -55,7 +55,7 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
     try:
         done = run_comparison(typed, folders=[] if config_dir is None else [Path(config_dir).resolve()], n_jobs=n_jobs)
         if done.crashed:
-            raise ConfigError(f"{done.crashed[0]}: try the same call again, which goes on with what is not done")
+            raise ConfigError(f"{done.crashed[0]}: try the same call again, which continues")
         conclude(done.contest)
     except Exception as error:
         message = user_message(error, words=typed)
