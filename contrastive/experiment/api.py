@@ -31,7 +31,7 @@ class Result:
         audit: what `bias_audit` and `class_audit` found, such as `audit["groups"]`.
 
     Args:
-        path: the directory of any finished run, or a folder with a single one below it.
+        path: the directory of any finished run, or a folder with a single run below it.
         config_dir: a folder of your own modules, which the configuration of the run may name; None = it may name none.
 
     Raises:
@@ -74,7 +74,7 @@ class Result:
     def encoder(self) -> tuple[nn.Module, Transform]:
         """The trained encoder in eval mode, on the CPU, and the transform of its images, as `load_encoder` gives them.
 
-        The network may be your own, of a module in `config_dir`; after `pretrain` of one in the current folder.
+        The network may be your own, from a module in `config_dir`, or after `pretrain` from one in the current folder.
         """
         config = read_config(self.path)
         with importable(self._folders):

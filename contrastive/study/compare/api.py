@@ -37,10 +37,10 @@ class Comparison:
 
 
 def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1, **settings: Any) -> Comparison:
-    """Search every contestant equally, train the winners with fresh seeds, judge them: `contrastive compare`.
+    """Search every contestant equally, train the best with fresh seeds, judge them: `contrastive compare`.
 
-    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. The same call goes
-    on where it was interrupted, and gives the result of one that is done.
+    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. The same call
+    continues an interrupted comparison, and returns the result of a finished one.
 
     Args:
         words: KEY=VALUE, as typed after `contrastive compare`.

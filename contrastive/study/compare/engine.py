@@ -1,4 +1,4 @@
-"""A comparison from its plan to its page. Who runs the runs is a function: processes of this machine, or a launcher."""
+"""A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
 import shutil
 from collections.abc import Callable, Sequence
