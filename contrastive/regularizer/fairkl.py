@@ -85,7 +85,7 @@ class FairKL(SampleLoss):
         kld: weight of the deviations in `released`.
 
     The default is what the authors ran. On biased digits with eps-SupInfoNCE and weight 1, the linear probe classifies
-    this percentage of the bias-conflicting test images (docs/results/biased_digits_forms.md, mean ± std of three seeds):
+    this percentage of the bias-conflicting test images (mean ± std of three seeds, table biased_digits_forms):
 
         rho     without FairKL   released      running       paper
         0.95    58.4 ± 5.3       68.3 ± 1.1    84.6 ± 1.3    37.2 ± 26.1
