@@ -26,5 +26,5 @@ def unpack(text: str) -> NDArray[np.bool_]:
     except zlib.error as error:
         raise ValueError(f"no compressed bits: {error}") from error
     if len(raw) != n_bytes:
-        raise ValueError(f"{count} bits are announced and there are others")
+        raise ValueError(f"{count} bits were announced, and the data holds another number")
     return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=int(count)).astype(bool)

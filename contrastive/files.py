@@ -50,7 +50,7 @@ def write_text(path: Path, text: str) -> None:
 def check_no_link(path: Path) -> None:
     """Raise ConfigError for a symbolic link, through which a directory of a stranger could lead anywhere."""
     if path.is_symlink():
-        raise ConfigError(f"{path} is a link, and it would be written where that leads: try rm {path}")
+        raise ConfigError(f"{path} is a link, and writing would change its target: try rm {path}")
 
 
 def open_lock(path: Path) -> TextIO:

@@ -48,6 +48,6 @@ def check_equal_sizes(x: Tensor, group: Group = None) -> None:
     sizes = gather(torch.tensor([len(x)], device=x.device), group).tolist()
     if len(set(sizes)) > 1:
         raise ConfigError(
-            f"gather needs batches of one size and the processes have {', '.join(map(str, sizes))}: "
+            f"gather needs batches of equal size, and the processes have {', '.join(map(str, sizes))}: "
             "try drop_last=True in the DataLoader"
         )

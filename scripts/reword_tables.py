@@ -1,9 +1,9 @@
-"""Take the words of committed tables from their YAML again: title, note, headings, sources and claims.
+"""Update the text of committed tables from their YAML: title, note, headings, sources and claims.
 
     python scripts/reword_tables.py [docs/results]
 
-Runs and figures stay as they are recorded. Verdicts and pages are computed anew, and the page in the Markdown beside
-each JSON is replaced; what the Markdown says around it stays.
+Runs and metrics do not change. Verdicts and pages are computed again. The page in the Markdown file beside each JSON is
+replaced, and the text around it is kept.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main(folder: Path) -> int:
     failed = 0
     for path in sorted(folder.glob("*.json")):
         record = read_table_json(path)
-        if record is None:
+        if record is None or "comparison" in record:  # which has no YAML
             continue
         table = read_table(yaml_of(record), preset=record["preset"], extra=tuple(record["extra"]))
         if reason := misfit(record, table):

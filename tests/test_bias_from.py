@@ -1,4 +1,4 @@
-"""Bias labels read off an earlier run: the loss that weighs by its features, and what reaches a training."""
+"""Bias labels inferred from an earlier run: the loss that weighs by its features, and what reaches a training."""
 
 import math
 from dataclasses import replace
@@ -105,14 +105,14 @@ def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
     words += [f"bias_from={biased_run}", "batch_size=256"]
     run_experiment(composed(*words, "loss=softcon", "sampler=group_balanced"), tmp_path / "run")
     assert read_result(tmp_path / "run")["audit"] == {}
-    with pytest.raises(ConfigError, match="or bias_from=RUN to read them off"):
+    with pytest.raises(ConfigError, match="or bias_from=RUN to infer them"):
         run_experiment(composed(*words, "loss=softcon", "bias_from=null"), tmp_path / "other")
 
 
 def test_what_makes_no_sense_is_refused(composed, biased_run):
     for words, sentence in (
         (["loss=softcon"], "try bias_from=RUN, or loss=bias_contrastive"),
-        (["bias_as=errors"], "there is none: try bias_from=RUN"),
+        (["bias_as=errors"], "needs the run that it reads: try bias_from=RUN"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             build(composed(*COLORED, *words))
@@ -147,7 +147,7 @@ def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, t
     run_experiment(composed(*COLORED, "loss=cross_entropy", "epochs=1", "seed=1"), tmp_path / "another")
     (tmp_path / "source").unlink()
     (tmp_path / "source").symlink_to(tmp_path / "another")
-    with pytest.raises(ConfigError, match="interrupted under other bias_from and"):
+    with pytest.raises(ConfigError, match="interrupted with other bias_from and"):
         run_experiment(composed(*words), tmp_path / "run")
     capsys.readouterr()
     run_experiment(composed(*words), tmp_path / "whole")

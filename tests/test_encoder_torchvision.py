@@ -109,7 +109,7 @@ def test_downloaded_weights_that_are_a_program_are_not_run(tmp_path, monkeypatch
     file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
     file.parent.mkdir(parents=True)
     torch.save({"fc.bias": Trap()}, file)
-    with pytest.raises(ConfigError, match=r"resnet18-f37072fd.pth holds something else than weights: try removing it"):
+    with pytest.raises(ConfigError, match=r"resnet18-f37072fd.pth does not contain weights: try removing it"):
         torchvision_encoder(name="resnet18", pretrained=True)
     assert not (tmp_path / "EVIL").exists()
     network = torchvision.models.resnet18(weights=None)

@@ -124,7 +124,7 @@ def test_the_encoder_is_rebuilt_from_the_run(run):
 
 
 MISTAKES = [
-    (["evaluator=[knn]"], "no run is named"),
+    (["evaluator=[knn]"], "no run is given"),
     (["RUN", "outputs/x/seed=9"], "outputs/x/seed=9 is neither a folder"),
     (["RUN", "epochs=3"], "epochs is no setting of an evaluation"),
     (["RUN", "evaluator=[]"], "no evaluator is chosen"),
@@ -134,7 +134,7 @@ MISTAKES = [
     (["EMPTY"], "no finished run below"),
     (["RUN", "--config-dir"], "--config-dir needs a folder"),
     (["DAMAGED"], "config.yaml is missing or damaged: try rerun=true"),
-    (["UNFINISHED"], "is not finished: try the command"),
+    (["UNFINISHED"], "is not finished: try its command"),
 ]
 
 
@@ -203,7 +203,7 @@ def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeyp
     other = {"commit": "other", "dirty": False, "diff": None}
     monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: other)
     evaluate_runs(parse_args([*words, f"dataset.root={folders[0]}"]))
-    assert "is done already, by other code than there is now; rerun=true" in capsys.readouterr().out
+    assert "is done already, with other code than now; rerun=true" in capsys.readouterr().out
     assert records(run) == before
 
 

@@ -222,7 +222,7 @@ def empty(path: Path) -> None:
 def test_a_damaged_checkpoint_is_replaced_by_the_one_before(whole, interrupted, damage):
     damage(interrupted / "checkpoints/last.pt")
     assert run(interrupted.parent) == 0
-    assert "going on from previous.pt" in (interrupted.parent / "said.txt").read_text()
+    assert "continuing from previous.pt" in (interrupted.parent / "said.txt").read_text()
     assert_same(interrupted, whole)
 
 
@@ -352,7 +352,7 @@ def test_resume_warns_if_device_or_precision_changed(interrupted, key):
     (interrupted / "environment.json").write_text(json.dumps({**environment, key: "odd"}))
     assert run(interrupted.parent) == 0
     assert (
-        f"warning: {key} odd before and {environment[key]} now: not exact to the last bit"
+        f"warning: {key} odd before and {environment[key]} now: the last bits may differ"
         in (interrupted.parent / "said.txt").read_text()
     )
 
@@ -360,7 +360,7 @@ def test_resume_warns_if_device_or_precision_changed(interrupted, key):
 def test_another_number_of_threads_is_said_and_recorded(interrupted):
     begun = json.loads((interrupted / "environment.json").read_text())["threads"]
     assert run(interrupted.parent, f"threads={3 - begun}") == 0
-    assert f"it last ran with {begun}: figures may differ" in (interrupted.parent / "said.txt").read_text()
+    assert f"it last ran with {begun}: metrics may differ" in (interrupted.parent / "said.txt").read_text()
     environment = json.loads((interrupted / "environment.json").read_text())
     assert (environment["threads"], environment["earlier"][0]["threads"]) == (3 - begun, begun)
 

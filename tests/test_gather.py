@@ -141,7 +141,7 @@ def refused_and_set_once() -> tuple[str, str, Tensor, Tensor]:
 
 def test_unequal_batches_and_chosen_anchors_are_refused(together: Callable[..., list[Any]]) -> None:
     for sizes, anchors, once, each in together(refused_and_set_once, 2):
-        assert sizes.startswith("gather needs batches of one size and the processes have 3, 4: try drop_last=True")
+        assert sizes.startswith("gather needs batches of equal size, and the processes have 3, 4: try drop_last=True")
         assert anchors == "gather=True chooses the anchors of each process: try it without anchors"
         assert once == each
 

@@ -59,8 +59,8 @@ def test_other_arithmetic_of_a_gpu_is_said(tmp_path, capsys):
             run.save(STATE)
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "warning: cudnn_benchmark True before and False now: not exact to the last bit",
-        "warning: deterministic False before and True now: not exact to the last bit",
+        "warning: cudnn_benchmark True before and False now: the last bits may differ",
+        "warning: deterministic False before and True now: the last bits may differ",
     ]
 
 
@@ -149,7 +149,7 @@ def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(tmp_path, capsys
     with opened(tmp_path) as run:
         assert run.state["step"] == saved_step(last) == 1
         assert not previous.exists()  # the next checkpoint must not put the damaged one here
-    assert "last.pt is damaged or of another version: going on from previous.pt" in capsys.readouterr().out
+    assert "last.pt is damaged or of another version: continuing from previous.pt" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("key", ["config", "data"])
@@ -282,7 +282,7 @@ def test_run_state_of_every_kind(tmp_path):
 @pytest.mark.parametrize("key", ["data", "weights", "bias_from", "bias_labels"])
 def test_other_data_weights_and_bias_labels_refuse_a_resume(tmp_path, key):
     interrupt(tmp_path)
-    with pytest.raises(ConfigError, match=f"interrupted under other {key} and"):
+    with pytest.raises(ConfigError, match=f"interrupted with other {key} and"):
         interrupt(tmp_path, environment={**ENVIRONMENT, key: "other", "code": "other"})
 
 
@@ -290,7 +290,7 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
     sessions = [{**ENVIRONMENT, "code": code, "commit": f"commit of {code}"} for code in "1223"]
     for environment in sessions:
         interrupt(tmp_path, environment=environment)
-    assert capsys.readouterr().out.count("warning: the code changed since the run was interrupted: it goes on") == 2
+    assert capsys.readouterr().out.count("the code changed since the run was interrupted: the run continues") == 2
     with opened(tmp_path, environment=sessions[-1]) as run:
         run.finish(RESULT, write_weights)
     earlier = json.loads((tmp_path / "environment.json").read_text())["earlier"]

@@ -253,10 +253,10 @@ def test_a_compiled_run_with_a_teacher_takes_the_same_steps(words, backend, monk
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["loss=byol"], "BYOL predicts what a teacher projects: try teacher=ema head=predictor"),
+        (["loss=byol"], "BYOL needs a teacher to predict: try teacher=ema head=predictor"),
         (["teacher=ema", "n_views=3"], "a teacher compares two views, got n_views=3: try n_views=2"),
-        (["teacher=ema", "loss=vicreg"], "VICReg has no meaning with a teacher: try loss=nt_xent"),
-        (["teacher=ema", "loss=byol", "teacher.queue=9"], "BYOL has no meaning with a queue: try loss=nt_xent"),
+        (["teacher=ema", "loss=vicreg"], "VICReg cannot be used with a teacher: try loss=nt_xent"),
+        (["teacher=ema", "loss=byol", "teacher.queue=9"], "BYOL cannot be used with a queue: try loss=nt_xent"),
         (["teacher=ema", "teacher.queue_only=true"], "try teacher.queue=4096"),
         (["teacher=ema", "loss=debiased_pos", "tau_plus=0.003"], "with tau_plus=0.003 and 255 negatives"),
         (["teacher=ema", "loss=combination", "tau_plus=0.003"], "try tau_plus=0.004, or a larger teacher.queue"),

@@ -37,6 +37,6 @@ def test_resume_keeps_the_number_of_threads(composed, tmp_path):
     (tmp_path / "result.json").write_text("null")  # damaged: it is computed again
     assert set_threads("auto", tmp_path, rerun=False) == "1 thread (as before the interruption)"
     assert torch.get_num_threads() == 1
-    assert set_threads(3, tmp_path, rerun=False).startswith("3 threads (it last ran with 1: figures may differ")
+    assert set_threads(3, tmp_path, rerun=False).startswith("3 threads (it last ran with 1: metrics may differ")
     assert set_threads("auto", tmp_path, rerun=True) == "2 threads"
     assert set_threads(1, tmp_path / "new", rerun=False) == "1 thread"

@@ -66,9 +66,9 @@ def test_a_module_of_yours_lies_in_a_folder_that_you_name(tmp_path, monkeypatch)
     for target, folders, typed in (
         ("my_loss_of_here.Loss", [], r"try --config-dir \."),
         ("my_loss_of_here.Loss", [elsewhere], r"try --config-dir \."),
-        ("my_loss_of_here.system", [here], "is no component"),
+        ("my_loss_of_here.system", [here], "is neither a component"),
         ("my_loss_of_elsewhere.Loss", [here], "try --config-dir FOLDER, the one that holds my_loss_of_elsewhere.py"),
-        ("my_library.Loss", [here], "is no component"),
+        ("my_library.Loss", [here], "is neither a component"),
         ("__main__.Loss", [here], "try another run"),
     ):
         with pytest.raises(ConfigError, match=typed):
@@ -82,7 +82,7 @@ def test_a_package_of_several_folders_is_yours_if_all_of_them_are(tmp_path, monk
         monkeypatch.syspath_prepend(tmp_path / place)
     (tmp_path / "theirs/my_parts/evil.py").write_text("class Loss: pass\nopen('EVIL', 'w')\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="is no component"):
+    with pytest.raises(ConfigError, match="is neither a component"):
         check_targets({"loss": {"_target_": "my_parts.evil.Loss"}}, [tmp_path / "mine"])
     assert not (tmp_path / "EVIL").exists()
 
@@ -95,7 +95,7 @@ def test_a_strangers_run_runs_nothing(tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**SOUND_CONFIG, "encoder": evil}))
     (tmp_path / "result.json").write_text(json.dumps(EMPTY_RESULT))
     save_file({"x": torch.zeros(1)}, tmp_path / "encoder.safetensors")
-    with pytest.raises(ConfigError, match="is no component"):
+    with pytest.raises(ConfigError, match="is neither a component"):
         Result(tmp_path).encoder()
     assert not (tmp_path / "EVIL").exists()
 
@@ -119,7 +119,7 @@ def test_a_module_that_came_with_a_run_is_not_imported(place, group, use, tmp_pa
     assert not list(tmp_path.rglob("EVIL"))
     assert code == 2
     said = capsys.readouterr().err
-    assert f"{group}._target_={evil}.Thing is no component" in said
+    assert f"{group}._target_={evil}.Thing is neither a component" in said
     assert f"if you know what {evil} does, try --config-dir . (in Python config_dir='.')" in said
 
 
@@ -171,7 +171,7 @@ def test_the_evaluations_of_a_strangers_run_are_written_nowhere_else(tmp_path, m
     write_finished(tmp_path / "run", config=compose_settings().to_dict(), environment={})
     (tmp_path / "run/evaluation").symlink_to(tmp_path / "elsewhere")
     assert evaluate([str(tmp_path / "run"), "evaluator=[rankme]"]) == 2
-    assert "run/evaluation is a link, and it would be written where that leads: try rm " in capsys.readouterr().err
+    assert "run/evaluation is a link, and writing would change its target: try rm " in capsys.readouterr().err
     assert not evaluated
 
 

@@ -112,7 +112,7 @@ def test_what_is_no_finished_run_is_one_sentence(finished, tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
     assert main([]) == 2
     assert main(["--table", str(tmp_path)]) == 2
-    assert "holds no table's JSON: try " in capsys.readouterr().err
+    assert "contains no JSON of a table: try " in capsys.readouterr().err
     assert main(["--help"]) == 0
 
 
@@ -137,8 +137,8 @@ def test_epochs_0_is_verified(tmp_path, capsys):
         ("config.yaml", b"\xff", "config.yaml is missing or damaged"),
         ("environment.json", b"{}", "environment.json is missing or damaged"),
         ("environment.json", b'{"command":"","code":"","data":"","threads":null}', "environment.json is missing"),
-        ("result.json", b'{"test": {}}', "has no whole result.json"),
-        ("result.json", (b'"knn_top1": ', b'"knn_top1": 1'), "has no whole result.json"),
+        ("result.json", b'{"test": {}}', "has no complete result.json"),
+        ("result.json", (b'"knn_top1": ', b'"knn_top1": 1'), "has no complete result.json"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(run, capsys, name, content, said):
@@ -155,7 +155,7 @@ def test_a_damaged_file_is_one_sentence(run, capsys, name, content, said):
     ("old", "new", "said"),
     [
         (b"  k: 20", b"  k: 0", "k must be"),
-        (b"contrastive.loss.supcon.SupCon", b"os.path.Odd", "loss._target_=os.path.Odd is no component"),
+        (b"contrastive.loss.supcon.SupCon", b"os.path.Odd", "loss._target_=os.path.Odd is neither a component"),
     ],
 )
 def test_an_option_that_cannot_be_is_one_sentence(run, capsys, old, new, said):

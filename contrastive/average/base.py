@@ -12,7 +12,7 @@ from contrastive.training.step import StepOutput
 
 
 class Average(Hook, ABC):
-    """A hook with an encoder of its own, which evaluators read, and a run writes, in place of the trained one.
+    """A hook with an encoder of its own, which is evaluated and saved instead of the trained one.
 
     Attributes:
         encoder: the average, in eval mode; at first the encoder as it is.

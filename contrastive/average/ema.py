@@ -12,9 +12,9 @@ from contrastive.training.step import StepOutput
 class EMA(Average):
     """θ̄ ← d θ̄ + (1 - d) θ after each step, with d = min(decay, (1 + t) / (10 + t)) after t steps.
 
-    The second term of the minimum lets the first steps, in which the weights move fast, fade; it is that of
-    TensorFlow's ExponentialMovingAverage with `num_updates`. Buffers, such as BatchNorm's statistics, are averaged as
-    weights are; those of whole numbers are copied.
+    With the second term of the minimum the first steps, in which the weights change fast, are soon forgotten. It is
+    that of TensorFlow's ExponentialMovingAverage with `num_updates`. Buffers, such as BatchNorm's statistics, are
+    averaged like weights; those of whole numbers are copied.
 
     Args:
         encoder: the one that is trained.

@@ -37,14 +37,14 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
     )  # fmt: skip
-    parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
+    parser.add_argument("--config-dir", metavar="DIR", help="folder with YAMLs and modules of your own, as in train.py")
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
     typed = [word for word in arguments.words if key_of(word) != "dry_run"]
     is_dry = "dry_run=true" in arguments.words
     done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, dry_run=is_dry)
     if done.crashed:
-        print("\n".join([*done.crashed, "the same command again goes on with what is not done"]), file=sys.stderr)
+        print("\n".join([*done.crashed, "run the same command again to continue"]), file=sys.stderr)
         return 1
     if not is_dry:
         show(conclude(done.contest))

@@ -137,7 +137,7 @@ def training() -> Finding:
     seconds, losses = first_steps(experiment, STEPS)
     facts = f"{STEPS} steps of 128 digits, {1000 * seconds:.0f} ms each, loss {losses[0]:.3f} to {losses[-1]:.3f}"
     if not all(0 < loss < 100 for loss in losses):
-        return Finding(facts, "the loss is no number: try python train.py precision=fp32 device=cpu")
+        return Finding(facts, "the loss is not a number: try python train.py precision=fp32 device=cpu")
     return Finding(facts)
 
 

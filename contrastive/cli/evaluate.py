@@ -30,8 +30,8 @@ of the run is changed. The figures are written to RUN/evaluation/<name>.json and
     evaluator.knn.k=50            their settings; those of the run if not given
     dataset=cifar10               another dataset: transfer. Its images get the side that the run was trained on
                                   (dataset.size=N: another) and are standardized with its training statistics
-    rerun=true                    evaluate again what is done already
-    device=cuda  data_root=PATH   as of train.py
+    rerun=true                    evaluate again, also what is done
+    device=cuda  data_root=PATH   as in train.py
 """
 USAGE = "try python -m contrastive evaluate RUN 'evaluator=[knn,linear]'"
 SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
     folders, words = take_config_dirs(words)
     parser = Parser("evaluate", HELP, usage="RUN [RUN ...] [KEY=VALUE ...] [--config-dir DIR]")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="as above")
-    parser.add_argument("--config-dir", metavar="DIR", help="YAMLs and modules of your own, as of train.py")
+    parser.add_argument("--config-dir", metavar="DIR", help="folder with YAMLs and modules of your own, as in train.py")
     requests = parse_args(parser.parse_args(words).words, folders=folders)
     keep_printing()
     with importable(folders):
@@ -119,14 +119,14 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
                 f"try python train.py {override} for a new run"
             )
     if not places:
-        raise ConfigError(f"no run is named: {USAGE}")
+        raise ConfigError(f"no run is given: {USAGE}")
     return [_request(run, overrides, folders) for place in places for run in finished_runs(place)]
 
 
 def finished_runs(folder: Path) -> list[Path]:
     """The run directory itself, or every finished run below the folder."""
     if (folder / "config.yaml").exists() and not (folder / RESULT).exists():
-        raise ConfigError(f"the run in {folder} is not finished: try the command that began it once more")
+        raise ConfigError(f"the run in {folder} is not finished: try its command again")
     runs = sorted(path.parent for path in folder.rglob("result.json"))
     if not runs:
         raise ConfigError(f"there is no finished run below {folder}: try python train.py first")

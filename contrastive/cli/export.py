@@ -17,7 +17,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
-    parser.add_argument("--license", default="unknown", help="what the model card says; default: unknown")
+    parser.add_argument("--license", default="unknown", help="license in the model card; default: unknown")
     options = parser.parse_args(words)
     if not (options.onnx or options.huggingface):
         parser.error("nothing to write: try --onnx or --huggingface DIR")

@@ -51,7 +51,7 @@ def explain(words: Sequence[str]) -> str:
     """What `--help KEY ...` prints about groups (loss), options (loss=nt_xent) and settings (tau_plus, loss.tau_plus).
 
     Args:
-        words: as typed, --config-dir among them; of other flags and Hydra's own settings nothing is said.
+        words: of the command line, also --config-dir; other flags and Hydra's own settings are skipped.
 
     Raises:
         ConfigError: there is no such group, option or setting.
@@ -69,7 +69,7 @@ def settings_reference() -> str:
     for group, (default, sentence) in group_sentences().items():
         parts += [f"## {group}", f"{sentence[:1].upper()}{sentence[1:]}. Default: `{group}={default}`."]
         if shared := shared_settings(group):
-            parts += ["Of every option:", _markdown([(item, item.sentence) for item in shared])]
+            parts += ["Settings of every option:", _markdown([(item, item.sentence) for item in shared])]
         for name in option_files(group):
             option = read_option(group, name)
             parts += [f"### {group}={name}", "\n".join([option.about, *option.notes]).replace("|", "\\|")]
@@ -103,8 +103,8 @@ def _group_page(group: str, folders: Sequence[Path]) -> str:
     default, sentence = group_sentences()[group]
     rows = [(f"{group}={name}", first_line(file)) for name, file in option_files(group, folders).items()]
     shared = [_row(item) for item in shared_settings(group)]
-    parts = [f"{group}: {sentence}; {group}={default} if none is typed", _table(rows)]
-    return "\n\n".join([*parts, *(["settings of them all:", _table(shared)] if shared else [])])
+    parts = [f"{group}: {sentence}; default: {group}={default}", _table(rows)]
+    return "\n\n".join([*parts, *(["settings of every option:", _table(shared)] if shared else [])])
 
 
 def _option_page(group: str, name: str, folders: Sequence[Path]) -> str:

@@ -88,7 +88,7 @@ def print_best(arguments: argparse.Namespace) -> int:
     Metrics on validation images decide; where there are none, those on the test split do, and the first line says so.
     """
     if arguments.top < 1:
-        raise ConfigError(f"--top counts configurations, got {arguments.top}: try --top 5")
+        raise ConfigError(f"--top must be at least 1, got {arguments.top}: try --top 5")
     frame, metric = read_frame(arguments.folders), arguments.metric.removeprefix("val/")
     if f"val/{metric}" not in frame.metrics:
         frame.metric(metric)
@@ -110,14 +110,14 @@ def best(name: str, section: Frame, metric: str, top: int) -> str:
     first = next(iter(order.rows))
     selected = (
         f"best by {metric} on the validation images, mean ± std over seeds (n)" if deciding != metric else
-        f"best by {metric} on the TEST split: no run has it on validation images, so the first figure is "
+        f"best by {metric} on the TEST split: no run has it on validation images, so the best value is "
         "optimistic; mean ± std over seeds (n)"
     )  # fmt: skip
     return "\n".join([
         f"\n{name}: {selected}",
         *([f"in every row: {' '.join(shared)}"] if (shared := order.shared()) else []),
         terminal_grid([["", *head[1:], head[0]], *([str(i), *row[1:], row[0]] for i, row in enumerate(body[:top], 1))]),
-        *([f"{without} of {len(order.rows)} configurations have no such figure"] if without else []),
+        *([f"{without} of {len(order.rows)} configurations do not have this metric"] if without else []),
         *order.remarks(),
         "",
         f"runs of the first, {mean(order.values(first, deciding)):.2f}:",
@@ -141,11 +141,11 @@ def main(words: list[str]) -> int:
         return 0
     if words[:1] == ["compare"]:
         raise ConfigError(
-            f"finished runs are set side by side by report diff: try contrastive report diff {' '.join(words[1:])}; "
+            f"finished runs are compared by report diff: try contrastive report diff {' '.join(words[1:])}; "
             "contrastive compare searches, trains and judges"
         )
     if words[:1] == ["list"]:
-        raise ConfigError(f"runs have a list of their own: try contrastive runs {' '.join(words[1:])}".strip())
+        raise ConfigError(f"runs are listed by another command: try contrastive runs {' '.join(words[1:])}".strip())
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
     add_arguments, run = COMMANDS[name]
     parser = Parser(f"report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))

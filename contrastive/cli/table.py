@@ -51,17 +51,17 @@ BASE = Path("outputs") / "table"
 def main(words: list[str]) -> int:
     """Run the command on its words; returns the exit code."""
     parser = Parser("table", __doc__)
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="its name; none: list them all")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as of train.py, for every row")
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="name of the table; without one, all are listed")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as in train.py, for every row")
     parser.add_argument("--preset", default="paper", choices=PRESETS, help="how much of it; default: paper")
-    parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 in place of the table's")
+    parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 instead of the table's")
     parser.add_argument(
         "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     parser.add_argument(
         "--config-dir", type=Path, action="append", default=[], dest="folders", metavar="DIR",
-        help="a folder with options of your own, as train.py takes it, and tables in table/",
+        help="folder with YAMLs and modules of your own, and tables in table/",
     )  # fmt: skip
     arguments = parser.parse_intermixed_args(words)
     keep_printing()

@@ -111,7 +111,7 @@ def _start(words: list[str], records: Path | None = None) -> int:
     except KeyboardInterrupt as error:
         signum = error.args[0] if error.args else signal.SIGINT  # see distributed.signals.Stop
         cause = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
-        print(f"\n{cause}: the same command again (without rerun=true) goes on from here", file=sys.stderr)
+        print(f"\n{cause}: run the same command again (without rerun=true) to continue from here", file=sys.stderr)
         return 128 + int(signum)
     except Exception as error:
         if records is None:
@@ -125,7 +125,7 @@ def _search_value(result: dict[str, Any], metric: str) -> float | None:
     if HydraConfig.get().runtime.choices["hydra/sweeper"] in ("basic", "compare") or not result:
         return None
     if metric not in result["val"]:
-        known = ", ".join(result["val"]) or "none, for want of labels or of an evaluator that looks at such images"
+        known = ", ".join(result["val"]) or "none: no labels, or no evaluator that reads validation images"
         raise ConfigError(f"this run has no validation metric {metric}, known are {known}: try search_metric=NAME")
     return float(result["val"][metric])
 
@@ -143,7 +143,7 @@ def _report(error: Exception, words: Sequence[str], *, composing: bool = False) 
     message = user_message(error, words=words)
     if message is None and composing:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        message = f"these words make no configuration ({reason}): try python train.py --help"
+        message = f"cannot compose the configuration ({reason}): try python train.py --help"
     if message is None:
         traceback.print_exception(error)
         return 1

@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
     """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
     parser = Parser("verify", __doc__, usage="RUN [device=cpu] [data_root=PATH] [--config-dir DIR] | --table FOLDER")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="a run directory, and settings of train.py")
-    parser.add_argument("--config-dir", metavar="DIR", help="modules of your own, as of train.py")
+    parser.add_argument("--config-dir", metavar="DIR", help="folder with modules of your own, as in train.py")
     parser.add_argument("--table", metavar="FOLDER", type=Path, help="check the committed tables of a folder instead")
     folders, words = take_config_dirs(words)
     options = parser.parse_args(words)
@@ -85,7 +85,7 @@ def verify_tables(folder: Path) -> int:
     """Compare every table of a folder with what its record gives; returns 0 if they agree, else 1."""
     checked, wrong = check_folder(folder)
     if not checked:
-        raise ConfigError(f"{folder} holds no table's JSON: {USAGE}")
+        raise ConfigError(f"{folder} contains no JSON of a table: {USAGE}")
     for message in wrong:
         show(message, file=sys.stderr)
     print(f"{checked} tables of {folder} recomputed, {len(wrong)} differ")
@@ -106,7 +106,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     if state.kind == "damaged":
         raise ConfigError(state.reason)
     if state.kind != "finished":
-        raise ConfigError(f"{path} has no whole result.json: try the command in its environment.json to finish the run")
+        raise ConfigError(f"{path} has no complete result.json: try the command in its environment.json")
     settings, recorded, result = read_settings(path, typed or {}), state.environment, state.result
     config = settings.to_dict()
     check_targets(config, folders)

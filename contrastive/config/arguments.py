@@ -52,7 +52,7 @@ def answering(main: Callable[[list[str]], int]) -> Callable[[list[str]], int]:
         except SystemExit as end:  # of --help
             return end.code if isinstance(end.code, int) else 0
         except KeyboardInterrupt:
-            print("\ninterrupted: the same command again goes on with what is not done", file=sys.stderr)
+            print("\ninterrupted: run the same command again to continue", file=sys.stderr)
             return 130
         except Exception as error:
             from contrastive.config.messages import user_message  # late: it needs Hydra, --help does not

@@ -98,7 +98,7 @@ def _composition(error: BaseException, chain: list[BaseException], words: Sequen
         return message
     if unknown := re.search(r"Could not (?:override|append)[^']*'([^']+)'", text):
         if "An item is already at" in text:
-            return f"there is a setting {unknown[1]} already: try it without the +"
+            return f"the setting {unknown[1]} exists already: try it without the +"
         if "accumul" in unknown[1]:
             return (
                 "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "

@@ -48,11 +48,11 @@ def check_words(words: Sequence[str]) -> None:
         key, equals, value = word.partition("=")
         if key.startswith("--") and key not in FLAGS:
             given = value if equals else next(iter(words[i + 1 : i + 2]), "")
-            raise ConfigError(f"settings are typed as KEY=VALUE, got {word}: try {_named(key[2:])}={given or 'VALUE'}")
+            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {_named(key[2:])}={given or 'VALUE'}")
         if word.count("[") > word.count("]") or word.count("{") > word.count("}"):
             rest = words[i + 1 : i + 1 + next((n for n, w in enumerate(words[i + 1 :], 1) if w[-1:] in "]}"), 0)]
             if rest:
-                raise ConfigError(f"a space ends a word in the shell: try '{word}{''.join(rest)}'")
+                raise ConfigError(f"the shell splits words at a space: try '{word}{''.join(rest)}'")
         if key in LISTS and "," in value and not value.startswith("[") and not {"-m", "--multirun"}.intersection(words):
             raise ConfigError(f"{key} takes a list: try '{key}=[{value}]'")
         if key == "dataset" and "/" in value:

@@ -106,7 +106,7 @@ class Settings:
         if self.held_out is not None:
             check_at_least("held_out", self.held_out, 0, example=0)
         if self.bias_as != "predictions" and self.bias_from is None:
-            raise ConfigError("bias_as says what is read off a run, and there is none: try bias_from=RUN")
+            raise ConfigError("bias_as needs the run that it reads: try bias_from=RUN")
         check_choice("precision", self.precision, ("auto", "fp32", "tf32", "bf16", "fp16"))
         check_temperature(self.temperature)
         check_tau_plus(self.tau_plus, allow_zero=True)
@@ -122,9 +122,11 @@ class Settings:
         for key, fraction in (("noise_frac", self.noise_frac), ("blur_frac", self.blur_frac)):
             check_between(key, fraction, 0, 1, example=0.3)
             if fraction > 0 and self.n_views < 2:
-                raise ConfigError(f"{key} is about the second view and there is one: try n_views=2")
+                raise ConfigError(f"{key} needs at least two views, got n_views=1: try n_views=2")
         if self.grad_cache_chunk == 1:
-            raise ConfigError("grad_cache_chunk=1 leaves BatchNorm a single image: try grad_cache_chunk=128")
+            raise ConfigError(
+                "grad_cache_chunk=1 is too small, BatchNorm cannot normalize one image: try grad_cache_chunk=128"
+            )
         if self.devices > 1 and ":" in self.device:
             raise ConfigError(
                 f"device={self.device} names one GPU and there are {self.devices} processes: try device=cuda"
@@ -184,7 +186,7 @@ def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:
     """The nodes of the options that were chosen, without settings of others."""
     if "_target_" in nodes:
         raise ConfigError(
-            f"the YAML of {nodes['_target_']} does not say its name: try '# @package {group}.NAME' as its first line"
+            f"the YAML of {nodes['_target_']} has no package line: try '# @package {group}.NAME' as its first line"
         )
     for name, node in nodes.items():
         if node is not None and not isinstance(node, dict):
@@ -211,8 +213,8 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
     warmup = settings.schedule.get("warmup_epochs", 0)
     if isinstance(warmup, int | float) and warmup > settings.epochs > 0:
         print(
-            f"warning: the warm-up of {warmup} epochs is longer than the run of {settings.epochs}, whose learning rate "
-            "never gets to its full value: try schedule.warmup_epochs=0"
+            f"warning: the warm-up of {warmup} epochs is longer than the run of {settings.epochs}, so the learning "
+            "rate never reaches its full value: try schedule.warmup_epochs=0"
         )
     return settings
 

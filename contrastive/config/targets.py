@@ -44,7 +44,7 @@ def check_targets(config: dict[str, Any], folders: Sequence[Path] = ()) -> None:
         is_yours = may_be_yours and _lies_in(first, homes)
         if find(target, (*ALLOWED, first) if is_yours else ALLOWED) is None:
             raise ConfigError(
-                f"{key}={target} is no component, and of no module in a folder that you named: "
+                f"{key}={target} is neither a component of this package nor of a module in a folder that you named: "
                 + (_name_folder(first) if may_be_yours else "try another run")
             )
 
@@ -62,7 +62,7 @@ def check_modules(config: dict[str, Any]) -> None:
         first, dot, _ = str(target).partition(".")
         if first == "__main__":  # no later command would find it, nor notice that it was edited
             raise ConfigError(
-                f"{key}={target} is a class of a script or notebook: try it in a module, {key}=my_loss.MyLoss"
+                f"{key}={target} is defined in a script or notebook: try it in a module, {key}=my_loss.MyLoss"
             )
         if not (first and dot and importlib.util.find_spec(first)):
             raise ConfigError(

@@ -48,6 +48,6 @@ def fetch(dataset: Any, file: str, root: str, *, folder: str, **selection: Any) 
                 f"downloaded again ({reason}): remove that folder, put"
             )
         raise ConfigError(
-            f"{fault} {file} into {Path(root).resolve()} and type the same again, or run without it: "
+            f"{fault} {file} into {Path(root).resolve()} and run the same command again, or run without it: "
             "python train.py dataset=digits"
         ) from error

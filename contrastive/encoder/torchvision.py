@@ -91,14 +91,14 @@ def _check_weights(url: str) -> None:
     except UnpicklingError as error:
         file = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
         raise ConfigError(
-            f"{file} holds something else than weights: try removing it, it is downloaded again"
+            f"{file} does not contain weights: try removing it, so that it is downloaded again"
         ) from error
 
 
 def _replace_stem(network: nn.Module, name: str, *, pretrained: bool) -> None:
     """3 × 3 with stride 1 and no max-pool (Chen et al. 2020, appendix B.9)."""
     if not isinstance(network, models.ResNet):
-        raise ConfigError(f"encoder.stem=small is for ResNets and {name} is none: try encoder.stem=null")
+        raise ConfigError(f"encoder.stem=small is for ResNets, and {name} is not one: try encoder.stem=null")
     if pretrained:
         raise ConfigError(f"the pretrained weights of {name} have the large stem: try encoder.stem=null")
     conv = nn.Conv2d(3, network.conv1.out_channels, 3, padding=1, bias=False)

@@ -88,11 +88,11 @@ class FeatureSets:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Figures of one or of several evaluators, as result.json holds them.
+    """Metrics of one or of several evaluators, as result.json holds them.
 
     test, val: {name: value} on the test split and, for searches, on the validation split; accuracies in percent.
     predictions: {name: (N,) int64}, the class of each test image, for evaluators that group images; named like the
-    figures. correct: {name of an accuracy: the test images that were classified right, see `bits.pack`}. audit: a
+    metrics. correct: {name of an accuracy: the test images that were classified right, see `bits.pack`}. audit: a
     nested record. histograms: {name: values} for TensorBoard.
     """
 
@@ -106,11 +106,11 @@ class Scores:
 
 
 class Evaluator(ABC):
-    """`evaluator(features)` → Scores; one that has test figures alone may return them as {name: value}.
+    """`evaluator(features)` → Scores; one that has only test metrics may return them as {name: value}.
 
-    The names get the evaluator's own name in front: `knn` returns {"top1": 52.4} and result.json says knn_top1; the
-    empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A figure
-    that is selected on the test split says so in its name: `best_test_top1`. Constructors raise ConfigError
+    Names are prefixed with the evaluator's own name: `knn` returns {"top1": 52.4}, which is knn_top1 in result.json.
+    The empty name stands for the evaluator itself. An evaluator that does not apply to the data returns nothing. A
+    metric that is selected on the test split says so in its name: `best_test_top1`. Constructors raise ConfigError
     for an argument out of range.
     """
 
@@ -131,7 +131,7 @@ class Evaluator(ABC):
 class StepObserver(ABC):
     """An evaluator that also learns from the batches of pretraining, without influence on the encoder.
 
-    Its state is part of the checkpoint, so that a resumed run ends with the same figures.
+    Its state is part of the checkpoint, so that a resumed run ends with the same metrics.
     """
 
     @abstractmethod
@@ -163,15 +163,15 @@ def evaluate(
     strict: bool = True,
     announce: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Scores:
-    """Run every evaluator on the same features and put its name in front of its figures.
+    """Run every evaluator on the same features and prefix its metrics with its name.
 
     Args:
         evaluators: {name: evaluator}; later ones see the predictions of earlier ones.
-        strict: whether a figure that is not finite is an error; else it is named in a warning and left out.
+        strict: whether a metric that is not finite is an error; else it is named in a warning and left out.
         announce: name of an evaluator → what it runs in, such as one that says that it takes long.
 
     Raises:
-        ConfigError: a figure is not finite.
+        ConfigError: a metric is not finite.
     """
     total = Scores()
     for name, evaluator in evaluators.items():

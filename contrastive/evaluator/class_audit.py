@@ -1,4 +1,4 @@
-"""Accuracy of every class, for data where the classes are not alike."""
+"""Accuracy of every class, for data with unequal classes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
 
 @dataclass(kw_only=True)
 class ClassAudit(Evaluator):
-    """Of every probe before it in the list: accuracy of each class, their mean and the worst one, in percent.
+    """Accuracy of each class, their mean and the worst, in percent, for every probe before it in the list.
 
     The audit holds {by_class: {NAME: {mean_top1, worst_top1, top1: {number of the class: accuracy}}}}. On a long tail
     (`dataset.imbalance`) the classes stand from the most common to the rarest. A class without test images is left out.

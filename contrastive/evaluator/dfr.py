@@ -14,14 +14,14 @@ from contrastive.seeding import generator
 
 @dataclass(kw_only=True)
 class DFR(Evaluator):
-    """What a linear layer gets out of the features if bias and class are unrelated (Kirichenko et al. 2023, DFR).
+    """Accuracy of a linear layer fitted where bias and class are unrelated (Kirichenko et al. 2023, DFR).
 
-    Logistic regression on the validation features, of which every (class, bias) group gives as many as the smallest
-    one, drawn `draws` times; the weights are averaged. Its strength has the best worst group in the other half of the
-    groups' images, after a fit on the first half. Groups of which `val` has fewer than two images have no part in it;
-    with dataset.hold_out=true the encoder has not seen the images. Nothing on data without bias labels.
+    It is a logistic regression on validation features, with as many of every (class, bias) group as the smallest group
+    has. They are drawn `draws` times, and the weights are averaged. The strength is chosen by the worst group: fits on
+    one half of the groups' images are judged on the other half. Groups with fewer than two images in `val` are left
+    out. With dataset.hold_out=true the encoder has not seen these images. Nothing is reported without bias labels.
 
-    Put it before `bias_audit`, which then reports its groups: audit.dfr.worst_group_top1 is the published metric.
+    List it before `bias_audit`, which then reports its groups: audit.dfr.worst_group_top1 is the published metric.
 
     Args:
         l2: strengths of at least 0, tried from strong to weak.

@@ -67,7 +67,7 @@ class FewLabel(Evaluator):
     The fractions are those at which Chen et al. 2020 fine-tune (§6, recalled), at least one image of each class; they
     fit no linear probe there. For each draw the strength with the highest accuracy on all validation images (the
     strongest of equals) is chosen, and `test` is read once; nothing is refitted. The validation images are a tenth of
-    the training split whatever the fraction, so that the choice of the strength knows ten times the labels of 1 %.
+    the training split for every fraction. So the choice of the strength uses ten times as many labels as 1 %.
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].

@@ -33,9 +33,9 @@ class FineTune(Evaluator):
 
     After Chen et al. 2020 (§6 and B.5, recalled): SGD with Nesterov momentum, cropped and flipped images, the same
     fraction of the labels of every class, at least one image. The learning rate falls along a cosine. Of every learning
-    rate the weights after each tenth of the training are tried on all validation images, a tenth of the training split,
-    whatever the fraction: the choice knows ten times the labels of 1 %. `test` is read once, with the best of them (the
-    first of equals). Everything is drawn from fixed seeds, and the encoder of the run stays as it is.
+    rate the weights after each tenth of the training are tried on all validation images. These are a tenth of the
+    training split for every fraction, so the choice uses ten times as many labels as 1 %. `test` is read once, with the
+    best of them (the first of equals). All draws have fixed seeds, and the encoder of the run does not change.
 
     Args:
         fractions: of the nine tenths of the training images that probes fit, each in (0, 1].
@@ -43,7 +43,7 @@ class FineTune(Evaluator):
         momentum: in (0, 1).
         weight_decay: at least 0.
         epochs: passes over the labeled images, at least 1.
-        min_steps: updates at least, however few the images are.
+        min_steps: minimum number of updates.
         batch_size: at least 2; the images left over join others.
         scale: (least, most) share of the area that a crop shows.
         flip: probability.
@@ -85,7 +85,7 @@ class FineTune(Evaluator):
     def __call__(self, features: FeatureSets) -> Scores:
         source = features.encoder
         if source is None:
-            raise ConfigError("evaluator.fine_tune trains the encoder and got features alone: try evaluator=linear")
+            raise ConfigError("evaluator.fine_tune trains the encoder, but got only features: try evaluator=linear")
         scores = Scores()
         subsets = [draw_labels(features.train.label, fraction, draw=0) for fraction in self.fractions]
         steps = sum(self._n_steps(len(rows)) for rows in subsets) * len(self.lr)

@@ -29,9 +29,9 @@ def uniformity(x: Tensor, t: float = 2) -> Tensor:
 class AlignmentUniformity(Evaluator):
     """alignment: mean squared distance of test images of the same class; uniformity: over all pairs (t = 2).
 
-    Both on L2-normalized features of at most 2,000 test images, drawn once and for all. The paper's alignment is over
-    two views of an image; frozen features hold one view, so the class stands in for the image. Lower is better. Without
-    labels there is no alignment, of a single image there is neither.
+    Both use L2-normalized features of at most 2,000 test images, a fixed draw. The paper's alignment is over
+    two views of an image. Frozen features hold one view, so images of a class replace views of an image. Lower is
+    better. Without labels there is no alignment, and for a single image neither.
     """
 
     protocol = (
@@ -80,11 +80,11 @@ class AlphaReQ(Evaluator):
 
     α is minus the slope of log λ_k over log k by least squares, k = first ... last, for the eigenvalues λ of the
     covariance of the test features; those below 1e-7 of the largest are left out. Much above 1 the features have
-    collapsed to few directions, much below 1 they are as noise.
+    collapsed to few directions, and much below 1 they look like noise.
 
     Args:
-        first: at least 1, first < last. The authors fit a range of their own for each network.
-        last: at least 1, first < last. The authors fit a range of their own for each network.
+        first: first eigenvalue of the fit, at least 1. The authors choose the range for each network.
+        last: last eigenvalue of the fit, above `first`.
 
     Raises:
         ConfigError: an argument out of range.

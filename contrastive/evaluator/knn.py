@@ -1,4 +1,4 @@
-"""Weighted k-nearest-neighbor classification: the field's monitor that trains nothing, and a search of k and t."""
+"""Weighted k-nearest-neighbor classification, which trains nothing, and a search over k and t."""
 
 import itertools
 from dataclasses import dataclass
@@ -61,8 +61,8 @@ def at_most_a_tenth(k: int, bank: Features) -> int:
 class KNN(Evaluator):
     """Test accuracy of weighted nearest neighbors among the labeled training images.
 
-    The curve is drawn on the test split, as the papers draw theirs; nothing is ever selected by it. The validation
-    metric, for searches, has the other nine tenths of the training images as its bank.
+    The curve is on the test split, as in the papers, and nothing is ever selected by it. The validation metric, for
+    searches, has the other nine tenths of the training images as its bank.
 
     Args:
         k: neighbors, at least 1; lowered to a tenth of the bank.
@@ -100,8 +100,9 @@ class KNN(Evaluator):
 class KNNSweep(Evaluator):
     """Test accuracy of weighted nearest neighbors (Wu et al. 2018, §3.4), k and t chosen on the validation images.
 
-    Validation images search their neighbors in the other nine tenths of the training images. The pair with the highest
-    accuracy (the first of equals, k before t) is read once on the test split, with all labeled training images as bank.
+    Neighbors of validation images are searched in the other nine tenths of the training images. The pair with the
+    highest accuracy (the first of equals, k before t) is read once on the test split, with all labeled training images
+    as bank.
     `k` and `temperature` among the metrics are the chosen ones.
 
     Args:

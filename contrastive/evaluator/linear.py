@@ -12,10 +12,10 @@ class Linear(Evaluator):
     """Test accuracy of logistic regression on standardized features, its strength chosen on the validation images.
 
     The strength is the one of `l2` with the highest accuracy on `val` (the strongest of equals), which is the
-    validation metric; the classifier is then refitted on all labeled training images and `test` is read once. Where the
-    dataset draws colors, `val` shows nearly unbiased ones, which Hong & Yang (2021) select by too and Barbano et al.
-    (2023) do not. Unless `dataset.hold_out`, the encoder was trained on the images of `val`, a supervised one with
-    their labels.
+    validation metric. The classifier is then refitted on all labeled training images, and `test` is read once. Where
+    the dataset draws colors, `val` shows nearly unbiased ones. Hong & Yang (2021) select by these, too; Barbano et al.
+    (2023) do not. Unless `dataset.hold_out` is set, the encoder was trained on the images of `val`, and a supervised
+    one also on their labels.
 
     Args:
         l2: strengths of at least 0, tried from strong to weak, each fit starting from the last solution.

@@ -1,4 +1,4 @@
-"""What evaluators share: accuracy, logistic regression by Newton's method, layers trained by steps, draws of labels."""
+"""Shared by evaluators: accuracy, logistic regression by Newton's method, layers trained by steps, draws of labels."""
 
 import math
 import os
@@ -75,8 +75,8 @@ def fit_logistic(
     """(C, F + 1) weights, the last column the intercept, that minimize mean cross-entropy + l2/2 · |W|² on x (N, F).
 
     Newton's method, its directions by conjugate gradients, so that no Hessian of (C · F)² numbers is ever held. It ends
-    where a whole step would gain less than the resolution of x.dtype (1e-7 in float32): some five iterations for each
-    strength of a path. The host reads a few numbers in an iteration, so that a GPU hardly waits. Deterministic.
+    where a whole step would gain less than the resolution of x.dtype (1e-7 in float32), after some five iterations for
+    each strength of a path. An iteration reads only a few numbers from a GPU. Deterministic.
 
     Args:
         x: standardized features, float32 or float64.
@@ -246,7 +246,7 @@ def train_linear(
         ConfigError: there are no images to augment.
     """
     if features.augmented is None:
-        raise ConfigError(f"evaluator.{name} augments the training images and got features alone: try evaluator=linear")
+        raise ConfigError(f"evaluator.{name} augments the training images, but got only features: try evaluator=linear")
     device = features.test.h.device
     rng = generator("cpu", "linear layer")
     layer = linear_layer(features.test.h.shape[1], features.n_classes, rng=rng, device=device)

@@ -147,8 +147,8 @@ class OnlineProbe(Evaluator, StepObserver):
 
     At every step of pretraining, Adam minimizes the cross-entropy of the layer on the L2-normalized features of view 0;
     no gradient reaches the encoder. Every epoch is tested. The published metric is that of the best test epoch; it is
-    `best_test_top1`, selected on the test split, and the metric of the last epoch, `top1`, stands beside it. Nothing
-    before the first step, and nothing when no image is labeled.
+    `best_test_top1`, selected on the test split, and the metric of the last epoch, `top1`, stands beside it. It reports
+    nothing before the first step, and nothing if no image is labeled.
 
     Args:
         lr: of Adam, above 0.

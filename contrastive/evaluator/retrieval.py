@@ -1,4 +1,4 @@
-"""Retrieval: test images find test images of their class."""
+"""Retrieval of test images of the same class."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ CHUNK = 500  # queries at a time: 500 × 50,000 similarities and their order are
 def retrieval(features: Features, k: tuple[int, ...]) -> dict[str, float]:
     """Recall@k and mean average precision in percent, by the cosine; nothing if no image shares its class.
 
-    Every labeled image is a query that searches all others; an image that is alone in its class is no query.
+    Every labeled image is a query that searches all others. An image that is alone in its class is not a query.
 
         Recall@k = share of queries with an image of their class among the k nearest (Oh Song et al. 2016, §5)
         AP = 1/R Σ_r precision at the rank of the r-th of the R images of the class;  mAP = mean over queries

@@ -56,7 +56,7 @@ class Transfer(Evaluator):
 
     def __call__(self, features: FeatureSets) -> Scores:
         if features.transfer is None:
-            raise ConfigError("evaluator.transfer reads other datasets and got features alone: try evaluator=linear")
+            raise ConfigError("evaluator.transfer reads other datasets, but got only features: try evaluator=linear")
         scores = Scores()
         for name in self.datasets:
             answer, key = evaluate(self.probes, features.transfer(name)), data_key(name)

@@ -34,7 +34,7 @@ class Result:
         audit: what `bias_audit` and `class_audit` found, such as `audit["groups"]`.
 
     Args:
-        path: the directory of any finished run, or a folder with a single one below it.
+        path: the directory of any finished run, or a folder with a single run below it.
         config_dir: a folder of your own modules, which the configuration of the run may name; None = it may name none.
 
     Raises:
@@ -46,7 +46,7 @@ class Result:
         self._folders = [] if config_dir is None else [Path(config_dir).resolve()]
         record = read_result(self.path)
         if record is None:
-            raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and the words of its run")
+            raise ConfigError(f"{self.path / RESULT} is damaged: try pretrain with rerun=True and its settings")
         self.test: dict[str, float] = record["test"]
         self.untrained: dict[str, float] = record["untrained"]
         self.val: dict[str, float] = record["val"]
@@ -77,7 +77,7 @@ class Result:
     def encoder(self) -> tuple[nn.Module, Transform]:
         """The trained encoder in eval mode, on the CPU, and the transform of its images, as `load_encoder` gives them.
 
-        The network may be your own, of a module in `config_dir`; after `pretrain` of one in the current folder.
+        The network may be your own, from a module in `config_dir`, or after `pretrain` from one in the current folder.
         """
         config = read_config(self.path)
         with importable(self._folders):
@@ -110,7 +110,7 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
     """
     for word in words:
         if not isinstance(word, str):
-            raise ConfigError(f'{word!r} is no KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
+            raise ConfigError(f'{word!r} is not KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]

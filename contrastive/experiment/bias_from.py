@@ -35,7 +35,7 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
         ConfigError: no such run, or images without a label, which predictions need.
     """
     if kind != "clusters" and (train.label < 0).any():
-        raise ConfigError("bias_from reads classes off labeled images and some have no label: try bias_as=clusters")
+        raise ConfigError("bias_from needs labeled images, and some have no label: try bias_as=clusters")
     if kind == "clusters" and not 1 < n_classes <= len(train):
         raise ConfigError(f"bias_as=clusters finds as many as there are classes, {n_classes}: try data with classes")
     encoder, transform = load_encoder(run)

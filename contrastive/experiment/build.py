@@ -336,7 +336,7 @@ def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
     """Refuse a loss, a number of views or a second average that do not fit a teacher, and a loss that needs one."""
     if teacher is None:
         if isinstance(loss, TargetLoss):
-            raise ConfigError(f"{loss.name} predicts what a teacher projects: try teacher=ema head=predictor")
+            raise ConfigError(f"{loss.name} needs a teacher to predict: try teacher=ema head=predictor")
         return
     if settings.n_views != 2:
         raise ConfigError(f"a teacher compares two views, got n_views={settings.n_views}: try n_views=2")
@@ -347,7 +347,7 @@ def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
     loss.check_across(n_negatives=in_batch + (0 if teacher.queue is None else len(teacher.queue.z)))
     if lacking := [use for use in needed if use not in loss.takes]:
         what = {"keys": "a teacher", "memory": "a queue", "memory_only": "teacher.queue_only"}.get(lacking[0])
-        raise ConfigError(f"{loss.name} has no meaning with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")
+        raise ConfigError(f"{loss.name} cannot be used with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")
 
 
 def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> tuple[Data, str]:

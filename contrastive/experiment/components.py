@@ -71,7 +71,7 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
     """
     weights, prefix = node.get("weights"), node.get("prefix")
     if prefix is not None and weights is None:
-        raise ConfigError("encoder.prefix is about the tensors of a file and there is none: try encoder.weights=PATH")
+        raise ConfigError("encoder.prefix has no effect without encoder.weights: try encoder.weights=PATH")
     encoder = build_one("encoder", encoder_node(node, size, channels), torch.nn.Module)
     check_encoder_output(encoder, size, channels)
     if weights is not None:
@@ -105,7 +105,7 @@ def build_loss(node: dict[str, Any]) -> Loss:
     if push == 1:
         return loss
     if not isinstance(loss, SelfSupervisedLoss | SupervisedContrastiveLoss):
-        raise ConfigError(f"loss.push has no hold on {loss.name}: try loss=nt_xent")
+        raise ConfigError(f"loss.push is not supported by {loss.name}: try loss=nt_xent")
     loss.push = push
     return loss
 

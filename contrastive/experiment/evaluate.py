@@ -77,7 +77,7 @@ def evaluate_run(
     place = f"{as_typed(run)}/evaluation/{name}.json"
     record = None if settings.rerun else read_evaluations(run).get(name)
     if record is not None and record["environment"].get("modules", {}) == environment["modules"]:
-        by = "" if record["environment"]["code"] == environment["code"] else ", by other code than there is now"
+        by = "" if record["environment"]["code"] == environment["code"] else ", with other code than now"
         show(f"{place} is done already{by}; rerun=true evaluates again")
         return record
     applicable = applicable_evaluators(evaluators, data)

@@ -186,7 +186,7 @@ def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
         return words
     if recorded == n:
         return f"{words} (as before the interruption)"
-    return f"{words} (it last ran with {recorded}: figures may differ in their last digits)"
+    return f"{words} (it last ran with {recorded}: metrics may differ in their last digits)"
 
 
 @lru_cache

@@ -21,7 +21,7 @@ def make(component: str, **overrides: Any) -> Any:
 
     Args:
         component: `group/option`, the path of a YAML below configs/ without its suffix.
-        overrides: values in place of the YAML's, dicts for nested settings, and arguments of the constructor that the
+        overrides: values instead of the YAML's, dicts for nested settings, and arguments of the constructor that the
             YAML does not have because the program supplies them, such as `in_dim` of a head, or `push` of a loss.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What one call of a loss is given: its shapes, and the batch that several processes share."""
+"""The arguments of one call of a loss: their shapes, and the batch that several processes share."""
 
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def gathered(self, group: Group) -> "Call":
-        """The batch of all processes of the group, the anchors being this one's; a memory stays as it is.
+        """The batch of all processes of the group, with this process's anchors; a memory is not gathered.
 
         Raises:
             ConfigError: batches of different sizes, or anchors that the caller chose.

@@ -13,7 +13,7 @@ PerAnchor = Callable[[Pairs], Tensor]
 
 
 def mean_of(metrics: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean over dicts of each metric that all have."""
+    """The mean over dicts of each metric that all of them have."""
     names = [name for name in metrics[0] if all(name in of_one for of_one in metrics)]
     return {name: torch.stack([of_one[name] for of_one in metrics]).mean() for name in names}
 

@@ -15,7 +15,7 @@ def write(state: Tensor, index: Tensor, value: Tensor) -> None:
 
 
 def check_one_state(loss: Loss) -> None:
-    """Raise ConfigError if the anchors of an image are of two sources, as its one number is of one."""
+    """Raise ConfigError if an image has anchors of two sources, because its one number is for one source."""
     if loss.index is not None and loss.others.across == "both" and loss.others.keys is None:
         raise ConfigError(
             f"{loss.name} keeps one number for an image and two sources need one each: "

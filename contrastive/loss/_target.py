@@ -1,4 +1,4 @@
-"""What losses share that predict a teacher's projections and have no negatives."""
+"""The base of losses that predict a teacher's projections and have no negatives."""
 
 from abc import abstractmethod
 
@@ -9,7 +9,7 @@ from contrastive.types import unit, widen
 
 
 class TargetLoss(Loss):
-    """A value for each cosine between a prediction and the projection of the image's other view by a teacher.
+    """A value for each cosine between a prediction and the teacher's projection of the image's other view.
 
     Without `keys` the other view itself is the target, its gradient stopped. Nothing keeps views from becoming all
     alike there: a training needs a teacher and a predictor.

@@ -14,8 +14,8 @@ class BarlowTwins(Loss):
 
         L = Σ_d (1 - C_dd)² + λ Σ_{d≠e} C_de²,   C_de = mean_i x_id y_ie
 
-    with every dimension of the views x and y standardized over the batch; the mean over all pairs of views. Memory
-    grows with D², not with B².
+    with every dimension of the views x and y standardized over the batch. It is the mean over all pairs of views.
+    Memory grows with D², not with B².
 
     Args:
         lam: λ >= 0, 0.0051 in the paper.
@@ -25,7 +25,7 @@ class BarlowTwins(Loss):
     Raises:
         ConfigError: an argument out of range.
 
-    As the authors' code, which standardizes with 1e-5 added to the variance.
+    The same as the authors' code, which adds 1e-5 to the variance before it standardizes.
 
     >>> import torch
     >>> from contrastive import BarlowTwins

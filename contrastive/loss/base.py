@@ -26,24 +26,24 @@ class Loss(nn.Module, ABC):
         loss(image, text, across="both")          two sources: anchors of one, candidates of the other, the mean of both
         loss(query, document, across="first")     anchors are the queries alone
         loss(z0, z1, memory=queue)                further candidates (K, D): a queue, hard negatives
-        loss(image, text, across="both", ids=i)   images of equal id are no negatives of one another
+        loss(image, text, across="both", ids=i)   images with the same id are not negatives of one another
         loss(z0, z1, gather=True)                 the batch of all processes
 
     z is (B, V, D): `projections`, `features`, or `logits` of a jointly trained linear classifier, as declared in
-    `input`; a `map`, taken out of the middle of the encoder, is (B, V, C, H, W). Half precision is widened to float32
+    `input`; a `map` of the encoder's middle layers is (B, V, C, H, W). Half precision is converted to float32
     (float64 is kept) and autocast is off.
 
-    `anchors` selects images, all by default. A mean over anchors is taken over their views alone, with every image as a
-    candidate; a loss that is no such mean ignores `anchors`. In both cases the mean of the values for equal slices that
-    cover the batch is the value for the whole batch, and so are the gradients.
+    `anchors` selects images, all by default. A mean over anchors is taken over their views only, with every image as a
+    candidate. A loss that is not such a mean ignores `anchors`. In both cases the mean of the values for equal slices
+    that cover the batch is the value for the whole batch. The same holds for the gradients.
 
-    `index` (B,) int64 says which rows of the training data the images are. A loss that keeps a number for each of them
-    sets `reads_index` and has a buffer, made by `prepare`: `compute` reads it at `self.index`, `after_step` writes it,
-    every checkpoint holds it.
+    `index` (B,) int64 holds the rows of the training data that the images come from. A loss that keeps a number for
+    each of them sets `reads_index` and has a buffer, created by `prepare`. `compute` reads it at `self.index`,
+    `after_step` writes it, and every checkpoint contains it.
 
     Raises:
-        ConfigError: wrong shapes, fewer views than the loss needs, missing labels, candidates that the loss has no
-            meaning for, or batches of different sizes with `gather`.
+        ConfigError: wrong shapes, fewer views than the loss needs, missing labels, candidates that the loss cannot
+            use, or batches of different sizes with `gather`.
 
     Warns:
         UserWarning: a loss that compares views got twice as many views as images, as of torch.stack([z0, z1]).
@@ -96,20 +96,20 @@ class Loss(nn.Module, ABC):
             bias: (B,) int64.
             anchors: images, in a training those of one process.
             index: (B,) int64, in a training.
-            across: None, two views of one encoder: an anchor has the 2B - 2 views of other images as negatives.
-                `both`, two sources, such as image and text: it has the B - 1 others of the other source, and the loss
-                is the mean over both directions. `first`: the anchors are those of the first source alone.
-            keys: (B, 2, D) candidates of both sources in place of z, such as the projections of a teacher.
+            across: None: two views of one encoder, and an anchor's negatives are the 2B - 2 views of other images.
+                `both`: two sources, such as image and text. Its negatives are the B - 1 others of the other source,
+                and the loss is the mean over both directions. `first`: anchors are those of the first source only.
+            keys: (B, 2, D) candidates of both sources instead of z, such as the projections of a teacher.
             memory: (K, D) further candidates of every anchor, such as a queue or mined hard negatives.
             memory_label: (K,) int64, -1 = unknown.
             memory_ids: (K,) int64 beside `ids`, -1 = unknown.
             memory_only: the memory holds all negatives, as in MoCo v2.
-            ids: (B,) int64, -1 = unknown. Images of one id are no negatives of one another, and no positives either.
+            ids: (B,) int64, -1 = unknown. Images with the same id are neither negatives nor positives of one another.
                 Losses that divide by the number of negatives N do not reduce it.
-            gather: take the batches of all processes, or of those of a process group, together. The mean of the values
-                over processes is that of one process on the whole batch, and so are the gradients, averaged as in
-                DistributedDataParallel. All need batches of one size and the same memory: hard negatives that each
-                process has found for itself go through `contrastive.gather` first.
+            gather: use the batches of all processes, or of those of a process group, together. The mean of the values
+                over processes is that of one process on the whole batch. The same holds for the gradients, averaged
+                as in DistributedDataParallel. All processes need batches of equal size and the same memory. Pass hard
+                negatives that each process has found for itself through `contrastive.gather` first.
         """
         if rest and is_view(rest[0]):
             z, rest = stack_views(z, rest[0]), rest[1:]
@@ -159,7 +159,7 @@ class Loss(nn.Module, ABC):
         """
 
     def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
-        """Change the state, once the weights have moved.
+        """Change the state, after the weights have been updated.
 
         Args:
             gather: (n, ...) of the anchors of each process → those of the whole batch, in its order; every process
@@ -171,7 +171,7 @@ class Loss(nn.Module, ABC):
         return {}
 
     def check_config(self, *, batch_size: int) -> None:
-        """Raise ConfigError if this loss must not be trained with such a batch size."""
+        """Raise ConfigError if this loss cannot be trained with such a batch size."""
 
     def check_across(self, *, n_negatives: int) -> None:
         """Raise ConfigError if it must not be trained against so many candidates of another source, or of a teacher."""
@@ -190,7 +190,7 @@ class Loss(nn.Module, ABC):
         if self.needs_bias and not has_bias:
             raise ConfigError(
                 f"{self.name} needs bias labels of every training image, the data lacks them: "
-                "try dataset=biased_digits, or bias_from=RUN to read them off an earlier run"
+                "try dataset=biased_digits, or bias_from=RUN to infer them from an earlier run"
             )
 
 
@@ -226,8 +226,8 @@ class SelfSupervisedLoss(Loss):
         aggregation: how further views are used (Troeshestova & Isachenko 2023, §2.3): `loss_combination` is the mean of
             the two-view loss over all C(V, 2) pairs of views; `pos_grouping` takes anchors and negatives from views 0
             and 1 and averages the positive term over all further views.
-        drop_false_negatives: the oracle. Negatives of the anchor's class leave the sums, counts stay N; needs
-            labels.
+        drop_false_negatives: the oracle. Negatives of the anchor's class are left out of the sums, while N does not
+            change. Needs labels.
 
     Raises:
         ConfigError: an argument out of range.

@@ -12,7 +12,7 @@ TINY = 1e-3  # the authors' constant in a and in the sum of β
 
 
 class BCL(SelfSupervisedLoss):
-    """NT-Xent whose negatives weigh by their rank among the anchor's (Liu et al. 2023, BCL).
+    """NT-Xent whose negatives are weighted by their rank among the anchor's (Liu et al. 2023, BCL).
 
         L_i = softplus(log Σ_j ω_j e^{s_j} - s+),    ω_j = h(F_j) / ((1 - τ⁺) g(F_j) + τ⁺ f(F_j))
 
@@ -31,7 +31,7 @@ class BCL(SelfSupervisedLoss):
     Args:
         temperature: t > 0.
         tau_plus: τ⁺ in [0, 1), the probability that a random image shares the anchor's class.
-        alpha: α in [1/2, 1), how well the encoder tells positives from negatives.
+        alpha: α in [1/2, 1), how well the encoder separates positives from negatives.
         beta: β in [1/2, 1], the preference for hard negatives.
 
     Shapes: z (B, V, D) → scalar.
@@ -39,9 +39,9 @@ class BCL(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    The formula is that of the authors' code (liubin06/BCL); the paper itself was not read. On request that code
-    raises α over a training or estimates it with labels; here it is fixed. The negatives of every anchor are sorted,
-    which takes longer than the rest of the loss.
+    The formula is that of the authors' code (liubin06/BCL); the paper itself was not read. That code can also
+    increase α during training, or estimate it with labels. Here it is fixed. The negatives of every anchor are
+    sorted, which takes longer than the rest of the loss.
 
     >>> import torch
     >>> from contrastive import BCL

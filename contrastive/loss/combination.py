@@ -18,7 +18,7 @@ from contrastive.pairs.pairs import Pairs, log_mean_exp
 class Combination(SelfSupervisedLoss):
     """α L_neg + (1 - α) L_pos: DebiasedNeg and DebiasedPos on the same pairs.
 
-    In the code of Troeshestova & Isachenko 2023, though their command line cannot reach it; not in the paper.
+    It is in the code of Troeshestova & Isachenko 2023, where no command reaches it, and not in the paper.
 
     Push: 1 + c e^{1/t - p} above the floor of g, c the share of debiased positives in the pull.
 

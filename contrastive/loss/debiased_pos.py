@@ -31,9 +31,9 @@ class DebiasedPos(SelfSupervisedLoss):
     N (N + 2) num = 2 (τ⁺ B - 1) S + N (e^p + e^c): num can only turn negative when τ⁺ B < 1/2, which `check_config`
     refuses (< 1 with dropped false negatives, where e^c is absent).
 
-    Across sources an anchor is none of its candidates: P = (S + e^p) / (N + 1) without e^c, so that the loss repels as
-    much as it attracts, and N = B - 1; num stays positive for τ⁺ (N + 1) >= 1. τ⁺ is the share of the anchor's class
-    among the *candidates*: in the other source, or in the memory.
+    Across sources an anchor is not among its candidates. Then P = (S + e^p) / (N + 1) without e^c, so that the loss
+    repels as much as it attracts, and N = B - 1. num stays positive for τ⁺ (N + 1) >= 1. τ⁺ is the share of the
+    anchor's class among the *candidates*: in the other source, or in the memory.
 
     Push: 1 + e^{1/t - p}, which is 1 + e^{1/t - s+} for one positive; 1 with with_self=false, across sources and for
     the oracle of `paper`; 1 + e^{1/t} / (e^{s+} + Σ e^{s_j}), j over the anchor's class, for that of `released`. On the
@@ -49,10 +49,10 @@ class DebiasedPos(SelfSupervisedLoss):
             refused there.
         with_self: whether P holds the anchor with itself, the constant e^c. With it the loss repels 1 + e^{1/t - s+}
             times as strongly as it attracts. Without it the two are equal, as in NT-Xent, and P has N + 1 samples.
-        drop_false_negatives: the oracle, needs labels. Means stay over 2B and N. `paper` leaves false negatives and
-            the anchor itself out of P, so that it repels as much as it attracts. `released` keeps both there and only
-            thins S in P⁻: it repels 1 + e^c / (e^{s+} + Σ e^{s_j}) times as strongly, j over the anchor's class. What
-            the oracle gains or loses is therefore also that of the lost repulsion.
+        drop_false_negatives: the oracle, needs labels. Means are still divided by 2B and N. `paper` leaves false
+            negatives and the anchor itself out of P, so that it repels as much as it attracts. `released` keeps both
+            in P and only leaves them out of S in P⁻: it repels 1 + e^c / (e^{s+} + Σ e^{s_j}) times as strongly, j
+            over the anchor's class. So a gain or loss of the oracle is also that of the lost repulsion.
 
     Shapes: z (B, V, D) → scalar.
 

@@ -15,9 +15,9 @@ class Decoupled(SelfSupervisedLoss):
 
         L_i = -w_i s+ + log Σ_j e^{s_j},    w_i = 1, or 2 - e^{c_i/σ} / mean_k e^{c_k/σ}
 
-    over the N = 2B - 2 views j of other images, with c_k the cosine of the two views of image k. In NT-Xent the pull
-    and the push of an anchor fade together as its positive comes close; here they do not. Not to be confused with the
-    *debiased* loss of Chuang et al. 2020, which is called DCL, too (`loss=debiased_neg`).
+    over the N = 2B - 2 views j of other images, with c_k the cosine of the two views of image k. In NT-Xent the
+    gradients of an anchor vanish as its positive comes close; here they do not. Not to be confused with the *debiased*
+    loss of Chuang et al. 2020, which is also called DCL (`loss=debiased_neg`).
 
     Push: 1; of the weighted form 1 / (w_i - (2 - w_i) c_i / σ), mean_k held constant.
 
@@ -31,8 +31,8 @@ class Decoupled(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    As the code that the authors' repository points to, which lets the gradient through w and adds log 1e-45 to the
-    logits that it leaves out; here they are left out. Its training adds the means of both views up: twice this loss.
+    The same as the code that the authors' repository points to. That code lets the gradient through w, and adds
+    log 1e-45 to the logits that are left out here. Its training adds the means of both views, which is twice this loss.
 
     >>> import torch
     >>> from contrastive import Decoupled

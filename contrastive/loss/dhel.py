@@ -23,8 +23,8 @@ class DHEL(SelfSupervisedLoss):
 
         L_i = -s+ + log Σ_j e^{s_j}
 
-    over the B - 1 other images j in the anchor's own view, so that alignment and uniformity share no term. Of two
-    sources each is spread by itself: `across="both"` changes nothing, and there is nothing else to compare with.
+    over the B - 1 other images j in the anchor's own view, so that alignment and uniformity share no term. With two
+    sources each is spread by itself. So `across="both"` changes nothing, and further candidates are refused.
 
     Push: 1 for `paper`, 2 for `released`.
 

@@ -1,4 +1,4 @@
-"""False negative cancellation: negatives that look like the anchor leave the loss."""
+"""False negative cancellation: negatives that look like the anchor are left out."""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,22 +13,22 @@ class FNC(SelfSupervisedLoss):
 
         L_i = softplus(log Σ_j e^{s_j} - s+)
 
-    over the N = 2B - 2 views j of other images but the k with the largest s_j, which may show the anchor's class. k = 0
-    is NT-Xent. Debiased negatives correct the sum for what is expected in it; this looks for the culprits.
+    over the N = 2B - 2 views j of other images, without the k of largest s_j, which may show the anchor's class. k = 0
+    is NT-Xent. Debiased negatives correct the sum for the expected false negatives; this loss tries to find them.
 
     Push: 1.
 
     Args:
         temperature: t > 0.
-        top_k: k >= 0; at most N - 1 leave.
+        top_k: k >= 0; at most N - 1 are left out.
 
     Shapes: z (B, V, D) → scalar.
 
     Raises:
         ConfigError: an argument out of range, or a batch that k would empty.
 
-    In the paper the similarity is that to a support set of further views of the anchor, here that to the anchor; its
-    attraction, which makes positives of them, is not here.
+    The paper takes the similarity to a support set of further views of the anchor, here it is that to the anchor. The
+    paper's attraction, which treats them as positives, is not here.
 
     >>> import torch
     >>> from contrastive import FNC

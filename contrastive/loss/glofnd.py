@@ -1,4 +1,4 @@
-"""GloFND: negatives above a similarity that is learned for each training image are taken for false ones."""
+"""GloFND: negatives above a similarity that is learned for each training image are treated as false."""
 
 import math
 from collections.abc import Callable
@@ -21,20 +21,20 @@ class GloFND(SelfSupervisedLoss):
 
         L_i = softplus(log N + log mean_{j: cos_ij <= λ_i} e^{s_j} - s+)
 
-    over the N = 2B - 2 views j of other images; an anchor without any left costs 0. λ_i is the similarity that a share
-    alpha of all negatives of image i exceed: each time the image comes, Adam moves it against
+    over the N = 2B - 2 views j of other images. An anchor without any left contributes 0. λ_i is the similarity that a
+    share alpha of all negatives of image i exceed. Each time the image is seen, Adam updates it with the gradient
 
         alpha - (share of the batch's negatives, of both views, with cos_ij > λ_i)
 
-    and it is used at once. It starts at 1, which excludes nothing; images without an `index` have none: NT-Xent. Two
-    sources need a threshold of their own each: a GloFND for each direction, `across="first"`.
+    and it is used at once. It starts at 1, which excludes nothing. For images without an `index` the loss is NT-Xent.
+    Two sources need two thresholds for an image: use one GloFND for each direction, with `across="first"`.
 
     Push: 1; an anchor without any negative left is neither pushed nor pulled.
 
     Args:
         temperature: t > 0.
-        alpha: in (0, 1), the share of negatives that is taken for false; 1/k of k equal classes would be all of them.
-        start: how often an image has been seen, which is epochs for `sampler=uniform`, before its threshold is learned.
+        alpha: in (0, 1), the share of negatives that are treated as false; with k equal classes 1/k are.
+        start: how often an image is seen before its threshold is learned; these are epochs for `sampler=uniform`.
         lr: step size of the thresholds, in cosine.
 
     Shapes: z (B, V, D) → scalar.

@@ -16,20 +16,20 @@ class GroupDRO(SampleLoss):
 
         q_g ← q_g e^{step_size (ℓ_g + adjustment / sqrt(n_g))} / Σ_g
 
-    before it weighs the batch (Sagawa et al. 2020, algorithm 1). n_g counts the training images; a group without any
+    before it weights the batch (Sagawa et al. 2020, algorithm 1). n_g counts the training images. A group without any
     has q_g = 0. The weights start equal and are kept from step to step.
 
     Args:
         step_size: >= 0; 0 is the mean over groups.
-        adjustment: C >= 0, which asks more of small groups (their §3.3).
+        adjustment: C >= 0, which increases the loss of small groups (their §3.3).
 
     Shapes: logits (B, V, C), label (B,), bias (B,) → scalar.
 
     Raises:
         ConfigError: an argument out of range.
 
-    The authors draw every group as often: `sampler=group_balanced`. With an adjustment their code returns
-    Σ_g q_g C / sqrt(n_g) more, with the same gradient.
+    The authors draw every group equally often: `sampler=group_balanced`. With an adjustment the value of their code is
+    larger by Σ_g q_g C / sqrt(n_g), with the same gradient.
 
     >>> import torch
     >>> from contrastive import GroupDRO, Split

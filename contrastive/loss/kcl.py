@@ -16,8 +16,8 @@ class KCL(SelfSupervisedLoss):
 
         L = -2 mean_i K(x_i, y_i) + γ [ mean_{i≠j} K(x_i, x_j) + mean_{i≠j} K(y_i, y_j) ],  K(x, y) = e^{-τ |x - y|²}
 
-    with the views x and y of an image on the unit sphere. A sum of kernels and no log of a sum: its expectation does
-    not depend on the batch size. Of two sources each is spread by itself: `across="both"` changes nothing.
+    with the views x and y of an image on the unit sphere. It is a sum of kernels without a log, so its expectation does
+    not depend on the batch size. With two sources each is spread by itself, so `across="both"` changes nothing.
 
     Push: γ mean_j e^{s_j} / e^{s+} over the B - 1 other images j of the anchor's view, with s = 2 τ cos.
 
@@ -30,7 +30,7 @@ class KCL(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    Of the authors' five kernels this is the default, the Gaussian, with their τ = 2 and γ = 16.
+    This is the Gaussian kernel, the default of the authors' five, with their τ = 2 and γ = 16.
 
     >>> import torch
     >>> from contrastive import KCL

@@ -28,7 +28,8 @@ class MMCL(Loss):
     Raises:
         ConfigError: an argument out of range.
 
-    As the authors' CIFAR code (its closed-form solver). Memory grows with B³, time with B⁴: for batches of hundreds.
+    The same as the authors' CIFAR code (its closed-form solver). Memory grows with B³ and time with B⁴, so use it with
+    batches of some hundred images.
 
     >>> import torch
     >>> from contrastive import MMCL

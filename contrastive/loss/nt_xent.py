@@ -13,14 +13,14 @@ class NTXent(SelfSupervisedLoss):
 
         L_i = -log( e^{s+} / (e^{s+} + Σ_j e^{s_j}) ) = softplus(log Σ_j e^{s_j} - s+)
 
-    over the N = 2B - 2 views j of other images; one image alone has no negatives and costs 0. With
+    over the N = 2B - 2 views j of other images. A single image has no negatives and contributes 0. With
     drop_false_negatives the sum leaves out the anchor's own class (the unbiased oracle of Chuang et al. 2020).
 
     Push: 1, whatever the temperature.
 
     Args:
         temperature: t > 0.
-        aggregation: `loss_combination`; `pos_grouping` has no meaning here and is refused for V > 2.
+        aggregation: `loss_combination`; `pos_grouping` is not defined here and is refused for V > 2.
         drop_false_negatives: needs labels.
 
     Shapes: z (B, V, D) → scalar.

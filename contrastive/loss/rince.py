@@ -16,10 +16,10 @@ class RINCE(SelfSupervisedLoss):
 
         L_i = -e^{q s+} / q + (λ (e^{s+} + Σ_j e^{s_j}))^q / q
 
-    over the N = 2B - 2 views j of other images. For q → 0 its gradient is that of NT-Xent; at q = 1 it is a symmetric
-    loss, which noise in the positives does not move: -(1 - λ) e^{s+} + λ S with S = Σ_j e^{s_j}. So λ weighs repulsion
-    against attraction; at q = 1 an anchor repels λ S / ((1 - λ) e^{s+}) times as strongly as it attracts. For the noise
-    that `noise_frac` makes.
+    over the N = 2B - 2 views j of other images. For q → 0 its gradient is that of NT-Xent. At q = 1 it is a symmetric
+    loss, which is robust to noise in the positives: -(1 - λ) e^{s+} + λ S with S = Σ_j e^{s_j}. So λ weights repulsion
+    against attraction: at q = 1 an anchor repels λ S / ((1 - λ) e^{s+}) times as strongly as it attracts. It is made
+    for noise as in `noise_frac`.
 
     Push: λ^q E^{q-1} S / (e^{q s+} - λ^q E^{q-1} e^{s+}) with E = e^{s+} + S; 1 for q towards 0, λ S / ((1 - λ) e^{s+})
     at q = 1.
@@ -35,7 +35,7 @@ class RINCE(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range, or e^{q/t} beyond float32.
 
-    As the authors' code for SimCLR (q = 0.1, λ = 0.01 on its command line).
+    The same as the authors' code for SimCLR (q = 0.1, λ = 0.01 on its command line).
 
     >>> import torch
     >>> from contrastive import RINCE

@@ -1,4 +1,4 @@
-"""Sigmoid loss: every pair is a classification of its own."""
+"""Sigmoid loss: every pair is classified by itself."""
 
 import math
 
@@ -17,14 +17,14 @@ class Sigmoid(SelfSupervisedLoss):
 
         L_i = softplus(-(s+ + b)) + Σ_j softplus(s_j + b)
 
-    over the N = 2B - 2 views j of other images. b is learned, and t if asked to: SigCLR found a fixed one better.
+    over the N = 2B - 2 views j of other images. b is learned. t can be learned, too; SigCLR found a fixed one better.
 
     Push: Σ_j σ(s_j + b) / σ(-s+ - b) with the logistic σ: what b makes of it.
 
     Args:
         temperature: t > 0, at the start if it is learned.
-        batch_size: of the training, which sets the first b = -log(2 · batch_size - 2): a pair is then positive with
-            the probability that it has.
+        batch_size: of the training. It sets the initial b = -log(2 · batch_size - 2), so that a pair is predicted
+            positive as often as pairs are.
         learn_temperature: learn log t, too, as SigLIP does.
 
     Shapes: z (B, V, D) → scalar.
@@ -32,8 +32,8 @@ class Sigmoid(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    SigLIP starts at b = -10 and t = 0.1 and compares across two modalities alone: `across="both"`, which is its loss to
-    the letter. There N = B - 1, and half of the batch is the `batch_size` whose first b fits.
+    SigLIP starts at b = -10 and t = 0.1 and compares across two modalities only. `across="both"` is exactly its loss.
+    There N = B - 1, so pass half of the batch as `batch_size` for a fitting initial b.
 
     >>> import torch
     >>> from contrastive import Sigmoid

@@ -1,4 +1,4 @@
-"""SimSiam: predict one's own projection of the other view."""
+"""SimSiam: predict the network's own projection of the other view."""
 
 from torch import Tensor
 

@@ -11,7 +11,7 @@ from contrastive.types import Split
 
 
 class SoftSupCon(SupervisedContrastiveLoss):
-    """SupCon whose positives count by how much their classes have in common: hierarchies, shared attributes.
+    """SupCon whose positives are weighted by how much their classes have in common: hierarchies, shared attributes.
 
         L_i = lse_{a≠i} s_a - Σ_p w_p s_p / Σ_p w_p,    w_p = W[y_i, y_p]
 
@@ -31,7 +31,7 @@ class SoftSupCon(SupervisedContrastiveLoss):
     Raises:
         ConfigError: an argument out of range, or fewer rows than classes.
 
-    No paper's loss to the letter: the weighted mean of positives stands in several, of labels with a distance.
+    This is not exactly the loss of one paper. Several use a weighted mean of positives for labels with a distance.
 
     >>> import torch
     >>> from contrastive import SoftSupCon

@@ -11,13 +11,13 @@ from contrastive.types import Split
 
 
 class SoftCon(BiasContrastive):
-    """BC without bias labels: positives count by how little they resemble the anchor in bias (Hong & Yang 2021, eq. 6).
+    """BC without bias labels: positives with another bias than the anchor weigh more (Hong & Yang 2021, eq. 6).
 
         L_i = log( Σ_{a≠i} e^{s_a} + 1e-9 e^{1/t} ) - Σ_p w_p s_p / Σ_p w_p,    w_p = 1 - cos(f_i, f_p)
 
-    over p of the anchor's class; f are the features of a model that leans on the bias, from `bias_from=RUN`. Another
-    view of the anchor's image is no positive. An anchor whose weights are all 0 contributes 0. Outside a training,
-    where only bias labels are known, w_p is whether they differ: BC.
+    over p of the anchor's class; f are the features of a model that relies on the bias, from `bias_from=RUN`. Another
+    view of the anchor's image is not a positive. An anchor whose weights are all 0 contributes 0. Outside a training
+    only bias labels are known. Then w_p is 1 where they differ and 0 elsewhere, which is BC.
 
     Push: Σ_j e^{s_j} / (Σ_j e^{s_j} + 1e-9 e^{1/t}) over the j of other classes, 1 but for the tiny term.
 
@@ -50,7 +50,7 @@ class SoftCon(BiasContrastive):
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
         if train.bias_features is None:
             raise ConfigError(
-                "SoftCon reads a model that leans on the bias: try bias_from=RUN, or loss=bias_contrastive"
+                "SoftCon needs a model that relies on the bias: try bias_from=RUN, or loss=bias_contrastive"
             )
         self.features = train.bias_features
 

@@ -19,10 +19,10 @@ class SogCLR(SelfSupervisedLoss):
         L_i = log u_i - s+,   u_i = (1 - gamma) u_i + gamma / N Σ_j e^{s_j}
 
     over the N = 2B - 2 views j of other images. u_i is kept for each training image, in float32, as the mean over its
-    two views; for an image not seen before it is the mean of the batch. The gradient is that of g_i / u_i - s+ with u_i
-    held constant and g_i the mean of the batch: an image whose negatives have been harder than today's is pushed less.
-    With gamma = 1, and for images without an `index`, it is the decoupled loss minus log N. Two sources need a mean of
-    their own each: a SogCLR for each direction, `across="first"`.
+    two views. For an image not seen before it is the mean of the batch. The gradient is that of g_i / u_i - s+ with u_i
+    held constant and g_i the mean of the batch: an image is pushed less if its negatives used to be harder. With
+    gamma = 1, and for images without an `index`, it is the decoupled loss minus log N. Two sources need two means for
+    an image: use one SogCLR for each direction, with `across="first"`.
 
     Push: g_i / u_i; 1 where u_i is the mean of the batch itself.
 
@@ -35,8 +35,8 @@ class SogCLR(SelfSupervisedLoss):
     Raises:
         ConfigError: an argument out of range.
 
-    The released code (Optimization-AI/SogCLR) multiplies by t and adds its two views up, so its gradient is 2t times
-    this one; it takes a batch for new only if all of its images are.
+    The released code (Optimization-AI/SogCLR) multiplies by t and adds its two views, so its gradient is 2t times
+    this one. It treats images as new only if all images of the batch are.
 
     >>> import torch
     >>> from contrastive import SogCLR

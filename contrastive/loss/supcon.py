@@ -19,7 +19,7 @@ class SupCon(SupervisedContrastiveLoss):
         out: L_i = lse_{a≠i} s_a - mean_p s_p        in: L_i = lse_{a≠i} s_a - (lse_p s_p - log |P|)
 
     L_in <= L_out. An anchor without positives contributes 0 and stays in the mean. Across sources P is the class in the
-    other source, the anchor's own image among it (UniCL, Yang et al. 2022, eq. 3, with the mean of both directions).
+    other source, including the anchor's own image (UniCL, Yang et al. 2022, eq. 3, with the mean of both directions).
 
     Push: 1; what positives repel in the denominator is taken off their pull.
 

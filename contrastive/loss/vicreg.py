@@ -28,7 +28,7 @@ class VICReg(Loss):
     Raises:
         ConfigError: an argument out of range.
 
-    As the authors' code, which takes half of the paper's variance term.
+    The same as the authors' code, which takes half of the paper's variance term.
 
     >>> import torch
     >>> from contrastive import VICReg

@@ -58,7 +58,7 @@ class Others(NamedTuple):
         for use in self.uses:
             if use not in takes:
                 what = f"across={use!r}" if use in DIRECTIONS else use
-                raise ConfigError(f"{name} has no meaning with {what}: leave it out, or try NTXent()")
+                raise ConfigError(f"{name} cannot be used with {what}: leave it out, or try NTXent()")
         n, n_views, dim = z.shape
         if self.across is not None and n_views != 2:
             raise ConfigError(f"across compares two sources, got {n_views} views: try loss(z0, z1, across='both')")

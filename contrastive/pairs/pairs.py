@@ -33,7 +33,7 @@ class Pairs:
     """All pairs (anchor, candidate) of one batch.
 
     Args:
-        z: (B, V, D) embeddings, normalized here; half precision is widened to float32, float64 is kept.
+        z: (B, V, D) embeddings, normalized here; half precision is converted to float32, float64 is kept.
         temperature: t > 0; a tensor if it is learned.
         anchor_views: the first `anchor_views` views are anchors and candidates; further ones are only positives.
         label: (B,) int64; None = unknown, as is -1.
@@ -41,8 +41,8 @@ class Pairs:
         anchor_images: the images whose views are anchors; every image is a candidate in any case.
         tiling: how much of the A × A matrix is held at once; None = the default of the device.
         negatives: the pairs that repel an anchor.
-        push: factor on the gradient that reaches those pairs through log-sum-exps; values are as without it.
-        others: keys (B, V', D) in place of z as candidates, all of them positives of their image; a memory; equal ids.
+        push: factor on the gradient that reaches those pairs through log-sum-exps; values do not change.
+        others: keys (B, V', D) instead of z as candidates, all of them positives of their image; a memory; equal ids.
 
     Attributes:
         anchors (A, D), candidates (K, D): unit embeddings, the views of an image side by side, then the memory.

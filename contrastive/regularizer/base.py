@@ -6,7 +6,7 @@ from contrastive.loss.base import Loss
 
 
 class Regularizer(Loss):
-    """A loss beside the loss of a run, on a batch of its own or with an update of its own.
+    """A loss added to the loss of a run, on a batch of its own or with an update of its own.
 
     Any Loss can be a regularizer. Only one that sets an attribute of this class must inherit from it:
 

@@ -16,11 +16,11 @@ class EnD(SampleLoss):
         R_perp = Σ_b |Σ_{i>j: b_i=b_j=b} z_i·z_j| / (number of pairs of equal bias)
         R_par  = 1 - mean (1 + z_i·z_j) / 2 over i > j of the same class and different bias
 
-    Every view is a sample; an empty set of pairs costs 0.
+    Every view is a sample. An empty set of pairs contributes 0.
 
     Args:
-        alpha: weights of at least 0.
-        beta: weights of at least 0.
+        alpha: weight of R_perp, at least 0.
+        beta: weight of R_par, at least 0.
         semantics: `paper` takes all pairs of R_par; `released` only those with b_i < b_j, about half of them.
 
     Shapes: features (B, V, F), label (B,), bias (B,) → scalar.

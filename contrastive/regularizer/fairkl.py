@@ -63,32 +63,36 @@ def gaussian_kl(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
 
 
 class FairKL(SampleLoss):
-    """weight · R: similarities are to be alike whether two samples share the bias or not (Barbano et al. 2023, eq. 17).
+    """weight · R: similarities should not depend on whether samples share the bias (Barbano et al. 2023, eq. 17).
 
         R = Σ_s KL( aligned ‖ conflicting ),  s = positives, negatives
         KL = 1/2 [ (σ_a² + (μ_a - μ_c)²) / σ_c² - log(σ_a² / σ_c²) - 1 ]
 
-    Similarities are cosines of the features, pooled over the batch; every view is a sample. A KL costs 0 for a batch
-    with fewer than two pairs of either kind; `released` counts an empty set as mean 0, as the authors' code does.
+    Similarities are cosines of the features, pooled over the batch. Every view is a sample. A KL is 0 for a batch
+    with fewer than two pairs of either kind. `released` counts an empty set as mean 0, as the authors' code does.
 
     Args:
         weight: λ >= 0.
         semantics: the form of R.
-            `released` (default), the moment matching of the authors' code, which is no KL:
+            `released` (default), the moment matching of the authors' code, which is not a KL:
             (μ_pc - μ_pa)² + (μ_na - μ_nc)² + kld [ (σ_pa - σ_pc)² + (σ_na - σ_nc)² ] - μ_pc + μ_na
             with the self-pairs among the aligned, and each σ over all S² entries of similarity times mask.
             `running`: the KL over positives and negatives, with σ_c² a running average over batches and a constant for
             the gradient.
-            `paper`: the KL literally, over positives alone, σ_c² of the batch. It does harm: see below.
+            `paper`: the KL as printed, over positives only, σ_c² of the batch. It lowers accuracy: see below.
         momentum: share of the past in the running average, in [0, 1); `running` only.
         variance_floor: least variance, above 0; `running` only (`paper`: 1e-6).
         kld: weight of the deviations in `released`.
 
-    The default is what the authors ran. On biased digits with eps-SupInfoNCE and weight 1, the linear probe is right on
-    these percents of the bias-conflicting test images (mean ± std of three seeds, docs/results/biased_digits_forms.md).
-    rho 0.95: 58.4 ± 5.3 without, 68.3 ± 1.1 `released`, 84.6 ± 1.3 `running`, 37.2 ± 26.1 `paper`; rho 0.99: 11.1 ± 3.4
-    without, 19.6 ± 3.3 `released`, 43.5 ± 9.2 `running`, 10.5 ± 1.4 `paper`: the 1/σ_c² of a few alike similarities is
-    huge. That is with a ReLU at the encoder's end; with a Tanh `running` has 79.6 ± 1.3 and 20.8 ± 11.6.
+    The default is what the authors ran. On biased digits with eps-SupInfoNCE and weight 1, the linear probe classifies
+    this percentage of the bias-conflicting test images (mean ± std of three seeds, table biased_digits_forms):
+
+        rho     without FairKL   released      running       paper
+        0.95    58.4 ± 5.3       68.3 ± 1.1    84.6 ± 1.3    37.2 ± 26.1
+        0.99    11.1 ± 3.4       19.6 ± 3.3    43.5 ± 9.2    10.5 ± 1.4
+
+    In `paper` the factor 1/σ_c² of a few similar values is huge. These runs have a ReLU at the encoder's end. With a
+    Tanh `running` has 79.6 ± 1.3 and 20.8 ± 11.6.
 
     Shapes: features (B, V, F), label (B,), bias (B,) → scalar.
 

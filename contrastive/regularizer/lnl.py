@@ -35,26 +35,25 @@ def negative_entropy(logits: Tensor) -> Tensor:
 class LNL(Regularizer):
     """weight · mean Σ_c q_c log q_c, then a second update of adversary and encoder (Kim et al. 2019, eqs. 4-6).
 
-    q is the adversary's prediction of the bias from a map in the middle of the encoder: the one behind the second of
-    the four convolutions of SimpleConvNet. As in the released code of Hong & Yang 2021, every batch makes two updates,
-    but for what is said below:
+    q is the adversary's prediction of the bias from a feature map inside the encoder: the one after the second of
+    the four convolutions of SimpleConvNet. As in the released code of Hong & Yang 2021, every batch makes two updates:
 
-        1. loss + weight · Σ q log q moves the encoder and the classifier, not the adversary;
-        2. on the same views, embedded again, the cross-entropy of q moves the adversary and, with its gradient
+        1. loss + weight · Σ q log q updates the encoder and the classifier, not the adversary;
+        2. on the same views, embedded again, the cross-entropy of q updates the adversary and, with its gradient
            times -0.1, the encoder below the map.
 
-    Weights without a gradient rest in update 2. In torch 1.7.1, which the authors pin, zero_grad() leaves gradients of
-    zero there, so that their optimizer moves the encoder above the map and the classifier once more, by its momentum
-    and the weight decay; and their forward pass goes through them, so that their BatchNorm counts every batch twice.
-    This is not imitated.
+    Weights without a gradient do not change in update 2. The authors' code differs here. In torch 1.7.1, which they
+    pin, zero_grad() leaves gradients of zero. So their optimizer also updates the encoder above the map and the
+    classifier, by momentum and weight decay. Their forward pass also goes through these layers, so that their
+    BatchNorm counts every batch twice.
 
     The value of this regularizer is that of update 1; `adversarial` is the cross-entropy of update 2. Both use the
     optimizer of the run (theirs: one for each network, with equal settings). The adversary is theirs: two convolutions
     with BatchNorm and ReLU that double the channels each, a global average and a linear map.
 
     Args:
-        weight: of the entropy, at least 0: 0.01 in the paper; Hong & Yang 2021 take 1, with which the encoder hides the
-            bias from the adversary instead of losing it (docs/results/bias.md).
+        weight: of the entropy, at least 0: 0.01 in the paper, 1 in Hong & Yang 2021. With 1 the encoder hides the
+            bias from the adversary instead of removing it (docs/results/bias.md).
         kernel_size: of the adversary's convolutions, odd.
 
     Shapes: map (B, V, C, H, W), bias (B,) → scalar.

@@ -40,7 +40,7 @@ class Weighted(Regularizer):
         if batch_size is not None:
             check_at_least("regularizer.batch_size", batch_size, 2, example=128)
         if isinstance(term, Regularizer) and term.is_adversarial:
-            raise ConfigError(f"{term.name} weighs itself: try regularizer=lnl regularizer.weight={weight}")
+            raise ConfigError(f"{term.name} has a weight of its own: try regularizer=lnl regularizer.weight={weight}")
         self.weight, self.term = weight, term
         self.second_batch, self.second_batch_size = (None if stream == "main" else stream), batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views

@@ -99,7 +99,7 @@ def load_checkpoint(run: Path, *, made_by: dict[str, str]) -> dict[str, Any]:
             reasons.append(f"{path.name} {error}")
             continue
         if reasons:
-            print(f"warning: {'; '.join(reasons)}: going on from {path.name}, the checkpoint before it")
+            print(f"warning: {'; '.join(reasons)}: continuing from {path.name}, the checkpoint before it")
             path.replace(run / LAST)
         return state
     raise ConfigError(

@@ -169,7 +169,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     ]
     if state.kind == "resumable" and changed:
         raise ConfigError(
-            f"{path} was interrupted under other {' and '.join(changed)} and cannot be continued exactly: "
+            f"{path} was interrupted with other {' and '.join(changed)} and cannot be continued exactly: "
             "try rerun=true to start it over"
         )
     if state.kind == "resumable" and (path / RESULT).exists():
@@ -206,9 +206,9 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     if state.kind == "resumable":
         for key in EXACT_KEYS:
             if (before := recorded.get(key)) != (now := environment.get(key)):
-                show(f"warning: {key} {before} before and {now} now: not exact to the last bit")
+                show(f"warning: {key} {before} before and {now} now: the last bits may differ")
         if recorded["code"] != environment["code"]:
-            print("warning: the code changed since the run was interrupted: it goes on, and its result says so")
+            print("warning: the code changed since the run was interrupted: the run continues and records it")
             resumed_with = [*resumed_with, {key: environment.get(key) for key in CODE_KEYS}]
     if resumed_with:
         sessions["resumed_with"] = resumed_with

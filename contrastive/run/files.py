@@ -164,7 +164,7 @@ def weights_path(path: str | Path) -> Path:
     if not file.is_file():
         raise ConfigError(f"there is no weights file {file}: try encoder.weights=PATH with a file or a finished run")
     if not os.access(file, os.R_OK):
-        raise ConfigError(f"{file} may not be read by you: try chmod u+r on it, or encoder.weights=PATH of a copy")
+        raise ConfigError(f"{file} is not readable for you: try chmod u+r on it, or encoder.weights=PATH of a copy")
     return file
 
 

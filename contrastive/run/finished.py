@@ -37,7 +37,7 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
         return None
     for name in (ENCODER, HEAD):
         if not (path / name).exists():
-            print(f"warning: {name} is missing: remove result.json beside it to have it written from the checkpoint")
+            print(f"warning: {name} is missing: remove result.json beside it to write it again from the checkpoint")
     if not has_same_log(path, state.result):
         print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]

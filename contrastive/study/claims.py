@@ -41,7 +41,7 @@ def judge_claims(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def judge(frame: Frame, claims: Sequence[Mapping[str, Any]], *, two_sided: bool = False) -> list[dict[str, Any]]:
-    """Each claim {better, worse, metric, gap} between two rows of a frame, judged over common seeds and test images.
+    """Judge each claim {better, worse, metric, gap} between two rows of a frame over common seeds and test images.
 
     p is corrected for the number of claims.
 

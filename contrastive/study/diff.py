@@ -1,4 +1,4 @@
-"""Set finished runs side by side: the settings in which they differ, their metrics, their curves in one picture."""
+"""Compare finished runs: the settings in which they differ, their metrics, their curves in one picture."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_differences(arguments: argparse.Namespace) -> int:
-    """Set finished runs side by side: the settings in which they differ, their metrics, their curves in one picture.
+    """Compare finished runs: the settings in which they differ, their metrics, their curves in one picture.
 
     Runs that differ in nothing but the seed are one column. A difference is to the first column. From three seeds that
     both have on one kind of processor it gets a 95 % interval, over seeds and test images, and a verdict.

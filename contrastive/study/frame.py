@@ -1,4 +1,4 @@
-"""Finished runs as one frame of pandas: what every table, comparison and page of runs is made of."""
+"""Finished runs as one pandas frame, from which every table, comparison and page of runs is made."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ USUAL = ("knn_top1", f"knn_{WORST}", "linear_top1", f"linear_{WORST}")
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """Finished runs, and what is to be said of those left out.
+    """Finished runs, and notes on those that are left out.
 
     Attributes:
         table: a line for each configuration and seed. Columns: `dataset`, `name`, `loss`, `seed`, `processor` (its
@@ -154,11 +154,11 @@ def lower_is_better(metric: str) -> bool:
 def runs(*folders: str | Path) -> "pd.DataFrame":
     """The finished runs below the folders, a line each: runs("outputs").groupby("name")["knn_top1"].mean().
 
-    The columns are `dataset`, `name` (the overrides that were typed, method first), `loss`, `seed`, every setting in
-    which the runs differ, under the key that is typed, every metric on the test split, those on validation images as
-    `val/knn_top1`, those before training as `untrained/knn_top1`, and `path`. What a run lacks is missing. Runs that
-    differ in their evaluators alone are one line. A run that is not finished, cannot be read, or repeats another is
-    named in a warning. Accuracies over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`,
+    The columns are `dataset`, `name` (the overrides, method first), `loss`, `seed`, every setting in which the runs
+    differ, every metric on the test split, those on validation images as `val/knn_top1`, those before training as
+    `untrained/knn_top1`, and `path`. A value that a run does not have is missing (NaN). Runs that differ only in
+    their evaluators are one line. A run that is not finished, cannot be read, or repeats another is named in a
+    warning. Accuracies over bias groups are called `knn_worst_group_top1`, `knn_conflicting_top1`,
     `knn_top1/CLASS/BIAS` and so on.
 
     Args:

@@ -1,4 +1,4 @@
-"""Name configurations by the overrides that were typed, the method first: `debiased_pos tau_plus=0.1 epochs=3`."""
+"""Name configurations by their overrides, the method first: `debiased_pos tau_plus=0.1 epochs=3`."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def typed_words(overrides: Sequence[str], target: str) -> tuple[str, ...]:
 def told_apart(names: Sequence[str], configs: Sequence[dict[str, Any]]) -> list[str]:
     """The names; equal ones get the first settings in which their configurations differ, so that no two are equal.
 
-    That happens where the same words meant something else, as after an edit of a YAML.
+    That happens if the same overrides meant something else, as after an edit of a YAML.
 
     Args:
         configs: by dotted keys, no two equal.

@@ -1,4 +1,4 @@
-"""The record of a table: what its runs were and what they measured, compact enough to be committed.
+"""The record of a table: its runs and their metrics, compact enough to be committed.
 
 Every printed metric is computed from the record alone, so that it can be recomputed from the repository without the
 runs. So are the curves, views and histograms of the page to look at.

@@ -1,7 +1,7 @@
-"""Finished runs as they lie on the disk: which of them share a configuration, and every figure that they measured.
+"""Finished runs on the disk: which of them share a configuration, and every metric that they have.
 
-Runs that differ in nothing but the seed are one configuration. A setting that a run does not have is a value like any
-other. Settings of evaluators belong to the figures: a figure under other settings is another metric.
+Runs that differ only in the seed are one configuration. A setting that a run does not have is a value like any
+other. Settings of evaluators belong to the metrics: with other settings it is another metric.
 """
 
 import json

@@ -15,7 +15,7 @@
         published: {audit.reported.accuracy: [90.51 ± 1.55, 96.19 ± 0.23]}    # a list goes along the points of the grid
         source: Barbano et al. 2023           # optional, one text or a list along the grid
         zip: {regularizer.weight: [1, 5]}     # optional: further settings that go along the grid
-        grid: {tau_plus: [0.01, 0.1]}         # optional: in place of the table's grid; {} = none
+        grid: {tau_plus: [0.01, 0.1]}         # optional: instead of the table's grid; {} = none
         presets: {small: [optimizer.lr=0.1]}  # optional: this row's further overrides in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
     claims:                                   # optional, judged by `contrastive.study.claims`
@@ -141,7 +141,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
 
     Args:
         preset: one of PRESETS; any but `paper` must stand in the YAML.
-        n_seeds: seeds 0 ... n - 1 in place of the table's.
+        n_seeds: seeds 0 ... n - 1 instead of the table's.
         extra: overrides for every row, which beat all others.
 
     Raises:

@@ -25,10 +25,10 @@ class EMA(Average):
     It has an encoder and a head, without the head's predictor, sees the same views as the trained network, and gets no
     gradient. Its BatchNorms normalize by the batch; their running statistics follow those of the trained network. m is
     `momentum`, or rises to 1 along half a cosine (Grill et al. 2020, §3.2): 1 - (1 - m)(cos(πk/K) + 1)/2 after k of K
-    steps. With m = 0 the teacher is the trained network of the moment, whose gradient is stopped: SimSiam.
+    steps. With m = 0 the teacher is the trained network itself, with its gradient stopped, as in SimSiam.
 
     The queue holds the newest projections of the second view (of both with `across=both`), with labels and the rows of
-    the training data, so that an image is no negative of itself. It begins with random directions.
+    the training data, so that an image is never its own negative. It starts with random directions.
 
     Args:
         encoder: the one that is trained.

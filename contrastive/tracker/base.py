@@ -1,4 +1,4 @@
-"""What trackers share: new lines of metrics.jsonl, a service that gets each line once, failures that end no run."""
+"""The base of trackers: each line of metrics.jsonl is sent to a service once, and a failure does not end the run."""
 
 import json
 from abc import ABC, abstractmethod
@@ -44,9 +44,9 @@ class NewLines:
 class Tracker(Hook, ABC):
     """Sends each line of metrics.jsonl to a service, once.
 
-    RUN/trackers/PACKAGE.json holds the name that the service gave the run, and how many lines it got. It is written
-    after each of them, and is no part of the checkpoint, which is older than what was sent: a run that resumes logs the
-    lines since its checkpoint again, to the same bits, and only those that are new are sent.
+    RUN/trackers/PACKAGE.json holds the name that the service gave the run, and how many lines it received. It is
+    written after each line. It is not part of the checkpoint, which may be older: a resumed run logs the lines since
+    its checkpoint again, to the same bits, and only new lines are sent.
 
     Attributes:
         package: the library that it needs, by the name of its import and of its installation.

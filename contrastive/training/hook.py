@@ -22,7 +22,7 @@ class Points(NamedTuple):
 
 @dataclass(kw_only=True)
 class Training:
-    """Training as it stands; `train` moves it, hooks read it.
+    """The current state of training; `train` advances it, hooks read it.
 
     Attributes:
         step: encoder, head, objective and optimizer, with the weights as they are now.
@@ -86,8 +86,8 @@ class Training:
 class Hook:
     """Watches training. Every method may be left out.
 
-    Of several processes each one calls its hooks. `training.log` writes in the main one, whose states are saved, and
-    every process restores them.
+    Each of several processes calls its own hooks. `training.log` writes only in the main process. The states of its
+    hooks are saved, and every process restores them.
     """
 
     def on_start(self, training: Training) -> None:

@@ -197,7 +197,7 @@ def class_and_group_sizes(split: Split, sampler: str) -> tuple[Tensor, Tensor]:
     if split.bias is None or not ((split.bias >= 0) & (split.label >= 0)).all():
         raise ConfigError(
             f"sampler={sampler} needs labels and bias labels of every training image, the data lacks them: "
-            "try dataset=biased_digits, or bias_from=RUN to read them off an earlier run"
+            "try dataset=biased_digits, or bias_from=RUN to infer them from an earlier run"
         )
     label, bias = split.label.cpu(), split.bias.cpu()
     count = torch.zeros(int(label.max()) + 1, int(bias.max()) + 1, dtype=torch.float64)

@@ -80,7 +80,7 @@ class Objective(nn.Module):
         self.classifier: nn.Linear | None = None
         wishes = {term.unit_features for term in self.terms if term.input == "logits"}
         if len(wishes) > 1:
-            raise ConfigError("one classifier reads plain features or features of length 1: try loss.normalize=false")
+            raise ConfigError("the classifier cannot read both plain and normalized features: try loss.normalize=false")
         if wishes:
             self.classifier = (UnitLinear if wishes.pop() else nn.Linear)(feature_dim, n_classes)
         dims = {"features": feature_dim, "projections": projection_dim, "logits": n_classes, "map": map_dim}
@@ -88,7 +88,7 @@ class Objective(nn.Module):
             dim = dims[term.input]
             if dim is None:
                 raise ConfigError(
-                    f"{term.name} reads a map from the middle of the encoder and this encoder offers none: "
+                    f"{term.name} reads a feature map inside the encoder, and this encoder gives none: "
                     "try encoder=simple_convnet"
                 )
             term.prepare(train, n_classes=n_classes, dim=dim)

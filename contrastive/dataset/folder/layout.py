@@ -158,7 +158,7 @@ def image_paths(folder: Path, skip: tuple[str, ...] = ()) -> list[str]:
             if os.path.isfile(path := os.path.join(top, name)):
                 files.append(path)
             else:  # a pipe, a device, a link that leads nowhere
-                warn_left_out(path, "it is no file")
+                warn_left_out(path, "it is not a file")
     return sorted(files, key=lambda path: path.split(os.sep))
 
 

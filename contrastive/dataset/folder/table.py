@@ -81,7 +81,7 @@ def _rows(base: Path, path: Path, names: Mapping[str, str | None]) -> list[Row]:
     """Every line of the table, none of which lacks a value."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for ever, a device never end
-            raise OSError("it is no file")
+            raise OSError("it is not a file")
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restkey="")  # cells beyond the header
             rows = [(reader.line_num, row) for row in reader]
@@ -146,7 +146,9 @@ def _show_values(path: Path, title: str, rows: Sequence[Row], key: str) -> None:
     for name in names:
         meant[_meaning(name)].append(name)
     for alike in (group for group in meant.values() if len(group) > 1):
-        tqdm.write(f"warning: {' and '.join(map(repr, alike))} are different {title}: try one spelling if they are one")
+        tqdm.write(
+            f"warning: {' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
+        )
 
 
 def _meaning(value: str) -> float | str:

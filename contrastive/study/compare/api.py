@@ -37,10 +37,10 @@ class Comparison:
 
 
 def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1, **settings: Any) -> Comparison:
-    """Search every contestant equally, train the winners with fresh seeds, judge them: `contrastive compare`.
+    """Search every contestant equally, train the best with fresh seeds, judge them: `contrastive compare`.
 
-    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. The same call goes
-    on where it was interrupted, and gives the result of one that is done.
+    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. The same call
+    continues an interrupted comparison, and returns the result of a finished one.
 
     Args:
         words: KEY=VALUE, as typed after `contrastive compare`.
@@ -55,7 +55,7 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
     try:
         done = run_comparison(typed, folders=[] if config_dir is None else [Path(config_dir).resolve()], n_jobs=n_jobs)
         if done.crashed:
-            raise ConfigError(f"{done.crashed[0]}: try the same call again, which goes on with what is not done")
+            raise ConfigError(f"{done.crashed[0]}: try the same call again, which continues")
         conclude(done.contest)
     except Exception as error:
         message = user_message(error, words=typed)

@@ -1,4 +1,4 @@
-"""A comparison from its plan to its page. Who runs the runs is a function: processes of this machine, or a launcher."""
+"""A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
 import shutil
 import sys
@@ -152,8 +152,8 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
             f"hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
         )
     dataset = next((word.partition("=")[2] for word in plan.common if key_of(word) == "dataset"), "digits")
-    about = "the settings that it chooses" if plan.searches == 1 else "methods"
-    lines.append(f"  finds a difference of {planned_difference(plan, dataset):.1f} points between {about} with 80 %")
+    about = "the chosen settings" if plan.searches == 1 else "methods"
+    lines.append(f"  detects a difference of {planned_difference(plan, dataset):.1f} points between {about} with 80 % power")
     if 1 < plan.searches < METHOD_SEARCHES:
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
     lines.append(f"  runs in {as_typed(contest.base)}")

@@ -206,7 +206,7 @@ def _parsed(word: str) -> Override:
     try:
         return OverridesParser.create().parse_override(word)
     except HydraException as error:
-        raise ConfigError(user_message(error, words=[word]) or f"{word} is no KEY=VALUE: {EXAMPLE}") from error
+        raise ConfigError(user_message(error, words=[word]) or f"{word} is not KEY=VALUE: {EXAMPLE}") from error
 
 
 def _split(value: str) -> list[str]:
