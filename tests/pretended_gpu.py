@@ -33,17 +33,7 @@ WAITING = {
 }  # fmt: skip
 INDEXED = {"__getitem__", "__setitem__", "index_put_", "index_put"}
 # Functions that take tensors of two devices, or only look at them.
-ANYWHERE = {
-    "copy_",
-    "_foreach_copy_",
-    "__set__",
-    "__get__",
-    "set_",
-    "is_same_size",
-    "_has_compatible_shallow_copy_type",
-    "backward",
-    "load_state_dict",
-}
+ANYWHERE = {"copy_", "_foreach_copy_", "__set__", "__get__", "set_", "_has_compatible_shallow_copy_type"}
 
 
 class OnGPU(Tensor):

@@ -4,7 +4,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from contrastive.experiment import build as building
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
+from contrastive.teacher.ema import EMA
 from contrastive.training import graph
 from contrastive.training.graph import WARM_UP, Captured, GraphedStep, check_graphs
 from contrastive.training.step import StepOutput, TrainStep
@@ -135,6 +136,29 @@ def test_a_graph_could_hold_the_step(no_gpu, group, name, options):
         assert {x.device for x in tree_leaves(output) if isinstance(x, torch.Tensor)} == {CUDA}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("forward", ["fused", "per_view"])
+def test_a_graph_could_hold_a_step_with_a_teacher(no_gpu, forward):
+    """The teacher's own update, whose momentum changes, is a hook's and no part of the graph."""
+    step = make_step(forward=forward, augmentation=NOTHING)
+    teacher = EMA(step.encoder, step.head, schedule="cosine", queue=3 * B)
+    step = graphed(replace(step, teacher=teacher, n_views=2))
+    loader = make_loader(on_device())
+    with Counter():
+        first, second = islice(loader.epoch(0), 2)
+    followed = SimpleNamespace(step=step, epochs=1, loader=loader, steps_done=0)
+    teacher.on_step(followed, step(first, FakeGenerator()))
+    memory = [id(x) for x in (*teacher.network.parameters(), *teacher.network.buffers(), teacher.queue.z)]
+    output = step(second, FakeGenerator())
+    with Counter() as counter:
+        teacher.on_step(followed, output)
+    legal = step._captured.legal
+    assert legal.launches.total() > counter.launches.total() > 0
+    assert legal.waits == counter.waits == []
+    assert set(legal.illegal) == {"aten.zeros.default", "aten.add_.Tensor"}  # counters of the frozen BatchNorms: unread
+    assert memory == [id(x) for x in (*teacher.network.parameters(), *teacher.network.buffers(), teacher.queue.z)]
+
+
 def test_what_no_graph_could_hold_is_noticed():
     with fake_cuda():
         x, host = torch.zeros(3, device=CUDA), torch.ones(3)
@@ -191,6 +215,7 @@ RUNS = [
         for words in (
             ["optimizer=sgd", SGD, "loss=debiased_pos", "noise_frac=0.3", "blur_frac=0.3", "views_forward=per_view"],
             ["optimizer=lars", LARS, "loss=supcon"],
+            [ADAM, "teacher=ema", "head=predictor", "teacher.schedule=cosine", "teacher.queue=300", "average=ema"],
             [*BIASED, ADAM, "regularizer=fairkl", "sampler=bias_balanced"],
             [*BIASED, *CONVNET, "optimizer=sgd", SGD, "loss=cross_entropy", "regularizer=lnl"],
             [*TWO_STREAMS, "optimizer=adam", ADAM, "evaluator=[]"],

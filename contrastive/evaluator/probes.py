@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -141,9 +142,12 @@ class _Regression:
     def best_length(self, weight: Tensor, direction: Tensor) -> Tensor:
         """The one of LENGTHS with the lowest objective, a scalar: logits are linear in it, so all are tried at once."""
         at, slope = logits(weight, self.x).double(), logits(direction, self.x).double()
-        lengths = torch.tensor(LENGTHS, dtype=torch.float64, device=self.x.device)
-        values = torch.stack([self._value(at + t * slope, weight + t * direction) for t in lengths])
-        return lengths[values.nan_to_num(nan=torch.inf).argmin()].to(weight.dtype)
+        values = torch.stack([self._value(at + t * slope, weight + t * direction) for t in self.lengths])
+        return self.lengths.take(values.nan_to_num(nan=torch.inf).argmin()).to(weight.dtype)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        return torch.tensor(LENGTHS, dtype=torch.float64, device=self.x.device)  # a GPU would wait for each copy
 
     def _value(self, scores: Tensor, weight: Tensor) -> Tensor:
         return F.cross_entropy(scores, self.label) + self.l2 / 2 * weight[:, :-1].double().square().sum()
@@ -162,7 +166,7 @@ class _Regression:
         x, share = self.x[few], curvature[few]
         hessian = ((x * share[:, None]).T @ x).double() / len(x)
         hessian.diagonal().add_(self.l2 + 1e-6 * hessian.trace() + 1e-12)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(hessian)).to(self.x.dtype)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(hessian).L).to(self.x.dtype)
         of_intercept = 1 / curvature.mean().clamp(min=1e-12)
 
         def apply(r: Tensor) -> Tensor:
