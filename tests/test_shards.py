@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 
 from contrastive.__main__ import main
+from contrastive.config.identity import dataset_name
 from contrastive.dataset.shard.index import Fields, index_shards
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import expand, shards, warn_of_mixing
@@ -235,6 +236,9 @@ def test_refusals_say_what_to_do(folder):
 
 
 def test_patterns(folder):
+    for root in (folder, folder / "{000..002}.tar"):
+        assert dataset_name("shards", {"name": None, "root": str(root)}) == "shards-tars"
+        assert load(folder, root=str(root)).facts["dataset_name"] == "tars"
     assert [path.name for path in expand(f"{folder}/{{000..002}}.tar")] == ["000.tar", "001.tar", "002.tar"]
     assert expand(f"{folder}/*1.tar") == [folder / "001.tar"] and len(expand(str(folder))) == 3
 
