@@ -1,5 +1,6 @@
 """Folders packed as the bytes that they are, and runs on stored images, stopped and continued."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from PIL import Image
 
 from contrastive.dataset.folder import packed
 from contrastive.dataset.shard import index
+from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.shard.index import Fields
 from contrastive.dataset.shard.pack import pack_folder
 from contrastive.dataset.splits import fingerprint
@@ -128,11 +130,12 @@ RECIPE = [
 @pytest.mark.slow
 @pytest.mark.smoke
 def test_a_run_on_packed_images_is_the_run_on_decoded_ones(folder, tmp_path):
-    common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "noise_frac=0.2"]
+    common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "epochs=1"]
     for choice in ("false", "true"):
         words = [*RECIPE, *common, f"dataset.packed={choice}", f"hydra.run.dir=run-{choice}"]
         done = program(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run-true/environment.json").read_text())["decoder"] == DECODER
     assert logged_lines(tmp_path / "run-true") == logged_lines(tmp_path / "run-false")
     mine, theirs = saved_weights(tmp_path / "run-true"), saved_weights(tmp_path / "run-false")
     assert all(torch.equal(mine[key], theirs[key]) for key in theirs)

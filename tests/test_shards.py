@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 from PIL import Image
 
 from contrastive.__main__ import main
+from contrastive.config.identity import dataset_name
 from contrastive.dataset.shard.index import Fields, index_shards
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import expand, shards, warn_of_mixing
@@ -96,6 +99,23 @@ def test_the_index_is_built_again_where_it_is_not_whole(folder, tmp_path):
     for path in (folder / "cache").glob("002-*.json"):
         path.unlink()  # what a kill leaves
     assert fingerprint(load(folder)) == fingerprint(first)
+
+
+def test_those_who_index_at_once_share_the_work(folder, monkeypatch):
+    """Threads stand for processes: a lock is held by who opened it."""
+    built = []
+
+    def slowly(shard: Path):
+        built.append(shard)
+        time.sleep(0.02)
+        return samples(shard)
+
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(index_shards, expand(str(folder)), folder / "cache", Fields()) for _ in range(3)]
+        found = [[index.digest for index in job.result()] for job in jobs]
+    assert sorted(built) == expand(str(folder))  # each once
+    assert found[0] == found[1] == found[2]
 
 
 def test_oddities_of_tars(tmp_path):
@@ -235,6 +255,9 @@ def test_refusals_say_what_to_do(folder):
 
 
 def test_patterns(folder):
+    for root in (folder, folder / "{000..002}.tar"):
+        assert dataset_name("shards", {"name": None, "root": str(root)}) == "shards-tars"
+        assert load(folder, root=str(root)).facts["dataset_name"] == "tars"
     assert [path.name for path in expand(f"{folder}/{{000..002}}.tar")] == ["000.tar", "001.tar", "002.tar"]
     assert expand(f"{folder}/*1.tar") == [folder / "001.tar"] and len(expand(str(folder))) == 3
 

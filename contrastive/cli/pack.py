@@ -29,6 +29,7 @@ def main(words: list[str]) -> int:
 
     for name, found in pack_folder(options.source, options.dest, per_shard=options.per_shard).items():
         show(f"{options.dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
-    place = options.dest
-    show(f"\npython train.py dataset=shards dataset.root={place}/train dataset.test={place}/test dataset.size=32")
+    place, name = options.dest, options.dest.resolve().name
+    said = f"dataset.name={name} dataset.root={place}/train dataset.test={place}/test dataset.size=32"
+    show(f"\npython train.py dataset=shards {said}")
     return 0

@@ -66,10 +66,12 @@ def option_name(target: str) -> str:
 
 
 def dataset_name(option: str, node: Mapping[str, Any]) -> str:
-    """A dataset as a heading or a folder: its option; an image folder adds its own name."""
+    """A dataset as a heading or a folder: its option; an image folder, or that of shards, adds its own name."""
     if "name" not in node:
         return option
-    name = node["name"] or (Path(node["root"]).resolve().name if node.get("root") else "")
+    folder = Path(node.get("root") or "").resolve()  # that of PATH/{000..099}.tar is PATH
+    own = (folder.parent if folder.suffix == ".tar" else folder).name
+    name = node["name"] or (own if node.get("root") else "")
     return "-".join([option, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
 
 

@@ -40,10 +40,8 @@ def check_words(words: Sequence[str]) -> None:
     """
     if {"-m", "--multirun"}.intersection(words) and (shown := [word for word in words if word in EXCLUSIVE]):
         raise ConfigError(f"{shown[0]} shows one run, and -m starts several: try it without -m")
-    if len(roots := [word for word in words if word.startswith("dataset.root=")]) > 1:
-        raise ConfigError(
-            f"{len(roots)} words say dataset.root, as if by braces in the shell: try quotes around {{...}}"
-        )
+    if (n := sum(word.startswith("dataset.root=") for word in words)) > 1:
+        raise ConfigError(f"{n} words say dataset.root, as braces in the shell do: try 'dataset.root=X{{0..9}}.tar'")
     for i, word in enumerate(words):
         key, equals, value = word.partition("=")
         if key.startswith("--") and key not in FLAGS:

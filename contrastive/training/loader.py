@@ -100,22 +100,25 @@ class Loader:
 
     def _main_indices(self, number: int, start: int) -> Iterator[Tensor]:
         """Images of the main batches from batch `start` on, without end: drawn again when an order is used up."""
-        rng = generator("cpu", self.seed, "order", number)
-        per_pass = len(self.split) // self.batch_size
+        if self.split.windows is not None and self.weights is None:
+            yield from self._keyed_indices(number, start)
+        rng, per_pass = generator("cpu", self.seed, "order", number), len(self.split) // self.batch_size
         for k in count():
-            first = max(0, start - k * per_pass)
-            if self.split.windows is not None and self.weights is None:
-                if first < per_pass:
-                    order_k = Order(len(self.split), self.split.windows, self.seed, "order", number, k)
-                    yield from self._in_order(order_k, self.batch_size, range(first, per_pass))
-                continue
             if self.weights is None:
                 order = torch.randperm(len(self.split), generator=rng)
             else:
                 order = torch.multinomial(self.weights, len(self.split), replacement=True, generator=rng)
             order = move(order, self.split.image.device)
-            for i in range(first, per_pass):
+            for i in range(max(0, start - k * per_pass), per_pass):
                 yield order[i * self.batch_size : (i + 1) * self.batch_size]
+
+    def _keyed_indices(self, number: int, start: int) -> Iterator[Tensor]:
+        """The same of an order that is a function of its key, in which nothing before `start` is drawn."""
+        assert self.split.windows is not None
+        per_pass = len(self.split) // self.batch_size
+        for k in count(start // per_pass):
+            order = Order(len(self.split), self.split.windows, self.seed, "order", number, k)
+            yield from self._in_order(order, self.batch_size, range(max(0, start - k * per_pass), per_pass))
 
     def _in_order(self, order: Order, size: int, batches: range) -> Iterator[Tensor]:
         """The rows of these batches of an order."""
@@ -128,8 +131,8 @@ class Loader:
             yield from [None] * (len(self) - start)
             return
         if self.split.windows is not None:
-            keyed = Order(len(self.split), self.split.windows, self.seed, "uniform", number)
-            yield from self._in_order(keyed, self.second_batch_size, range(start, len(self)))
+            order_of_all = Order(len(self.split), self.split.windows, self.seed, "uniform", number)
+            yield from self._in_order(order_of_all, self.second_batch_size, range(start, len(self)))
             return
         order = torch.randperm(len(self.split), generator=generator("cpu", self.seed, "uniform", number))
         order = move(order, self.split.image.device)

@@ -80,7 +80,8 @@ def index_shards(
     missing = [i for i in range(len(shards)) if i not in found]
     if not missing:
         return [found[i] for i in range(len(shards))]
-    bar = tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1)
+    is_main = os.environ.get("RANK", "0") == "0"  # of several processes the first one shows a bar
+    bar = tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1, disable=not is_main)
     with bar, helpers([shards[i] for i in missing] if make is None else [], cache, fields):
         for wait in (False, True):  # first those that no other process works at
             for i in missing:
