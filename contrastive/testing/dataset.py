@@ -30,7 +30,7 @@ def check_dataset(data: Data) -> None:
     _check_probe(data)
     for name, values in (("mean", data.mean), ("std", data.std)):
         assert len(values) == data.n_channels and all(0 <= value <= 1 for value in values), (
-            f"{name} must be a number in [0, 1] for each of {data.n_channels} channels, not {values}"
+            f"{name} must be that of {data.n_channels} channels, of images scaled to [0, 1], not {values}"
         )
     assert min(data.std) > 0, f"std must be above 0 in every channel, not {data.std}"
 

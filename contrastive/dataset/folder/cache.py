@@ -29,7 +29,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
 from contrastive.schema import misfit
 
-FORMAT = 3  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
+FORMAT = 4  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written
 
 

@@ -10,7 +10,8 @@ from tqdm import tqdm
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".npy", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SUFFIXES = (*PICTURES, ".npy")  # an array beside class folders may be anything, and does not speak against them
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
@@ -84,7 +85,7 @@ def _labeled(base: Path, test: Path | None, classes: tuple[str, ...]) -> tuple[P
 def _unlabeled(base: Path, test: Path | None) -> tuple[Part, Part]:
     """base/train/ with at most one folder in it, or images in `base` itself."""
     folder = base / "train" if (base / "train").is_dir() else base
-    if folder == base and _subfolders(base) and not any(path.suffix.lower() in SUFFIXES for path in base.iterdir()):
+    if folder == base and _subfolders(base) and not any(path.suffix.lower() in PICTURES for path in base.iterdir()):
         raise ConfigError(
             f"{base / 'train'} is not a folder: put the images into {base}/train/<class>/ and {base}/test/<class>/, "
             f"or into {base}/train/all/ if they have no labels"
@@ -101,7 +102,7 @@ def _unlabeled(base: Path, test: Path | None) -> tuple[Part, Part]:
 
 def _class_folders(base: Path) -> tuple[str, ...]:
     """The folders in `base` that hold images; none where there is a train/ or an image beside them."""
-    if (base / "train").is_dir() or any(path.suffix.lower() in SUFFIXES for path in base.iterdir()):
+    if (base / "train").is_dir() or any(path.suffix.lower() in PICTURES for path in base.iterdir()):
         return ()
     return tuple(name for name in _subfolders(base) if not name.startswith(".") and image_paths(base / name))
 
