@@ -91,7 +91,7 @@ def test_tables_are_listed_with_what_is_missing(tmp_path):
 
 def test_a_table_and_losses_of_ones_own_lie_in_the_config_dir(tmp_path):
     folder = str(ROOT / "examples/why_debiased_pos")
-    for name in ("why", "why_sigmoid"):
+    for name in ("why", "why_sigmoid", "why_sigmoid_digits"):
         done = reproduce(name, "--config-dir", folder, "--preset", "smoke", *WORDS, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert len(list(tmp_path.glob(f"outputs/table/{name}-smoke-*/*/seed=0/result.json"))) == 4
