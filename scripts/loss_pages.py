@@ -42,6 +42,9 @@ Record = dict[str, Any]
 Row = dict[str, Any]
 
 
+BREAK = re.compile(r"(?<=\S)\n(?=[^\s*-])")  # of a line inside a paragraph
+
+
 def pages() -> dict[str, str]:
     """{path below docs/: Markdown} of every generated page."""
     made = {f"losses/{name}.md": loss_page(name) for name in facts()["losses"]}
@@ -98,7 +101,7 @@ def loss_page(name: str) -> str:
         f"**When.** {own['when']}",
         f"**For** {needs}. **Memory** {own['memory']}. **Checked.** {CHECKED[own['checked']]}",
         "## Formula",
-        code(option.docstring),
+        code(BREAK.sub(" ", option.docstring)),
         "## Push",
         f"{push(option.target)} [What the push is](../push.md)",
         "## Settings",
@@ -328,6 +331,6 @@ def table_command(record: Record) -> str:
     return shlex.join(["python", "scripts/reproduce_table.py", table, *words, *record["extra"]])
 
 
-def code(text: str, language: str = "text") -> str:
-    """A code block."""
+def code(text: str, language: str = " {.text .wraps}") -> str:
+    """A code block; text breaks at spaces."""
     return f"```{language}\n{text}\n```"

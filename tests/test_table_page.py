@@ -141,7 +141,7 @@ def test_csv_json_and_latex_hold_the_same_figures(record):
     assert (first["published knn_top1"], first["source"], first["overrides"]) == ("74.3 ± 0.2", "Table 1", "loss=x")
     assert (quoted["runs"], quoted["knn_top1"], quoted["published knn_top1"]) == ("Quoted", "", "22.7")
     latex = table_latex(record)
-    assert r"A, b & 71.00 $\pm$ 1.41 (2) & 74.3 $\pm$ 0.2 & -3.30 \\" in latex
+    assert r"A, b & 71.00 $\pm$ 1.41 (2) & 74.3 $\pm$ 0.2 & $-$3.30 \\" in latex
     assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 1
     assert escape("a_b 5%") == r"a\_b 5\%"
 

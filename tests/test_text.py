@@ -5,6 +5,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
+from contrastive.study.render.latex import latex
 from contrastive.study.render.text import terminal_grid
 from contrastive.text import columns, marked, show
 
@@ -46,3 +47,11 @@ def test_columns_without_room_stand_below_with_the_names(terminal: Terminal) -> 
         "  runs   linear_top1", "  a            10.00", "  bb            8.00",
     ]  # fmt: skip
     assert columns(ROWS).splitlines()[1] == "  a          9.00         10.00"
+
+
+def test_a_latex_table_has_minus_signs_and_words_to_the_left() -> None:
+    cells = [["claim", "verdict", "effect"], ["NT-Xent > a_b", "holds", "-2.5 [-3, 1e-3]"]]
+    text = latex(cells, caption="50 %", label="A b")
+    assert r"\begin{tabular}{llr}" in text
+    assert r"NT-Xent $>$ a\_b & holds & $-$2.5 [$-$3, 1e-3] \\" in text
+    assert r"\caption{50 \%}" in text and r"\label{tab:a-b}" in text
