@@ -153,7 +153,8 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
         )
     dataset = next((word.partition("=")[2] for word in plan.common if key_of(word) == "dataset"), "digits")
     about = "the chosen settings" if plan.searches == 1 else "methods"
-    lines.append(f"  detects a difference of {planned_difference(plan, dataset):.1f} points between {about} with 80 % power")
+    points = planned_difference(plan, dataset)
+    lines.append(f"  detects a difference of {points:.1f} points between {about} with 80 % power")
     if 1 < plan.searches < METHOD_SEARCHES:
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
     lines.append(f"  runs in {as_typed(contest.base)}")
