@@ -108,7 +108,7 @@ shutdown()
 @pytest.mark.slow
 def test_restarted_processes_do_not_look_for_those_before_them(tmp_path):
     (tmp_path / "meeting.py").write_text(MEETING)
-    subprocess.run([*TORCHRUN, "meeting.py"], cwd=tmp_path, env=ENVIRONMENT, check=True, timeout=120)
+    subprocess.run([*TORCHRUN, "meeting.py"], cwd=tmp_path, env=ENVIRONMENT, check=True, timeout=300)
     assert {path.name for path in tmp_path.glob("met *")} == {"met 0", "met 1"}
 
 
