@@ -221,3 +221,12 @@ def test_weights_of_other_channels_are_refused(tmp_path):
     assert (
         "takes images of 3 channels and these have 1: try encoder.in_channels=null" in refused.stderr + refused.stdout
     )
+
+
+def test_a_table_of_gray_images_of_16_bits(tmp_path):
+    folder = write_classes(tmp_path / "chest", ".png", (12, 12))
+    rows = [f"{name}/{i}.png,{'test' if i < 5 else 'train'},{name}" for name in ("ill", "well") for i in range(20)]
+    (folder / "chest.csv").write_text("\n".join(["img_filename,split,y", *rows]))
+    data = load_image_folder(folder, table="chest.csv", columns={"bias": None})
+    contrastive.check_dataset(data)
+    assert (data.n_channels, data.pretrain.image.dtype, data.classes) == (1, torch.uint16, ("ill", "well"))

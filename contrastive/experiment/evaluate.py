@@ -21,7 +21,7 @@ from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
 from contrastive.run.files import evaluation_name, read_evaluations, read_result, weights_path, write_evaluation
 from contrastive.run.provenance import environment_record
-from contrastive.text import as_typed, show
+from contrastive.text import as_typed, counted, show
 from contrastive.training.features import feature_sets
 from contrastive.training.precision import Normalize, set_tf32
 from contrastive.training.progress import announced
@@ -105,6 +105,11 @@ def _evaluate(
     """The scores and what they come from: images are standardized as in training, whatever they are."""
     since, weights = time.perf_counter(), file_hash(weights_path(run))
     encoder, transform = load_run_encoder(run, config)
+    if data.n_channels != len(transform.mean):
+        raise ConfigError(
+            f"the encoder takes images of {counted(len(transform.mean), 'channel')} and these have {data.n_channels}: "
+            "try a dataset of the same kind"
+        )
     layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
     encoder = encoder.to(device, memory_format=layout)  # type: ignore[call-overload]
     if is_resident(data, device, settings.resident):

@@ -14,7 +14,7 @@ from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import with_defaults
 from contrastive.files import atomic, write_text
-from contrastive.run.files import weights_path
+from contrastive.run.files import RGB, weights_path
 from contrastive.run.weights import read_weights
 from contrastive.text import printable
 
@@ -41,7 +41,7 @@ An image encoder. Loss: `{loss}`. Data: `{dataset}`. Epochs: {epochs}. Start: {s
 from contrastive import load_encoder
 
 encoder, transform = load_encoder("model.safetensors")
-features = encoder(transform(image))  # a PIL image, or uint8 (N, 3, H, W)
+features = encoder(transform(image))  # a PIL image, or {dtype} (N, {channels}, H, W)
 ```
 {timm}
 Images are resized to {height} x {width} pixels, scaled to [0, 1] and standardized with mean {mean} and standard
@@ -107,12 +107,13 @@ def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
     if not (is_whole or is_resnet or node["_target_"] == TIMMS):
         return {}
     arguments = size_argument(name, node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
+    channels = len(metadata["mean"])
     return {
         "architecture": f"resnet{node['depth']}" if is_whole else name,
         "num_classes": 0,
-        "model_args": arguments,
+        "model_args": arguments if channels == RGB else {**arguments, "in_chans": channels},
         "pretrained_cfg": {
-            "input_size": [3, *size],
+            "input_size": [channels, *size],
             "fixed_input_size": bool(arguments),
             "mean": metadata["mean"],
             "std": metadata["std"],
@@ -134,6 +135,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
     ]
     is_timms = bool(timm_config(metadata))
+    came_with = "its pretrained weights" if metadata["node"].get("pretrained") else "random weights"
     return CARD.format(
         title=title,
         library="timm" if is_timms else "contrastive",
@@ -142,7 +144,9 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         loss=code(metadata["loss"].rpartition(".")[2]),
         dataset=code(metadata["dataset"].rpartition(".")[2]),
         epochs=metadata["encoder"]["epochs"],
-        start=plain(metadata["encoder"]["weights"] or "random weights"),
+        start=plain(metadata["encoder"]["weights"] or came_with),
+        dtype=metadata.get("dtype", "uint8"),
+        channels=len(metadata["mean"]),
         features=plain(metadata["encoder"]["features"]),
         height=height,
         width=width,
