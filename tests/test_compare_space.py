@@ -23,7 +23,7 @@ def test_a_range_is_read_as_hydra_types_it():
 
 @pytest.mark.parametrize("typed", ["0.1", "interval(1, 0)", "tag(log, interval(0, 1))", "choice(1)", "a b("])
 def test_what_is_no_range_is_refused(typed):
-    with pytest.raises(ConfigError, match="is no range: try"):
+    with pytest.raises(ConfigError, match="is not a range: try"):
         read_knob("x", typed)
 
 

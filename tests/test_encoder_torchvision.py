@@ -68,7 +68,7 @@ def test_a_vit_is_built_for_the_images_of_the_dataset(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "googlenet"}, "no classification network of torchvision with a single output"),
+        ({"name": "googlenet"}, "not a classification network of torchvision with a single output"),
         ({"name": "squeezenet1_1"}, "no linear classifier"),
         ({"name": "vit_b_16", "image_size": 28}, r"cannot cut images of 28 pixels.*try encoder\.image_size=32"),
         ({"name": "mobilenet_v3_small", "stem": "small"}, r"is for ResNets.*try encoder\.stem=null"),

@@ -126,7 +126,7 @@ def test_the_encoder_is_rebuilt_from_the_run(run):
 MISTAKES = [
     (["evaluator=[knn]"], "no run is given"),
     (["RUN", "outputs/x/seed=9"], "outputs/x/seed=9 is neither a folder"),
-    (["RUN", "epochs=3"], "epochs is no setting of an evaluation"),
+    (["RUN", "epochs=3"], "epochs is not a setting of an evaluation"),
     (["RUN", "evaluator=[]"], "no evaluator is chosen"),
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),

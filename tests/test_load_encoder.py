@@ -154,7 +154,7 @@ def test_damaged_weights_are_never_used(run):
         with pytest.raises(ConfigError, match=r"is damaged: try copying it again, or remove result\.json"):
             use(damaged)
     file.write_bytes(content[:-50])
-    with pytest.raises(ConfigError, match=r"no whole \.safetensors file"):
+    with pytest.raises(ConfigError, match=r"not a complete \.safetensors file"):
         load_encoder(path)
 
 

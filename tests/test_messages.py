@@ -123,9 +123,7 @@ def test_a_limit_of_the_size_of_files_is_one_sentence():
 @pytest.mark.slow
 def test_a_launcher_without_its_program_is_one_sentence():
     error = RuntimeError('Could not detect "srun", are you indeed on a slurm cluster?')  # as submitit says it
-    assert (
-        user_message(error) == "there is no srun here, which this launcher starts jobs with: try hydra/launcher=cores"
-    )
+    assert user_message(error) == "this launcher needs srun, which is not installed: try hydra/launcher=cores"
 
 
 def test_a_mistake_leaves_no_empty_folders(tmp_path):

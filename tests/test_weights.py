@@ -253,7 +253,7 @@ def test_files_without_weights_are_refused(tmp_path):
     infinite.conv1.weight.data[0, 0, 0, 0] = torch.inf
     save_file(infinite.state_dict(), tmp_path / "infinite.safetensors")
     for name, said in (
-        ("cut.safetensors", r"no whole \.safetensors file"),
+        ("cut.safetensors", r"not a complete \.safetensors file"),
         ("empty.pth", "holds no tensors"),
         ("missing.pth", "there is no weights file"),
         ("infinite.safetensors", "weights that are not finite: try an earlier file"),

@@ -24,7 +24,7 @@ from contrastive.text import as_typed, format_grid, show
 HELP = """Evaluate finished runs again, without training.
 
 RUN is a run directory, or a folder with finished runs below it. The encoder is read from encoder.safetensors; nothing
-of the run is changed. The figures are written to RUN/evaluation/<name>.json and printed as a table.
+of the run is changed. The metrics are written to RUN/evaluation/<name>.json and printed as a table.
 
     'evaluator=[knn,linear]'      the evaluators; those of train.py if not given
     evaluator.knn.k=50            their settings; those of the run if not given
@@ -115,7 +115,7 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
             raise ConfigError(f"{override} is neither a folder nor KEY=VALUE: {USAGE}")
         if key.split(".")[0] not in SETTABLE:
             raise ConfigError(
-                f"{key} is no setting of an evaluation, which are {', '.join(SETTABLE)}: "
+                f"{key} is not a setting of an evaluation, which are {', '.join(SETTABLE)}: "
                 f"try python train.py {override} for a new run"
             )
     if not places:

@@ -53,7 +53,7 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
             where = f"{mark.name}, line {mark.line + 1}," if mark else "a YAML"
             return f"{where} is not YAML ({link.problem}): compare it with configs/loss/nt_xent.yaml"
         if program := re.search(r'Could not detect "(\w+)", are you', str(link)):  # submitit's words
-            return f"there is no {program[1]} here, which this launcher starts jobs with: try hydra/launcher=cores"
+            return f"this launcher needs {program[1]}, which is not installed: try hydra/launcher=cores"
         if is_out_of_memory(link):
             return out_of_memory(link, "")
         if isinstance(link, OSError) and link.errno in ADVICE:

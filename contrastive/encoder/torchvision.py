@@ -46,7 +46,7 @@ def torchvision_encoder(
     """
     if name not in models.list_models(module=models) or name in WITH_AUXILIARY_OUTPUTS:
         raise ConfigError(
-            f"encoder.name={name} is no classification network of torchvision with a single output: "
+            f"encoder.name={name} is not a classification network of torchvision with a single output: "
             "try encoder.name=resnet18, convnext_tiny, vit_b_16 or mobilenet_v3_small"
         )
     network: Any = _build(name, pretrained=pretrained, image_size=image_size)

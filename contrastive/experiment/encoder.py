@@ -213,7 +213,7 @@ def build_trusted(node: dict[str, Any], group: str) -> nn.Module:
     target = resolve_builtin(node.get("_target_"), group)
     if target is None or not plain:
         raise ConfigError(
-            f"the file's {group} {node.get('_target_')} is no part of contrastive and is not built from a file: if you "
+            f"the file's {group} {node.get('_target_')} is not part of contrastive and not built from a file: if you "
             f"trust it, build it yourself and try load_encoder(PATH, encoder=module)"
         )
     try:

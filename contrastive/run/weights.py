@@ -122,7 +122,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dict)
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} is no whole .safetensors file ({error}): {AGAIN}") from error
+        raise ConfigError(f"{path} is not a complete .safetensors file ({error}): {AGAIN}") from error
     if metadata.get("contrastive_format") == FORMAT and metadata.get("sha256") != checksum(tensors, metadata):
         raise ConfigError(f"{path} is damaged: {AGAIN}")
     recorded = (read_result(path.parent) or {}).get("weights", {}).get(path.name)

@@ -72,7 +72,7 @@ def read_knob(key: str, typed: str) -> Knob:
             return Knob(key=key, typed=typed, low=low, high=high, is_log=is_log, is_int=is_int)
     if isinstance(value, ChoiceSweep) and len(value.list) > 1:
         return Knob(key=key, typed=typed, choices=tuple(map(str, value.list)))
-    raise ConfigError(f"{key}={typed} is no range: try '{key}=interval(0.1,1)' or '{key}=tag(log,interval(0.1,1))'")
+    raise ConfigError(f"{key}={typed} is not a range: try '{key}=interval(0.1,1)' or '{key}=tag(log,interval(0.1,1))'")
 
 
 def knobs_of(
