@@ -173,8 +173,8 @@ def test_lora_is_resumed_merged_and_verified(tmp_path, composed):
     pytest.importorskip("timm")
     words = [
         "dataset=digits", "dataset.size=16", "encoder=timm", "encoder.name=test_vit", "encoder.image_size=16",
-        "device=cpu", "threads=1", "evaluator=[linear,fine_tune]", "evaluator.linear.max_iter=5", "encoder.lora=2",
-        "evaluator.fine_tune.epochs=1", "encoder.layer_decay=0.5", "batch_size=256", "checkpoint_every=1",
+        "device=cpu", "threads=1", "evaluator=[linear]", "evaluator.linear.max_iter=5", "encoder.lora=2",
+        "encoder.layer_decay=0.5", "batch_size=256", "checkpoint_every=1",
     ]  # fmt: skip
     done = program(*words, "epochs=2", "hydra.run.dir=lora", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -141,7 +141,7 @@ def test_commands_are_found() -> None:
     [
         ("README.md", 1),
         ("docs/encoders.md", 1),
-        ("docs/channels.md", 1),
+        pytest.param("docs/channels.md", 1, marks=pytest.mark.slow),
         pytest.param("docs/evaluation.md", 2, marks=pytest.mark.slow),
     ],
 )

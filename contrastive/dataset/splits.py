@@ -12,6 +12,7 @@ from contrastive.types import LEVELS, Data, Split
 VAL_FRACTION = 0.1
 SPLIT_SEED = 0  # the same validation images in every run, whatever its seed
 CHUNK = 10_000  # images per step of a pass over a split that may be larger than memory
+PASS = 2**25  # bytes per step of a pass over pixels
 
 ChannelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation of each channel
 
@@ -77,7 +78,7 @@ def channel_stats(image: Tensor) -> ChannelStats:
     """Mean and standard deviation per channel of uint8 or uint16 (N, K, H, W), scaled to [0, 1], by histograms."""
     n_channels, levels = image.shape[1], LEVELS[image.dtype]
     count = torch.zeros(n_channels, levels, dtype=torch.int64)
-    step = CHUNK * 256 // levels
+    step = max(1, PASS // image[:1].nbytes)
     for start in range(0, len(image), step):
         chunk = image[start : start + step]
         for channel in range(n_channels):
