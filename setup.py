@@ -11,7 +11,13 @@ setup(
     ],
     package_dir={"contrastive.configs": "configs"},  # configs/ at the root of a checkout, inside the package in a wheel
     package_data={
-        "contrastive": ["py.typed", "__init__.pyi", "study/render/templates/*", "weights/*/*"],
+        "contrastive": [
+            "py.typed",
+            "__init__.pyi",
+            "experiment/keywords.pyi",
+            "study/render/templates/*",
+            "weights/*/*",
+        ],
         "contrastive.configs": ["**/*.yaml"],
     },
 )

@@ -1,6 +1,6 @@
-"""Write contrastive/experiment/keywords.py: what an editor offers for `contrastive.pretrain(`, from the YAMLs.
+"""Write contrastive/experiment/keywords.pyi: what an editor offers for `contrastive.pretrain(`, from the YAMLs.
 
-python scripts/keywords.py
+python -m scripts.keywords
 """
 
 import re
@@ -12,12 +12,11 @@ from contrastive.config.identity import LISTS
 from contrastive.config.paths import options
 from contrastive.config.reference import group_sentences, root_settings
 
-FILE = Path(__file__).resolve().parents[1] / "contrastive/experiment/keywords.py"
+FILE = Path(__file__).resolve().parents[1] / "contrastive/experiment/keywords.pyi"
 CHOICES = re.compile(r"(\w+(?: \| \w+)+)(?=;|$| \()")  # at the beginning of a sentence
 HEAD = '''"""The settings of `pretrain` at the top level, for editors. Written by scripts/keywords.py from configs/."""
 
 from typing import Literal, TypedDict
-
 
 class Keywords(TypedDict, total=False):
     """Each is what it is on the command line; `python train.py --help KEY` explains one."""

@@ -77,7 +77,7 @@ def test_the_diagram_of_folders_has_the_arrows_that_are_imports():
 def test_files_and_folders_are_small():
     large = [path for path in FILES if len(path.read_text().splitlines()) > 400]
     n_files = Counter(path.parent for path in FILES if path.name != "__init__.py")
-    full = [path for path, n in n_files.items() if n > 12 and path.name not in ("loss", "evaluator")]
+    full = [path for path, n in n_files.items() if n > 12 and path.name not in ("loss", "evaluator", "cli")]
     assert not large + full, "a file of more than 400 lines, or a folder of more than a dozen files"
 
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import Quote, QuotedString
@@ -17,11 +17,13 @@ from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
-from contrastive.experiment.keywords import Keywords
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import RESULT, read_config, read_result
 from contrastive.run.log import read_points
 from contrastive.types import Data
+
+if TYPE_CHECKING:
+    from contrastive.experiment.keywords import Keywords  # a stub
 
 
 class Result:
@@ -86,7 +88,7 @@ class Result:
 
 
 @overload
-def pretrain(*words: str, data: Any = None, **settings: Unpack[Keywords]) -> Result: ...  # what an editor completes
+def pretrain(*words: str, data: Any = None, **settings: "Unpack[Keywords]") -> Result: ...  # what an editor completes
 @overload
 def pretrain(*words: str, data: Any = None, **settings: Any) -> Result: ...
 def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:

@@ -2,24 +2,23 @@
 
 from typing import Literal, TypedDict
 
-
 class Keywords(TypedDict, total=False):
     """Each is what it is on the command line; `python train.py --help KEY` explains one."""
 
     # images, with a recipe for them
     dataset: Literal[
-        "bffhq", "biased_digits", "biased_mnist", "celeba", "cifar10", "cifar100", "corrupted_cifar10", "digits",
-        "image_folder", "mnist", "stl10", "utkface",
+        "arrays", "bffhq", "biased_digits", "biased_mnist", "celeba", "cifar10", "cifar100", "corrupted_cifar10",
+        "digits", "image_folder", "mnist", "shards", "stl10", "utkface",
     ]  # fmt: skip
     # how views are made of an image
     augmentation: Literal[
-        "crop_flip", "digits", "flip", "none", "padded_crop", "rotation_jitter", "simclr", "supcon",
+        "crop_flip", "digits", "flip", "intensity", "none", "padded_crop", "rotation_jitter", "simclr", "supcon",
     ]  # fmt: skip
-    # the network whose features are wanted
+    # the network that is trained
     encoder: Literal[
         "resnet18", "resnet18_narrow", "resnet34", "resnet50", "simple_convnet", "timm", "torchvision",
     ]  # fmt: skip
-    # what the loss sees of the features, left out afterwards
+    # projection head: from features to what the loss reads; not used afterwards
     head: Literal["identity", "linear", "mlp", "predictor", "simclr_cifar", "supcon"]
     # what training minimizes
     loss: Literal[
@@ -29,13 +28,13 @@ class Keywords(TypedDict, total=False):
         "npair", "nt_xent", "rince", "sigmoid", "simsiam", "sincere", "soft_supcon", "softcon", "sogclr", "spectral",
         "supcon", "triplet", "vicreg",
     ]  # fmt: skip
-    # a second network, with whose projections the loss compares
+    # a second network whose projections the loss compares with
     teacher: Literal["ema", "none"]
     # a second term of the loss
     regularizer: Literal["bias_balanced", "cross_entropy", "end", "fairkl", "lnl", "none"]
-    # learning rate, weight decay and so on
+    # optimizer, with learning rate and weight decay
     optimizer: Literal["adam", "lars", "sgd"]
-    # of the learning rate
+    # schedule of the learning rate
     schedule: Literal["constant", "cosine", "step"]
     # how the features are judged
     evaluator: list[Literal[
@@ -43,28 +42,28 @@ class Keywords(TypedDict, total=False):
         "few_label", "few_shot", "fine_tune", "knn", "knn_sweep", "linear", "online_probe", "rankme", "retrieval",
         "sgd_probe", "transfer",
     ]]  # fmt: skip
-    # of the encoder's weights over the steps, which evaluators read in place of the trained ones
+    # moving average of the encoder's weights, which evaluators then read
     average: Literal["ema", "none"]
-    # what else watches training: your own
+    # hooks of your own that watch training
     hook: list[str]
-    # who is told every line of metrics.jsonl
+    # where metrics are sent, besides metrics.jsonl
     tracker: list[Literal["mlflow", "tensorboard", "trackio", "wandb"]]
-    # a paper's recipe; what you type wins over it
+    # a paper's recipe; overrides take precedence
     experiment: Literal[
         "bc_bb", "bc_ce", "bffhq_ce", "bffhq_fairkl", "byol", "celeba_bc_bb", "celeba_ce", "corrupted_cifar10_ce",
-        "corrupted_cifar10_fairkl", "cross_entropy_cifar10", "dcl", "dcl_cifar10", "debiased_positive",
-        "eps_supinfonce_fairkl", "hong_yang_bb", "hong_yang_bc_bb", "hong_yang_bc_ce", "hong_yang_ce",
+        "corrupted_cifar10_fairkl", "cross_entropy_cifar10", "dcl", "dcl_cifar10", "debiased_positive", "domain",
+        "eps_supinfonce_fairkl", "gray16", "hong_yang_bb", "hong_yang_bc_bb", "hong_yang_bc_ce", "hong_yang_ce",
         "hong_yang_end", "hong_yang_lnl", "hong_yang_softcon", "imagenet100", "imagenet9_ce", "moco_v2", "moco_v3",
-        "simclr_cifar10", "simclr_cifar10_lightly", "simsiam", "supervised_cifar10", "supervised_cifar100",
-        "supervised_imagenet100", "utkface_bc_bb", "utkface_ce",
+        "multispectral", "simclr_cifar10", "simclr_cifar10_lightly", "simsiam", "supervised_cifar10",
+        "supervised_cifar100", "supervised_imagenet100", "utkface_bc_bb", "utkface_ce",
     ]  # fmt: skip
-    # of everything random; also the last folder of the run
+    # random seed; also the last folder of the run's path
     seed: int
-    # passes over the training images; 0: only evaluate
+    # passes over the training images; 0: evaluate only
     epochs: int
-    # images of a step, not views
+    # images (not views) per step
     batch_size: int
-    # views of each image
+    # augmented views of each image
     n_views: int
     # divides the similarities in contrastive losses
     temperature: float
@@ -72,31 +71,31 @@ class Keywords(TypedDict, total=False):
     tau_plus: float
     # uniform | class_balanced | group_balanced | bias_balanced (weights 1 / p(bias|class), clipped)
     sampler: Literal["uniform", "class_balanced", "group_balanced", "bias_balanced"]
-    # a run: bias labels for training are read off its encoder, where the data has none
+    # a run: bias labels for training are inferred from its encoder
     bias_from: str | None
-    # predictions | errors | clusters: what the bias label of an image is, with bias_from
+    # predictions | errors | clusters: what bias_from uses as bias label of an image
     bias_as: str
-    # 0, 1, ...: judge on a tenth of the training images, of that draw; test images are left alone
+    # 0, 1, ...: evaluate on a tenth of the training images, drawn by this number, not on test images
     held_out: int | None
     # probability that the second view shows an image of another class
     noise_frac: float
     # probability that the second view is taken from a blurred image
     blur_frac: float
-    # BatchNorm sees all views together (fused) or each apart (per_view), in one forward
+    # fused | per_view: BatchNorm normalizes all views together, or each view by itself
     views_forward: str
-    # auto | fp32 | tf32 | bf16 | fp16; auto is bf16 where the device has it, tf32 torch's default
+    # auto | fp32 | tf32 | bf16 | fp16; auto is bf16 where the device supports it, tf32 is torch's default
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"]
     # layout of images in memory: faster, except for very narrow networks on a CPU
     channels_last: bool
-    # auto | true | false: torch.compile, 40 s at the start, then faster steps; auto: on a GPU, what pays
+    # auto | true | false: torch.compile, 40 s at the start, then faster steps; auto: on a GPU, if it pays
     compile: bool | str
-    # launch a whole step of a GPU at once (CUDA graph), for networks too small to keep it busy
+    # run a step as one CUDA graph, for networks too small to keep a GPU busy
     graphs: bool
     # auto | cpu | cuda | cuda:N
     device: str
     # processes on this machine, one GPU each (torchrun works too); batch_size counts all of them
     devices: int
-    # images whose activations are held at once, 0 = all: exact large batches on a small device
+    # images per chunk of a large batch on a small device, with the exact gradient; 0: no chunks
     grad_cache_chunk: int
     # auto | true | false: keep the images on the device, or stream batches from the host
     resident: bool | str
@@ -104,21 +103,21 @@ class Keywords(TypedDict, total=False):
     threads: int | str
     # folder for downloads and decoded images
     data_root: str
-    # batches between log lines
+    # steps between lines of metrics.jsonl
     log_every: int
-    # auto | N epochs: auto is an epoch's end, a minute after the last one or where saving costs 1 %
+    # auto | N epochs; auto: at an epoch's end, if the last checkpoint is a minute old or saving is quick
     checkpoint_every: int | str
-    # also inside an epoch: the most that a kill loses of a long one
+    # also inside an epoch: the most that a kill can lose
     checkpoint_every_minutes: float
-    # replace the run that the directory holds
+    # start over, replacing the run in the directory
     rerun: bool
     # validation metric that hydra/sweeper=search maximizes, such as classifier_top1
     search_metric: str
-    # estimate time and memory, then exit; it loads the data, which may download and decode it
+    # estimate time and memory, then exit; may download and decode the data
     dry_run: bool
-    # the same bits each time on a GPU too, slower (on a CPU they are)
+    # bitwise reproducible on a GPU, slower; a CPU always is
     deterministic: bool
-    # a trace of 20 steps and the costliest operations, in the run's folder profile/
+    # record a trace of 20 steps and the slowest operations, in the run's folder profile/
     profile: bool
     # print only errors and the final table
     quiet: bool
