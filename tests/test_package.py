@@ -74,12 +74,11 @@ def test_the_wheel_holds_its_configs(tmp_path):
     with ZipFile(wheel) as archive:
         archive.extractall(site)
     installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
-    expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py")}
+    expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py*")}
+    expected = {path for path in expected if path.suffix in (".py", ".pyi")}
     expected |= {Path("study/render/templates/page.html")}
     expected |= {Path("weights/digits") / name for name in ("README.md", "config.json", "model.safetensors")}
-    expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {
-        Path("py.typed"), Path("__init__.pyi")
-    }  # fmt: skip
+    expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {Path("py.typed")}
     assert installed == expected
     code = "from contrastive.__main__ import main; main(['train', 'loss=supcon', '--cfg', 'job'])"
     assert "contrastive.loss.supcon.SupCon" in run_python(code, path=site, cwd=tmp_path)
