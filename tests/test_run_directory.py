@@ -348,7 +348,7 @@ def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
     flat = flatten(composed(*words).to_dict())
     assert {key for key in flat if not is_identity(key)} == {
         "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
-        "dataset.cache", "checkpoint_every", "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
+        "dataset.cache", "dataset.packed", "checkpoint_every", "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
         "dry_run", "quiet", "profile", "search_metric", "tracker.tensorboard._target_",
     }  # fmt: skip
 
@@ -360,12 +360,12 @@ def test_a_whole_number_is_the_same_setting_with_and_without_its_point():
 
 
 def test_every_key_without_identity_is_a_setting(composed):
-    config = composed("dataset=image_folder").to_dict()
+    configs = [composed(f"dataset={name}").to_dict() for name in ("image_folder", "shards")]
     for key in NON_IDENTITY_KEYS:
         group, _, rest = key.partition(".")
-        assert group in config
-        assert not rest or rest in config[group], key
-    assert not set(NON_IDENTITY_KEYS) & identity(config).keys()
+        assert all(group in config for config in configs)
+        assert not rest or any(rest in config[group] for config in configs), key
+    assert not any(set(NON_IDENTITY_KEYS) & identity(config).keys() for config in configs)
 
 
 def written(run, content):
