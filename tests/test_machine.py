@@ -149,6 +149,7 @@ def test_long_trainings_pay_for_compiling_the_network(monkeypatch, tmp_path):
     assert not pays_to_compile(10 * cifar10, 32)
 
 
+@pytest.mark.slow
 def test_the_compiler_really_leaves_its_graphs_there(tmp_path):
     program = (
         "import torch; from contrastive.experiment.machine import is_compiler_warm as warm; print(warm());"
