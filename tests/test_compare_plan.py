@@ -1,8 +1,11 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
 import pytest
+from hydra import initialize_config_dir
 
+from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
+from contrastive.study.compare.engine import contest_of
 from contrastive.study.compare.plan import plan_from_dict, read_plan
 
 
@@ -28,6 +31,19 @@ def test_rows_name_other_contestants():
     assert [own.name for own in plan.contestants] == ["nt_xent", "sigmoid", "pushed", "again"]
     assert plan.contestants[2].words == ("loss=nt_xent", "loss.push=2")
     assert (plan.contestants[3].words, plan.contestants[3].salt) == (("loss=nt_xent",), 1)
+
+
+def test_a_row_may_have_ranges_of_its_own():
+    row = "rows={pushed: 'loss=nt_xent loss.push=tag(log,interval(0.25,8)) temperature=0.2'}"
+    plan = read_plan([row, "loss=debiased_pos,sigmoid", "epochs=1", "optimizer.lr=interval(0.001,0.01)"])
+    pushed = plan.contestants[-1]
+    assert pushed.fixed == ("loss=nt_xent", "temperature=0.2")
+    assert pushed.ranges == {"loss.push": "tag(log,interval(0.25,8))"}
+    assert plan_from_dict(plan.to_dict()).contestants[-1] == pushed
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        knobs = contest_of(plan).knobs
+    assert [knob.key for knob in knobs["pushed"]] == ["optimizer.lr", "loss.push"]
+    assert [knob.key for knob in knobs["sigmoid"]] == ["temperature", "optimizer.lr"]
 
 
 def test_a_plan_survives_its_record():

@@ -4,7 +4,7 @@
     contrastive compare loss=nt_xent,my_loss --config-dir mine dataset.root=PATH searches=8 budget=8 seeds=3
 
 Comma lists make the contestants; every other setting of train.py is common to all. Ranges replace what is searched:
-'temperature=interval(0.05,1)'. More contestants: rows="{pushed: 'loss=nt_xent loss.push=2'}".
+'temperature=interval(0.05,1)'. More contestants: rows="{pushed: 'loss=nt_xent loss.push=2'}"; a row may have ranges.
 
     budget=12      points of a search for each contestant, the default settings among them
     finalists=2    of them get two more seeds; 0: none do

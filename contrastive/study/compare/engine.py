@@ -86,14 +86,14 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
     """
     knobs, on_the_way = {}, set[str]()
     for own in plan.contestants:
-        words = [*plan.common, *own.words]
+        words, ranges = [*plan.common, *own.fixed], plan.ranges | own.ranges
         cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
         choices = {group: str(choice) for group, choice in cfg.hydra.runtime.choices.items()}
         OmegaConf.set_struct(cfg, False)
         del cfg["hydra"]
         settings = checked_settings(cfg, words)
-        fixed = {key_of(word) for word in words} - plan.ranges.keys()
-        known = knobs_of(choices, _settings_read(cfg), plan.ranges, folders)
+        fixed = {key_of(word) for word in words} - ranges.keys()
+        known = knobs_of(choices, _settings_read(cfg), ranges, folders)
         knobs[own.name] = [knob for knob in known if knob.key not in fixed]
         if plan.evaluator not in settings.evaluator:
             names = ", ".join(settings.evaluator)

@@ -74,7 +74,7 @@ def _final_runs(contest: Contest, own: Contestant) -> list[Run]:
 def _row(own: Contestant, name: str, runs: Sequence[Run], metrics: list[str], shared: Shared) -> dict[str, Any]:
     states: dict[Path, RunState] = {run.path: run_state(run.path) for run in runs}
     finished = {path: state for path, state in states.items() if state.kind == "finished"}
-    return row_record(Row(name=name, overrides=own.words), finished, metrics, shared)
+    return row_record(Row(name=name, overrides=own.fixed), finished, metrics, shared)
 
 
 def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:

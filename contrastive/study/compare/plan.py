@@ -29,12 +29,24 @@ class Contestant:
     """A method: its name, and the words that make it.
 
     Attributes:
+        words: settings, and ranges of what is searched for this contestant alone.
         salt: another draw of points and seeds, for one method under two names.
     """
 
     name: str
     words: tuple[str, ...]
     salt: int = 0
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The words that are no ranges."""
+        return tuple(word for word in self.words if not _parsed(word).is_sweep_override())
+
+    @property
+    def ranges(self) -> dict[str, str]:
+        """{setting: range}"""
+        searched = (word for word in self.words if word not in self.fixed)
+        return {key_of(word): word.partition("=")[2] for word in searched}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,7 +165,7 @@ class Contest:
         return Run(overrides=words, path=path, stage=stage, name=name)
 
     def _words(self, own: Contestant, point: Mapping[str, str]) -> tuple[str, ...]:
-        return merge_overrides(self.plan.common, own.words, [f"{key}={value}" for key, value in point.items()])
+        return merge_overrides(self.plan.common, own.fixed, [f"{key}={value}" for key, value in point.items()])
 
     def _folder(self, own: Contestant, search: int) -> Path:
         return self.base / f"search={search + 1}" / re.sub(r"[^\w.=+-]+", "-", own.name)
