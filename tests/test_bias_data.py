@@ -139,7 +139,7 @@ def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path) -> None:
 def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path) -> None:
     base = write_corrupted_cifar10(tmp_path)
     for options, message in (
-        ({"rho": 0.98}, r"2pct/align holds no images: put those of https://github.com"),
+        ({"rho": 0.98}, r"2pct/align has no images: put those of https://github.com"),
         ({"rho": 1.5}, "dataset.rho=0.995"),
         ({"root": str(tmp_path / "no")}, "another dataset.root"),
     ):
@@ -188,7 +188,7 @@ def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(tmp_path: Path, bi
         left_out = named[y, b] - held_out[y, b] - train.count((y, b))
         assert left_out == 0 if y == b else left_out > 0
     assert data.biases == {"race": ("white", "other"), "age": ("20 or older", "10 or younger")}[bias]
-    with pytest.raises(ConfigError, match=r"holds no images named <age>_<gender>_<race>_<date>"):
+    with pytest.raises(ConfigError, match=r"has no images named <age>_<gender>_<race>_<date>"):
         utkface(root=str(tmp_path / "no"))
 
 

@@ -199,7 +199,7 @@ def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):
     assert fingerprint(data) != fingerprint(plain)
     with pytest.raises(ConfigError, match="bias_pattern=null"):
         load_image_folder(folder, unlabeled=str(further), bias_pattern="([0-9])")
-    with pytest.raises(ConfigError, match=r"nowhere .*holds no images"):
+    with pytest.raises(ConfigError, match=r"nowhere .*has no images"):
         load_image_folder(folder, unlabeled=str(tmp_path / "nowhere"))
 
 

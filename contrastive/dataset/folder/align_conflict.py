@@ -91,7 +91,7 @@ def _named(folder: Path) -> list[tuple[str, int, int]]:
     paths = image_paths(folder) if folder.is_dir() else []
     if not paths:
         raise ConfigError(
-            f"{folder} holds no images: put those of https://github.com/kakaoenterprise/Learning-Debiased-Disentangled "
+            f"{folder} has no images: put those of https://github.com/kakaoenterprise/Learning-Debiased-Disentangled "
             "there, or try another dataset.root=PATH or dataset.rho"
         )
     files = []

@@ -44,7 +44,7 @@ def find_images(base: Path, unlabeled: Path | None) -> tuple[tuple[str, ...], Pa
         unlabeled: a folder of further training images without labels.
 
     Raises:
-        ConfigError: a folder is missing or holds no images, or test/ has a class that train/ lacks.
+        ConfigError: a folder is missing or has no images, or test/ has a class that train/ lacks.
     """
     if not base.is_dir():
         raise ConfigError(
@@ -138,7 +138,7 @@ def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...
     ]
     if not files:
         raise ConfigError(
-            f"{folder} holds no images: put them into class folders, {folder}/<class>/, or into {folder} if they have "
+            f"{folder} has no images: put them into class folders, {folder}/<class>/, or into {folder} if they have "
             f"no labels (known are {', '.join(SUFFIXES)})"
         )
     return files

@@ -50,7 +50,7 @@ def utkface(*, root: str = "data/utk_face", bias: str = "race", size: int = 72, 
     val, test = files[n_pool::2], files[n_pool + 1 :: 2]
     if not (train and test):
         raise ConfigError(
-            f"{base} holds no images named <age>_<gender>_<race>_<date>.jpg: put UTKFace there, or try another "
+            f"{base} has no images named <age>_<gender>_<race>_<date>.jpg: put UTKFace there, or try another "
             "dataset.root=PATH"
         )
     listed = TableOfImages(("male", "female"), BIASES[bias], *(Part(base, part) for part in (train, val, test)))

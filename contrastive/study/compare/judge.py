@@ -180,7 +180,8 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     if claim["verdict"] != "undecided":
         return ""
     if claim["decide"] is not None:
-        return f". About {_about(claim['decide'])} {'searches' if plan.searches > 1 else 'seeds'} always decide"
+        what, n = "searches" if plan.searches > 1 else "seeds", _about(claim["decide"])
+        return f". Some {n} {what} would decide: try {what}={n}"
     if not claim["images"] or 3.92 * claim["floor"] < plan.margin:
         return ""
     least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
