@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ def test_csv_json_and_latex_hold_the_same_figures(record):
     latex = table_latex(record)
     assert r"A, b & 71.00 $\pm$ 1.41 (2) & 74.3 $\pm$ 0.2 & $-$3.30 \\" in latex
     assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 1
+    assert re.findall(r"\\begin\{(\w+)\}", latex) == re.findall(r"\\end\{(\w+)\}", latex)[::-1]  # each is closed
     assert escape("a_b 5%") == r"a\_b 5\%"
 
 

@@ -1,8 +1,9 @@
-r"""Booktabs tables; the document needs \usepackage{booktabs}."""
+r"""Tables of LaTeX that fit a page; the document needs \usepackage{booktabs,adjustbox}."""
 
 import re
 from collections.abc import Sequence
 
+PACKAGES = r"% needs \usepackage{booktabs,adjustbox}"
 N_COLUMNS = 3  # of metrics, unless others are chosen: what fits on a page
 TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
@@ -12,7 +13,7 @@ TEX = {
 
 
 def latex(cells: list[list[str]], *, caption: str, label: str, best: Sequence[tuple[int, int]] = ()) -> str:
-    """A table with its caption and label.
+    """A table with its caption and label, shrunk if it is wider than a line or higher than a page.
 
     Args:
         cells: text, the head first.
@@ -26,9 +27,10 @@ def latex(cells: list[list[str]], *, caption: str, label: str, best: Sequence[tu
     are_numbers = [any(re.match(r"[+-]?\d", cell) for cell in column[1:]) for column in zip(*cells, strict=True)]
     sides = "".join("r" if numbers else "l" for numbers in are_numbers[1:])
     return "\n".join([
-        r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{slug(label)}}}",
+        PACKAGES, r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{slug(label)}}}",
+        r"\begin{adjustbox}{max width=\linewidth, max totalheight=0.9\textheight}",
         rf"\begin{{tabular}}{{l{sides}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
-        r"\end{tabular}", r"\end{table}",
+        r"\end{tabular}", r"\end{adjustbox}", r"\end{table}",
     ])  # fmt: skip
 
 
