@@ -18,6 +18,7 @@ from contrastive.config.reference import Setting, read_option
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.study.claims import claim_text, interval_text, judge_claims
+from contrastive.study.compare.outcome import AS_IT_COMES
 from contrastive.study.frame import lower_is_better
 from contrastive.study.record import is_best_test, record_frame
 from contrastive.study.render.files import read_table_json
@@ -293,6 +294,9 @@ def linked(loss: str, up: str) -> str:
 
 def searched(record: Record, row: Row, up: str) -> str:
     """The table that chose a row's settings; `no` where they were given."""
+    if "comparison" in record:
+        has_searched = record["comparison"]["plan"]["budget"] > 1 and not row["name"].endswith(AS_IT_COMES)
+        return f"[yes]({up}results/{record['table']}.md)" if has_searched else "no"
     found = facts()["searched"].get(record["table"])
     if found is None or found.get("but", "\n") in row["name"]:
         return "no"
@@ -300,7 +304,9 @@ def searched(record: Record, row: Row, up: str) -> str:
 
 
 def anchor(record: Record, row: Row) -> str:
-    """The place of a row's command on its page."""
+    """The place of a row's command on its page; a comparison has one command."""
+    if "comparison" in record:
+        return str(record["table"])
     return f"{record['table']}-{re.sub(r'[^a-z0-9_]+', '-', folder_name(row['name']).lower())}"
 
 
@@ -308,7 +314,7 @@ def commands() -> str:
     """What to type for each table and each of its rows."""
     parts = ["# Commands of the records", "A table's command runs all of its rows. A row's runs its seeds."]
     for record in records():
-        rows = [row for row in record["rows"] if row["runs"]]
+        rows = [row for row in record["rows"] if row["runs"] and "comparison" not in record]
         commits = ", ".join(dict.fromkeys(own["commit"][:12] for own in record["environments"] if own["commit"]))
         parts += [
             f"## {record['title']} {{ #{record['table']} }}",
@@ -323,12 +329,22 @@ def commands() -> str:
 
 
 def table_command(record: Record) -> str:
-    """The command that runs a whole table as it was run."""
+    """The command that runs a whole table, or a comparison, as it was run."""
+    if "comparison" in record:
+        return comparison_command(record["comparison"]["plan"])
     table = record["table"]
     outside = [file.parents[1] for file in (ROOT / "examples").glob(f"*/table/{table}.yaml")]
     words = [*(f"--config-dir={folder.relative_to(ROOT)}" for folder in outside)]
     words += [f"--preset={record['preset']}"] if record["preset"] != "paper" else []
     return shlex.join(["python", "scripts/reproduce_table.py", table, *words, *record["extra"]])
+
+
+def comparison_command(plan: dict[str, Any]) -> str:
+    """The command of a comparison, its contestants as rows."""
+    rows = ", ".join(f"{own['name']}: '{' '.join(own['words'])}'" for own in plan["contestants"])
+    numbers = [f"{key}={plan[key]}" for key in ("budget", "finalists", "seeds", "searches")]
+    ranges = [f"{key}={typed}" for key, typed in plan["ranges"].items()]
+    return shlex.join(["contrastive", "compare", f"rows={{{rows}}}", *plan["common"], *ranges, *numbers])
 
 
 def code(text: str, language: str = " {.text .wraps}") -> str:

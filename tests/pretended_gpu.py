@@ -242,4 +242,7 @@ def pretended_gpu() -> Iterator[PretendedGPU]:
         gpu,
         gpu.launches,
     ):  # fmt: skip
-        yield gpu
+        try:
+            yield gpu
+        finally:
+            torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = False  # which a run sets

@@ -173,9 +173,9 @@ class Settings:
         return {key: value for key, value in plain.items() if value or key not in ("average", "teacher", "hook")}
 
 
-def _drop_unset(nodes: dict[str, Any] | None, key: str) -> None:
-    """Remove a setting from those of these nodes where it is null."""
-    for node in (nodes or {}).values():
+def _drop_unset(nodes: Any, key: str) -> None:
+    """Remove a setting from those of these nodes where it is null; what is no group of nodes is refused elsewhere."""
+    for node in nodes.values() if isinstance(nodes, dict) else ():
         if isinstance(node, dict) and node.get(key, "") is None:
             del node[key]
 

@@ -23,8 +23,9 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
     plan, shared, metrics = contest.plan, Shared(), shown_metrics(contest)
     finals = {own.name: _final_runs(contest, own) for own in plan.contestants}
     rows = [_row(own, own.name, finals[own.name], metrics, shared) for own in plan.contestants]
-    defaults = {own.name: contest.final(own, 0, {}) for own in plan.contestants}
-    rows += [_row(own, f"{own.name}{AS_IT_COMES}", defaults[own.name], metrics, shared) for own in plan.contestants]
+    if plan.budget > 1:  # else they are the same runs
+        defaults = {own.name: contest.final(own, 0, {}) for own in plan.contestants}
+        rows += [_row(own, f"{own.name}{AS_IT_COMES}", defaults[own.name], metrics, shared) for own in plan.contestants]
     dataset = next((word.partition("=")[2] for word in plan.common if word.startswith("dataset=")), "digits")
     names = [own.name for own in plan.contestants]
     record: dict[str, Any] = {

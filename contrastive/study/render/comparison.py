@@ -103,17 +103,21 @@ def protocol_text(record: Mapping[str, Any]) -> str:
     plan = plan_of(record)
     runs = f"{plan.budget} points for each method, the default settings among them"
     again = f", the best {plan.finalists} with two more seeds" if plan.finalists else ""
-    times = f" {plan.searches} searches, each with" if plan.searches > 1 else " One search with"
+    times = f"{plan.searches} searches, each with" if plan.searches > 1 else "one search with"
     looks = f" This is look {plan.looks}: the level is 0.05 / {plan.looks}." if plan.looks > 1 else ""
     about = (
         "Verdicts are about the methods." if plan.is_of_methods
         else "Verdicts are about the chosen settings: another search would choose others."
     )  # fmt: skip
     final = f"{plan.seeds} final seeds for each method{' and search' if plan.searches > 1 else ''}"
+    searched = (
+        "nothing was searched, each method has its default settings." if plan.budget == 1
+        else f"{times} {runs}{again}, chosen by {plan.metric} on a tenth of the training images, which its runs do not "
+        "train on; no search run saw a test image."
+    )  # fmt: skip
     return (
-        f"Protocol:{times} {runs}{again}, chosen by {plan.metric} on a tenth of the training images, which its runs do "
-        f"not train on; no search run saw a test image. {final}, on all training images. {about}{looks} Not covered: "
-        "other training images, other networks, longer training."
+        f"Protocol: {searched} {final}, on all training images. {about}{looks} Not covered: other training images, "
+        "other networks, longer training."
     )
 
 
