@@ -28,7 +28,7 @@ class RandomResizedCrop(Operation):
     Crop, resizing and flip are one linear map of the rows and one of the columns, so the flip costs nothing.
 
     Args:
-        size: side of the result in pixels; None = the side of the image.
+        size: side of the result in pixels; None = the side of the image or, with `dataset.frame`, `dataset.size`.
         scale: (least, most) share of the area, within (0, 1].
         ratio: (least, most) width / height, above 0.
         flip: probability of a horizontal flip.

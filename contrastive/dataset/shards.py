@@ -53,8 +53,8 @@ def shards(
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
         frame: training crops its views from whole images in frames of so many pixels, see `Split.for_views`, as
-            published ImageNet protocols do; 512 leaves most of ImageNet as it is. Evaluation crops the center as
-            before. None = views are of the cropped center, too.
+            published ImageNet protocols do; 512 leaves most of ImageNet unshrunk. Evaluation crops the center. None =
+            views are of the cropped center, too.
         name: of the dataset, recorded by the run; None = the name of the folder.
         label: field of key.json with the label, a whole number, where there is no key.cls; without either it is -1.
         bias: field of key.json with the bias, a whole number from 0; None = no bias labels.
