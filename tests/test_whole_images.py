@@ -11,6 +11,7 @@ import torchvision.transforms.v2.functional as tv
 from PIL import Image
 from torch import Tensor
 
+from contrastive.augmentation.base import Augmentation
 from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
 from contrastive.augmentation.flip import HorizontalFlip
@@ -19,7 +20,7 @@ from contrastive.dataset.shards import shards
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.experiment.frames import with_frames
+from contrastive.experiment.components import build_augmentation
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
@@ -192,20 +193,25 @@ def test_what_frames_cannot_go_with_is_refused_before_any_data(composed):
     settings = composed("dataset=shards", "dataset.root=nowhere", "dataset.size=12", "dataset.frame=40")
     with pytest.raises(ConfigError, match=r"try resident=auto, or dataset\.frame=null"):
         build(replace(settings, resident=True))
-    crop, flip = RandomResizedCrop(scale=(0.5, 1.0)), HorizontalFlip()
+    crop, padded, flip = (
+        {"_target_": f"{kind.__module__}.{kind.__name__}"} for kind in (RandomResizedCrop, RandomCrop, HorizontalFlip)
+    )
+
+    def built(ops: dict, **changed) -> Augmentation:
+        node = {"_target_": f"{Compose.__module__}.Compose", "ops": ops}
+        return build_augmentation(replace(settings, augmentation=node, **changed))
+
     for ops, changed, said in [
         ({}, {}, r"needs a RandomResizedCrop first: try augmentation=simclr, or dataset\.frame=null"),
         ({"flip": flip, "crop": crop}, {}, "needs a RandomResizedCrop first"),
-        ({"crop": RandomCrop()}, {}, "needs a RandomResizedCrop first"),
+        ({"crop": padded}, {}, "needs a RandomResizedCrop first"),
         ({"crop": crop}, {"noise_frac": 0.1}, "try noise_frac=0"),
         ({"crop": crop}, {"blur_frac": 0.1}, "try blur_frac=0"),
     ]:
         with pytest.raises(ConfigError, match=said):
-            with_frames(Compose(ops=ops), replace(settings, **changed))
-    fitted = with_frames(Compose(ops={"a": crop, "b": flip}), settings)
-    assert fitted == Compose(ops={"a": RandomResizedCrop(size=12, scale=(0.5, 1.0)), "b": flip})
-    larger = Compose(ops={"crop": RandomResizedCrop(size=8)})
-    assert with_frames(larger, settings) == larger
+            built(ops, **changed)
+    assert built({"a": crop, "b": flip}) == Compose(ops={"a": RandomResizedCrop(size=12), "b": HorizontalFlip()})
+    assert built({"a": crop | {"size": 8}}) == Compose(ops={"a": RandomResizedCrop(size=8)})
 
 
 @pytest.fixture

@@ -108,9 +108,7 @@ def image_folder(
         raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.packed", str(packed).lower(), ("auto", "true", "false"))
-    check_frame(frame, size)
-    if frame is not None and packed is False:
-        raise ConfigError("dataset.frame keeps images whole, which decoded ones are not: try dataset.packed=true")
+    check_frame(frame, size, packed=packed)
     facts = _own_test_split(base, listed) if table is None else {}
     if bias_pattern is not None:
         listed = _with_biases(listed, bias_pattern)

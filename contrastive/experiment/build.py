@@ -27,6 +27,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
+    build_augmentation,
     build_encoder,
     build_evaluators,
     build_hooks,
@@ -39,7 +40,6 @@ from contrastive.experiment.components import (
     input_channels,
     instantiate_node,
 )
-from contrastive.experiment.frames import with_frames
 from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
@@ -168,7 +168,7 @@ def build_parts(settings: Settings) -> Parts:
     loss = build_loss(settings.loss)
     regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
     before: dict[str, Any] = {
-        "augmentation": with_frames(build_one("augmentation", settings.augmentation, Augmentation), settings),
+        "augmentation": build_augmentation(settings),
         "schedule": build_schedule(settings.schedule),
         "evaluators": build_evaluators(settings.evaluator),
         "hooks": build_hooks("hook", settings.hook),

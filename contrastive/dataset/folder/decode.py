@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from contrastive.errors import check_at_least
+from contrastive.errors import ConfigError, check_at_least
 
 Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
@@ -15,10 +15,13 @@ MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resize
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 
 
-def check_frame(frame: int | None, size: int) -> None:
-    """Raise ConfigError for a frame that is smaller than the images of an evaluation."""
-    if frame is not None:
-        check_at_least("dataset.frame", frame, size, example=max(512, size))
+def check_frame(frame: int | None, size: int, *, packed: bool | str = True) -> None:
+    """Raise ConfigError for a frame that is smaller than the images of an evaluation, or of images that are decoded."""
+    if frame is None:
+        return
+    check_at_least("dataset.frame", frame, size, example=max(512, size))
+    if packed is False:
+        raise ConfigError("dataset.frame keeps images whole, which decoded ones are not: try dataset.packed=true")
 
 
 def decode(path: Path | BytesIO, size: int, frame: int | None = None) -> Pixels | str:
