@@ -21,10 +21,12 @@ from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.components import build_augmentation
+from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
 from tests.helpers import load_image_folder, logged_lines, program, saved_weights, write_image_folder
+from tests.pretended_gpu import pretended_gpu
 from tests.test_packed import RECIPE, killed
 from tests.test_shards import damage, write_tar
 
@@ -246,3 +248,18 @@ def test_two_processes_see_the_views_of_one_and_without_a_frame_they_are_others(
         assert done.returncode == 0, done.stderr
     one, two, null = (losses(tmp_path / name) for name in ("one", "two", "null"))
     assert two == pytest.approx(one, rel=1e-3) and null[0] != pytest.approx(one[0], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_a_run_on_a_pretended_gpu_is_that_of_the_cpu_and_waits_where_it_did(composed, words, tmp_path):
+    words += ["epochs=1", "compile=false", "evaluator=[knn]", "evaluator.knn.every=0"]
+    words = [word for word in words if "linear" not in word]
+    run_experiment(composed(*words), tmp_path / "cpu")
+    waits = []
+    for frame in (FRAME, "null"):
+        with pretended_gpu() as gpu:
+            run_experiment(composed(*words, "device=cuda", f"dataset.frame={frame}"), tmp_path / f"{frame}")
+        waits.append(gpu.waits)
+    assert waits[0] == waits[1]
+    mine, theirs = saved_weights(tmp_path / f"{FRAME}"), saved_weights(tmp_path / "cpu")
+    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
