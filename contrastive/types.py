@@ -76,6 +76,7 @@ class Split:
     bias: Tensor | None = None  # (N,) int64
     bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
     windows: Windows | None = None  # None = the order of an epoch is one draw of all rows
+    frame: int | None = None  # of stored images: views are of whole images, see `for_views`; None = of `image`
 
     def __repr__(self) -> str:
         biases = "" if self.bias is None else ", bias labels"
@@ -92,7 +93,18 @@ class Split:
         if isinstance(self.image, Tensor):
             return self[index]
         bias = None if self.bias is None else self.bias[index]
-        return Split(self.image.select(index), self.label[index], bias, windows=self.windows)
+        return Split(self.image.select(index), self.label[index], bias, windows=self.windows, frame=self.frame)
+
+    def for_views(self, index: Tensor) -> tuple["Split", Tensor | None]:
+        """The images of these rows to draw views from, and their extents: (b, 2) int64, height and width in pixels.
+
+        With a `frame` they are whole, at the top left of (b, K, frame, frame). Without one they are `self[index]`, and
+        the extents None.
+        """
+        if self.frame is None or isinstance(self.image, Tensor):
+            return self[index], None
+        image, extent = self.image.frames(index, self.frame)
+        return Split(image, self.label[index], None if self.bias is None else self.bias[index]), extent
 
     def to(self, device: torch.device | str) -> "Split":
         bias = None if self.bias is None else self.bias.to(device)
@@ -109,6 +121,9 @@ class Batch:
     view1_source: Tensor | None = None  # (B, K, H, W), images to draw view 1 from; None = the same images
     second: "Batch | None" = None  # another batch, for a regularizer with a batch of its own
     index: Tensor | None = None  # (B,) int64, the rows of the training split that these images are
+    extent: Tensor | None = (
+        None  # (B, 2) int64, height and width of images at the top left of `image`; None = all of it
+    )
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to the device, see `move`."""
@@ -119,6 +134,7 @@ class Batch:
             view1_source=None if self.view1_source is None else move(self.view1_source, device),
             second=None if self.second is None else self.second.to(device),
             index=None if self.index is None else move(self.index, device),
+            extent=None if self.extent is None else move(self.extent, device),
         )
 
 

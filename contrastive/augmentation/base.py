@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from contrastive.errors import ConfigError, check_at_least, check_between
 
 Parameters = dict[str, Tensor]  # every tensor (n, ...): row i belongs to image i
+Side = int | Tensor  # height or width in pixels, of all images alike; or (n,) int64, of each
 
 
 class Operation(ABC):
@@ -55,7 +56,7 @@ class Operation(ABC):
 class Augmentation(Protocol):
     """Map uint8 or uint16 images to float32 views in [0, 1]; `Compose` is one."""
 
-    def draw(self, n: int, height: int, width: int, generator: Generator) -> dict[str, Parameters]:
+    def draw(self, n: int, height: Side, width: Side, generator: Generator) -> dict[str, Parameters]:
         """Draw the parameters of n images, by name of the operation."""
         ...
 

@@ -1,10 +1,11 @@
 """An augmentation is an ordered set of named operations."""
 
 from collections.abc import Mapping
+from typing import cast
 
 from torch import Generator, Tensor
 
-from contrastive.augmentation.base import Operation, Parameters
+from contrastive.augmentation.base import Operation, Parameters, Side
 from contrastive.errors import ConfigError
 from contrastive.types import as_float
 
@@ -34,9 +35,13 @@ class Compose:
     def __call__(self, x: Tensor, generator: Generator) -> Tensor:
         return self.apply(x, self.draw(len(x), x.shape[-2], x.shape[-1], generator))
 
-    def draw(self, n: int, height: int, width: int, generator: Generator) -> dict[str, Parameters]:
-        """Draw the parameters of every operation for n images of height × width pixels."""
+    def draw(self, n: int, height: Side, width: Side, generator: Generator) -> dict[str, Parameters]:
+        """Draw the parameters of every operation for n images of height × width pixels.
+
+        Images of sizes of their own need a RandomResizedCrop with a `size` as the first operation.
+        """
         parameters = {}
+        height, width = cast(int, height), cast(int, width)  # tensors get no further than the first operation
         for name, operation in self.ops.items():
             parameters[name] = operation.draw(n, height, width, generator)
             height, width = operation.output_size(height, width)

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from contrastive.augmentation.base import Operation, Parameters, bernoulli, check_probability, check_range, check_size
+from contrastive.augmentation.base import (
+    Operation,
+    Parameters,
+    Side,
+    bernoulli,
+    check_probability,
+    check_range,
+    check_size,
+)
 from contrastive.augmentation.functional import flip_rows, resize_matrix, separable, shift_matrix
 from contrastive.errors import ConfigError, check_at_least
 
@@ -20,7 +28,7 @@ class RandomResizedCrop(Operation):
     Crop, resizing and flip are one linear map of the rows and one of the columns, so the flip costs nothing.
 
     Args:
-        size: side of the result in pixels; None = the side of the image.
+        size: side of the result in pixels; None = the side of the image or, with `dataset.frame`, `dataset.size`.
         scale: (least, most) share of the area, within (0, 1].
         ratio: (least, most) width / height, above 0.
         flip: probability of a horizontal flip.
@@ -40,14 +48,18 @@ class RandomResizedCrop(Operation):
         self.ratio = check_range("crop.ratio", self.ratio, most=math.inf, example="[0.75,1.3333]")
         check_probability("crop.flip", self.flip)
 
-    def draw(self, n: int, height: int, width: int, generator: Generator) -> Parameters:
-        """Boxes (top, left, height, width) in pixels as torchvision draws them, and flips."""
+    def draw(self, n: int, height: Side, width: Side, generator: Generator) -> Parameters:
+        """Boxes (top, left, height, width) in pixels as torchvision draws them, and flips.
+
+        Row i of what the generator gives is that of image i, whatever the sizes of the others.
+        """
         rand = torch.rand(4, n, TRIES, generator=generator, device=generator.device)
-        area = height * width * (self.scale[0] + rand[0] * (self.scale[1] - self.scale[0]))
+        tall, wide = (side[:, None] if isinstance(side, Tensor) else side for side in (height, width))  # beside tries
+        area = tall * wide * (self.scale[0] + rand[0] * (self.scale[1] - self.scale[0]))
         low, high = (math.log(r) for r in self.ratio)
         ratio = torch.exp(low + rand[1] * (high - low))
         w, h = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
-        fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+        fits = (w > 0) & (w <= wide) & (h > 0) & (h <= tall)
         first = fits.to(torch.uint8).argmax(1, keepdim=True)
         w, h, rand_y, rand_x = (value.gather(1, first).squeeze(1) for value in (w, h, rand[2], rand[3]))
         central_h, central_w = self._central(height, width)
@@ -60,14 +72,13 @@ class RandomResizedCrop(Operation):
             "flip": bernoulli(n, self.flip, generator),
         }
 
-    def _central(self, height: int, width: int) -> tuple[int, int]:
+    def _central(self, height: Side, width: Side) -> tuple[Side, Side]:
         """Height and width of the largest box whose aspect ratio is allowed."""
         least, most = self.ratio
-        if width / height < least:
-            return round(width / least), width
-        if width / height > most:
-            return height, round(height * most)
-        return height, width
+        if isinstance(height, int) and isinstance(width, int):
+            return min(height, round(width / least)), min(width, round(height * most))
+        height, width = torch.as_tensor(height), torch.as_tensor(width)
+        return torch.minimum(height, (width / least).round()), torch.minimum(width, (height * most).round())
 
     def apply(self, x: Tensor, parameters: Parameters) -> Tensor:
         n_rows, n_columns = x.shape[-2:]

@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from contrastive.dataset.folder.data import decoded_data
+from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import Part, find_images
 from contrastive.dataset.folder.table import TableOfImages, read_table
 from contrastive.errors import ConfigError, check_at_least, check_choice
@@ -21,6 +22,7 @@ def image_folder(
     *,
     root: str | None = None,
     size: int | None = None,
+    frame: int | None = None,
     name: str | None = None,
     unlabeled: str | None = None,
     per_class: int | None = None,
@@ -53,6 +55,7 @@ def image_folder(
     Args:
         root: the folder.
         size: side of the images in pixels.
+        frame: as of `shards`, of packed images; `packed=auto` packs them then.
         name: of the dataset, recorded by the run; None = the name of the folder.
         unlabeled: a folder of further training images without labels, which no probe uses; None = none.
         per_class: train on the first images of each class, by name or as the table has them, at least 2; None = all.
@@ -105,6 +108,7 @@ def image_folder(
         raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.packed", str(packed).lower(), ("auto", "true", "false"))
+    check_frame(frame, size, packed=packed)
     facts = _own_test_split(base, listed) if table is None else {}
     if bias_pattern is not None:
         listed = _with_biases(listed, bias_pattern)
@@ -117,7 +121,8 @@ def image_folder(
         imbalance=imbalance,
         channels=channels,
         hold_out=hold_out,
-        packed=packed,
+        packed=packed if frame is None else True,
+        frame=frame,
         facts=facts,
     )
 

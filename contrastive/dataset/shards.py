@@ -3,12 +3,14 @@
 import glob
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION, warn_left_out
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Fields, Index, index_shards
@@ -29,6 +31,7 @@ def shards(
     root: str | None = None,
     test: str | None = None,
     size: int | None = None,
+    frame: int | None = None,
     name: str | None = None,
     label: str = "label",
     bias: str | None = None,
@@ -49,6 +52,9 @@ def shards(
         root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`.
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
+        frame: training crops its views from whole images in frames of so many pixels, see `Split.for_views`, as
+            published ImageNet protocols do; 512 leaves most of ImageNet unshrunk. Evaluation crops the center. None =
+            views are of the cropped center, too.
         name: of the dataset, recorded by the run; None = the name of the folder.
         label: field of key.json with the label, a whole number, where there is no key.cls; without either it is -1.
         bias: field of key.json with the bias, a whole number from 0; None = no bias labels.
@@ -71,6 +77,7 @@ def shards(
             f"try dataset.root={root or 'FOLDER'} dataset.size={size or USUAL_SIZE}"
         )
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
+    check_frame(frame, size)
     check_at_least("dataset.chunk", chunk, 1, example=256)
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
     check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
@@ -80,6 +87,7 @@ def shards(
         (train, tested), test_digest = _with_test(train), ""
     else:
         tested, test_digest = _split(test, Path(cache), fields, size=size, on_damage=on_damage, windows=windows)
+    train = replace(train, frame=frame)
     folder = Path(root) if Path(root).is_dir() else Path(root).parent
     key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out)
     return _named(
@@ -182,7 +190,7 @@ def _few_labels(split: Split, n: int) -> Split:
         )
     label = torch.full_like(split.label, -1)
     label[kept] = split.label[kept]
-    return Split(split.image, label, split.bias, windows=split.windows)
+    return replace(split, label=label)
 
 
 def warn_of_mixing(label: Tensor, windows: Windows, batch: int = 256) -> None:

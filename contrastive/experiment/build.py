@@ -27,6 +27,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
+    build_augmentation,
     build_encoder,
     build_evaluators,
     build_hooks,
@@ -166,8 +167,8 @@ def build_parts(settings: Settings) -> Parts:
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
     regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
-    before = {
-        "augmentation": build_one("augmentation", settings.augmentation, Augmentation),
+    before: dict[str, Any] = {
+        "augmentation": build_augmentation(settings),
         "schedule": build_schedule(settings.schedule),
         "evaluators": build_evaluators(settings.evaluator),
         "hooks": build_hooks("hook", settings.hook),
@@ -223,6 +224,7 @@ def check_sizes(parts: Parts, data: Data, settings: Settings, *, device: torch.d
     side = parts.augmentation.output_size(height, width)[0]
     for pixels in {width, side}:
         check_encoder_output(parts.encoder, pixels, data.n_channels)
+    side = max(side, data.pretrain.frame or 0)  # of whole images, which become floats before they are cropped
     check_views(settings.batch_size, settings.n_views, side=side, device=device, channels=data.n_channels)
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,8 +10,12 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from torch import Tensor, nn
 
+from contrastive.augmentation.base import Augmentation
+from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.config.identity import CHANGES_TRAINING, targets
 from contrastive.config.messages import user_message
+from contrastive.config.settings import Settings
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
 from contrastive.encoder._depth import freeze_first, rates
@@ -91,6 +96,31 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) 
         found, needed = type(component).__name__, kind.__name__
         raise ConfigError(f"{group} is a {found}, which is not a {needed}: try from {kind.__module__} import {needed}")
     return component
+
+
+def build_augmentation(settings: Settings) -> Augmentation:
+    """Build the augmentation; with `dataset.frame` a first crop without a size gets that of the dataset.
+
+    Raises:
+        ConfigError: with `dataset.frame`: the first operation is no RandomResizedCrop, or a setting needs images of one
+            size.
+    """
+    augmentation: Augmentation = build_one("augmentation", settings.augmentation, Augmentation)
+    size = image_size(settings.dataset)
+    if size is None or settings.dataset.get("frame") is None:
+        return augmentation
+    ops = augmentation.ops if isinstance(augmentation, Compose) else {}
+    name, first = next(iter(ops.items()), ("", None))
+    for is_refused, sentence in (
+        (not isinstance(first, RandomResizedCrop), "needs a RandomResizedCrop first: try augmentation=simclr"),
+        (settings.noise_frac > 0, "and noise_frac cannot go together: try noise_frac=0"),
+        (settings.blur_frac > 0, "and blur_frac cannot go together: try blur_frac=0"),
+        (settings.resident is True, "reads images as they are stored: try resident=auto"),
+    ):
+        if is_refused:
+            raise ConfigError(f"dataset.frame {sentence}, or dataset.frame=null")
+    assert isinstance(first, RandomResizedCrop)
+    return Compose(ops={**ops, name: replace(first, size=first.size or size)})
 
 
 def build_loss(node: dict[str, Any]) -> Loss:

@@ -94,9 +94,9 @@ class Loader:
             if self.split.windows is not None:  # keyed by the batch: an epoch may begin anywhere
                 rng = generator("cpu", self.seed, "noise", number, i)
             index = index[rows]
-            batch = self.split[index]
+            batch, extent = self.split.for_views(index)
             source = self.noise(batch, self.batch_size, self.shard, rng) if self.noise.active else None
-            yield Batch(batch.image, batch.label, batch.bias, source, self._plain(second), index)
+            yield Batch(batch.image, batch.label, batch.bias, source, self._plain(second), index, extent)
 
     def _main_indices(self, number: int, start: int) -> Iterator[Tensor]:
         """Images of the main batches from batch `start` on, without end: drawn again when an order is used up."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from contrastive.augmentation.base import Augmentation
+from contrastive.augmentation.base import Augmentation, Side
 from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, views_apart
 from contrastive.distributed.process import average_gradients, shard, world_size
 from contrastive.encoder.base import MapEncoder
@@ -126,14 +126,24 @@ class TrainStep:
         images = [batch.image] * self.n_views
         if batch.view1_source is not None and self.n_views > 1:
             images[1] = batch.view1_source
-        n, (height, width) = len(batch.image) * shard().world_size, batch.image.shape[-2:]
-        parameters = self.augmentation.draw(self.n_views * n, height, width, generator)
+        n = len(batch.image) * shard().world_size
+        parameters = self.augmentation.draw(self.n_views * n, *self._sides(batch), generator)
         if shard().world_size > 1:
             parameters = {
                 name: {key: self._local(value, n) for key, value in drawn.items()} for name, drawn in parameters.items()
             }
         views = self._augment(torch.cat(images), parameters)
         return views.view(self.n_views, len(batch.image), *views.shape[1:])
+
+    def _sides(self, batch: Batch) -> tuple[Side, Side]:
+        """Height and width of all images, or (V · n,) of each if they are whole.
+
+        The images of other processes have those of this one's: what is drawn for them is not used here.
+        """
+        if batch.extent is None:
+            return batch.image.shape[-2], batch.image.shape[-1]
+        height, width = batch.extent.repeat(self.n_views * shard().world_size, 1).unbind(1)
+        return height, width
 
     def _local(self, value: Tensor, n: int) -> Tensor:
         """(V · n, ...) → this process's part of each view's n rows."""

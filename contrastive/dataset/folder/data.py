@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,6 +29,7 @@ def decoded_data(
     imbalance: float | None = None,
     hold_out: bool = False,
     packed: bool | str = False,
+    frame: int | None = None,
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
     """The listed images, decoded once into files of `cache` that are mapped into memory, or packed there.
@@ -44,6 +46,7 @@ def decoded_data(
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
         packed: as in `image_folder`.
+        frame: as in `image_folder`.
         facts: more of them.
 
     Raises:
@@ -69,7 +72,7 @@ def decoded_data(
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
     hold_out = hold_out and bool(listed.classes) and "val" not in splits
     return name_splits(
-        splits["train"],
+        replace(splits["train"], frame=frame),
         splits["test"],
         classes=tuple(map(printable, listed.classes)),
         hold_out=hold_out,

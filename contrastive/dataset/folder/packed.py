@@ -29,7 +29,9 @@ def is_packed(choice: bool | str, parts: list[Part], *, size: int, cache: Path, 
         return False
     kind = common_kind([parts[0].folder / file.path for file in parts[0].files], channels)
     if choice is True and kind != RGB_8:
-        raise ConfigError(f"dataset.packed=true is for RGB images, and these have {kind}: try dataset.packed=false")
+        raise ConfigError(
+            f"dataset.packed=true is for RGB images, and these have {kind}: try dataset.packed=false dataset.frame=null"
+        )
     is_done = all(is_decoded(part, size=size, cache=cache, channels=channels) for part in parts)
     return choice is True or (kind == RGB_8 and not is_done)
 

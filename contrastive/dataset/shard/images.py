@@ -93,9 +93,24 @@ class StoredImages:
         Raises:
             ConfigError: an image is damaged, named with its shard and key, and `on_damage` is stop.
         """
+        return self._read(index, None)[0]
+
+    def frames(self, index: Tensor, side: int) -> tuple[Tensor, Tensor]:
+        """(b,) int64 → (b, 3, side, side) uint8, and (b, 2) int64, height and width: the whole images.
+
+        Each lies at the top left, black beside it. One that is longer than `side` is shrunk to it; none is enlarged.
+
+        Raises:
+            ConfigError: as of `images[index]`.
+        """
+        return self._read(index, side)
+
+    def _read(self, index: Tensor, frame: int | None) -> tuple[Tensor, Tensor]:
+        """The images of these rows, whole or cropped, and their heights and widths."""
         rows = index.cpu().numpy()
         shard, entries = self._entries(rows)
-        out = np.empty((len(rows), 3, self.size, self.size), np.uint8)
+        side = frame or self.size
+        out, extent = np.zeros((len(rows), 3, side, side), np.uint8), np.empty((len(rows), 2), np.int64)
         order = np.lexsort((entries["offset"], shard))  # along the disk
 
         def read(places: npt.NDArray[np.intp]) -> None:
@@ -103,8 +118,11 @@ class StoredImages:
                 file = os.open(self.indices[s].shard, os.O_RDONLY)
                 try:
                     for j in places[shard[places] == s]:
-                        pixels = self._decode(file, entries[j])
-                        out[j] = self._replaced(int(rows[j]), pixels) if isinstance(pixels, str) else pixels
+                        pixels = self._decode(file, entries[j], frame)
+                        if isinstance(pixels, str):
+                            pixels = self._replaced(int(rows[j]), pixels, frame)
+                        _, height, width = pixels.shape
+                        out[j, :, :height, :width], extent[j] = pixels, (height, width)
                 finally:
                     os.close(file)
 
@@ -114,7 +132,7 @@ class StoredImages:
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(read, np.array_split(order, 4 * n_threads)))
-        return torch.from_numpy(out)
+        return torch.from_numpy(out), torch.from_numpy(extent)
 
     def _entries(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Entries]:
         """The shard of each row, and its entry there."""
@@ -126,14 +144,14 @@ class StoredImages:
             entries[here] = self.indices[s].entries[rows[here] - (self.ends[s - 1] if s else 0)]
         return shard, entries
 
-    def _decode(self, file: int, entry: np.void) -> Pixels | str:
+    def _decode(self, file: int, entry: np.void, frame: int | None) -> Pixels | str:
         """The pixels, or what is wrong with the bytes. Only a checksum finds most damage: decoders do not notice it."""
         raw = os.pread(file, int(entry["length"]), int(entry["offset"]))
         if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
             return "its bytes are not those that were indexed"
-        return decode(io.BytesIO(raw), self.size)
+        return decode(io.BytesIO(raw), self.size, frame)
 
-    def _replaced(self, row: int, fault: str) -> Pixels:
+    def _replaced(self, row: int, fault: str, frame: int | None) -> Pixels:
         """The next whole image with the label and bias of a damaged one; raises where damage is to stop the run."""
         (shard,), (entry,) = self._entries(np.array([row]))
         path = self.indices[shard].shard
@@ -142,7 +160,7 @@ class StoredImages:
             for k in range(1, len(self)):
                 (s,), (other,) = self._entries(np.array([(row + k) % len(self)]))
                 if (other["label"], other["bias"]) == (entry["label"], entry["bias"]):
-                    pixels = self._read_one(self.indices[s].shard, other)
+                    pixels = self._read_one(self.indices[s].shard, other, frame)
                     if not isinstance(pixels, str):
                         if row not in self.told:
                             self.told.add(row)
@@ -151,9 +169,9 @@ class StoredImages:
                         return pixels
         raise ConfigError(f"{said}: {self.remedy}")
 
-    def _read_one(self, path: Path, entry: np.void) -> Pixels | str:
+    def _read_one(self, path: Path, entry: np.void, frame: int | None) -> Pixels | str:
         file = os.open(path, os.O_RDONLY)
         try:
-            return self._decode(file, entry)
+            return self._decode(file, entry, frame)
         finally:
             os.close(file)
