@@ -73,7 +73,7 @@ class Launches(TorchDispatchMode):
 
 
 class Stream:
-    """Work in an order of its own: `known` says up to which piece of the work of each stream the next one comes after."""
+    """Work in an order of its own; `known` says how much of the work of each stream comes before its next piece."""
 
     def __init__(self, device: Any = None) -> None:
         self.known: dict[Stream, int] = {self: 0}

@@ -330,7 +330,9 @@ def test_weights_and_onnx_give_the_features_of_the_gpu(finished):
 def test_curve_points_in_bf16_are_close(composed):
     built = build(composed(*SMALL))
     knn = {"knn": built.evaluators["knn"]}
-    points = [evaluate(knn, features(built, dtype=dtype)).test["knn_top1"] for dtype in (torch.float32, torch.bfloat16)]
+    points = [
+        evaluate(knn, features(built, knn, dtype=dtype)).test["knn_top1"] for dtype in (torch.float32, torch.bfloat16)
+    ]
     assert points[1] == pytest.approx(points[0], abs=2)
 
 

@@ -175,8 +175,8 @@ def prefetched(items: Iterator[T]) -> Iterator[T]:
 def uploaded(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
     """Batches of the host's memory on the device, made and copied ahead by a thread.
 
-    A GPU copies them on a stream of its own, so that no copy waits for the kernels of steps that are queued already. The
-    stream that is current when a batch is taken waits for the copy, on the device; the host never does. What the
+    A GPU copies them on a stream of its own, so that no copy waits for the kernels of steps that are queued already.
+    The stream that is current when a batch is taken waits for the copy, on the device; the host never does. What the
     consumer starts on further streams has to wait for that one, as the capture of a graph does.
 
     A batch is allocated on the copying stream and read on another, so the allocator is told by `record_stream`: it
