@@ -30,8 +30,10 @@ from contrastive.experiment.run import features, run_experiment
 from contrastive.seeding import generator
 from contrastive.training.checkpointer import on_host
 from contrastive.training.features import extract
+from contrastive.training.loader import Loader
 from contrastive.training.precision import set_tf32
 from contrastive.training.step import TrainStep
+from contrastive.types import Split, tensors
 from tests import forked, gpu_tasks
 from tests.helpers import compose_settings, logged_lines, run_until_step, saved_weights, without_time
 from tests.test_step import each_view_by_itself
@@ -191,6 +193,41 @@ def test_features_of_three_chunks_wait_as_often_as_of_one(composed):
         return sum("called a synchronizing" in str(warning.message) for warning in caught)
 
     assert waits(1400) == waits(400) > 0
+
+
+def queued(x: torch.Tensor) -> torch.Tensor:
+    """Some tenths of a second of kernels, which the host does not wait for."""
+    for _ in range(30):
+        x = (x @ x).tanh()
+    return x
+
+
+def test_streamed_batches_are_those_of_the_device_bit_for_bit():
+    """Each is read long after the host has let it go, and copies of later batches would fit into its memory."""
+    image = torch.randint(0, 256, (3000, 3, 96, 96), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split, x = Split(image, torch.arange(3000)), torch.randn(8192, 8192, device="cuda")
+    options = {"batch_size": 200, "seed": 0, "blur_frac": 0.3}
+    streamed = Loader(split, device=torch.device("cuda", 0), streaming=True, **options)
+    resident = Loader(split.to("cuda"), **options)
+    for epoch in range(3):
+        found = []
+        for batch in streamed.epoch(epoch):
+            x = queued(x)
+            found.append([value.clone() for value in tensors(batch)])
+            del batch
+        for mine, theirs in zip(found, resident.epoch(epoch), strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(mine, tensors(theirs), strict=True))
+
+
+def test_features_of_images_of_the_host_are_those_of_the_device_bit_for_bit():
+    image = torch.randint(0, 256, (5000, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split, net = Split(image, torch.arange(5000)), make("encoder/resnet18", width=8).to("cuda")
+
+    def normalize(image: torch.Tensor) -> torch.Tensor:
+        return image / 255
+
+    host, device = (extract(net, images, normalize) for images in (split, split.to("cuda")))
+    assert torch.equal(host.h, device.h) and torch.equal(host.label, device.label)
 
 
 # Runs go on where they were

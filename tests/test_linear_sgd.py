@@ -74,7 +74,7 @@ def by_hand(sets: FeatureSets, lr: float, *, steps: int, size: int, decay: float
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_the_steps_are_those_by_hand(decay):
-    sets, rates, made = given(2.0), (1e-4, 1.0), []
+    sets, rates, made = given(1.5), (1e-3, 3.0), []
     with mock.patch.object(linear_sgd, "Layers", lambda *a, **k: made.append(Layers(*a, **k)) or made[0]):
         found = LinearSGD(lr=rates[::-1], weight_decay=decay, epochs=2.0, batch_size=16)(sets)
     assert sets.stream.asked == [(16, 8, CROP)]
@@ -222,6 +222,7 @@ def test_no_more_is_held_for_more_images(augment, monkeypatch):
     assert peaks[2] == peaks[1] > 20 * 64 * 4
 
 
+@pytest.mark.slow
 def test_no_features_of_training_images_are_extracted_for_it_alone(composed, tmp_path):
     words = ["epochs=1", "evaluator=[linear_sgd,rankme]", "evaluator.linear_sgd.epochs=0.5"]
     with mock.patch.object(extraction, "extract", side_effect=extract) as extracted:
