@@ -206,7 +206,7 @@ def test_streamed_batches_are_those_of_the_device_bit_for_bit():
     """Each is read long after the host has let it go, and copies of later batches would fit into its memory."""
     image = torch.randint(0, 256, (3000, 3, 96, 96), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     split, x = Split(image, torch.arange(3000)), torch.randn(8192, 8192, device="cuda")
-    options = {"batch_size": 200, "seed": 0, "blur_frac": 0.3}
+    options = {"batch_size": 200, "seed": 0, "noise_frac": 0.3}
     streamed = Loader(split, device=torch.device("cuda", 0), streaming=True, **options)
     resident = Loader(split.to("cuda"), **options)
     for epoch in range(3):
@@ -342,8 +342,8 @@ def test_a_run_of_the_gpu_is_evaluated_again(finished, device):
 @pytest.mark.parametrize("data", [[], BIASED], ids=["digits", "biased digits"])
 def test_every_evaluator(composed, tmp_path, data):
     names = "knn,knn_sweep,linear,few_shot,few_label,classifier,bias_audit,class_audit,dfr,retrieval,rankme,alpha_req"
-    names += ",alignment_uniformity,adam_probe,sgd_probe,fine_tune,transfer"
-    words = [f"evaluator.{name}.epochs=1" for name in ("adam_probe", "sgd_probe", "fine_tune")]
+    names += ",alignment_uniformity,adam_probe,sgd_probe,linear_sgd,fine_tune,transfer"
+    words = [f"evaluator.{name}.epochs=1" for name in ("adam_probe", "sgd_probe", "linear_sgd", "fine_tune")]
     words += [f"evaluator.{name}.max_iter=5" for name in ("few_label", "dfr", "bias_audit", "transfer")]
     result = run_experiment(composed(*SMALL, *data, "epochs=1", f"evaluator=[{names}]", *words), tmp_path)
     silent = {"classifier", "dfr"} | (set() if data else {"bias_audit"})  # dfr: too few images of some groups

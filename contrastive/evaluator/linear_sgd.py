@@ -123,7 +123,7 @@ class Layers:
 
     def top1(self, parts: Iterator[Features]) -> list[float]:
         """The accuracy of each layer over all parts, in percent."""
-        n, right = 0, torch.zeros(len(self.layers), device=self.sums.device)
+        n, right = 0, torch.zeros(len(self.layers), dtype=torch.long, device=self.sums.device)
         for part in parts:
             n += len(part.label)
             right += torch.stack([(scores.argmax(1) == part.label).sum() for scores in self.scores(part.h)])
@@ -131,4 +131,5 @@ class Layers:
 
     def _standardized(self, h: Tensor) -> Tensor:
         mean, square = self.sums / self.n_seen
-        return (h - mean.float()) / (square - mean.square()).clamp(min=0).sqrt().clamp(min=1e-6).float()
+        std: Tensor = (square - mean.square()).clamp(min=0).sqrt().clamp(min=1e-6)
+        return (h - mean.float()) / std.float()
