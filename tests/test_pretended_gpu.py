@@ -10,6 +10,7 @@ import torch
 from contrastive.experiment.run import run_experiment
 from contrastive.training import loader as loading
 from contrastive.training.features import extract
+from contrastive.training.graph import copied
 from contrastive.training.loader import Loader
 from contrastive.training.step import TrainStep
 from contrastive.types import Split, tensors
@@ -84,6 +85,8 @@ def test_streamed_batches_are_copied_on_a_stream_of_their_own():
         loader = Loader(split, device=CUDA, streaming=True, **options)
         found = [[x.clone() for x in tensors(batch)] for epoch in (0, 1) for batch in loader.epoch(epoch)]  # read, too
         taken = next(loader.epoch(2))
+        for buffer, value in zip(tensors(copied(taken)), tensors(taken), strict=True):  # as a step in a graph does
+            buffer.copy_(value)
         assert {x.made[0] for x in tensors(taken)} == {loading.copy_stream(CUDA)}
         assert loading.copy_stream(CUDA) is not gpu.default and not gpu.waits
     plain = Loader(split, **options)

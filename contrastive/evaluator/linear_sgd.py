@@ -130,6 +130,6 @@ class Layers:
         return [100 * count / n for count in right.tolist()]
 
     def _standardized(self, h: Tensor) -> Tensor:
-        mean, square = self.sums / self.n_seen
-        std: Tensor = (square - mean.square()).clamp(min=0).sqrt().clamp(min=1e-6)
+        mean, square = (self.sums / self.n_seen).unbind()
+        std = (square - mean.square()).clamp(min=0).sqrt().clamp(min=1e-6)
         return (h - mean.float()) / std.float()
