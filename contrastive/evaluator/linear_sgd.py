@@ -20,12 +20,12 @@ from contrastive.types import Features
 class LinearSGD(Evaluator):
     """Test accuracy of a linear layer trained by SGD on features that are encoded batch by batch, and never kept.
 
-    After He et al. 2020 (MoCo, §4.1) and Oquab et al. 2024 (DINOv2, linear evaluation): a frozen encoder in eval mode,
-    one cropped and flipped view of each image in a batch, SGD with momentum, a cosine to 0 over all steps. Layers with
-    all the learning rates train side by side on the same batches. The one with the highest accuracy on the validation
-    images (the smallest rate of equals) reads `test` once. Unlike theirs, features are standardized by the mean and
-    deviation of all that were seen so far, in place of a search over scales; layers start at zero; and nothing is
-    refitted on the validation images, as `linear` does.
+    After He et al. 2020 (MoCo, §4.1) and Oquab et al. 2024 (DINOv2, linear evaluation), both recalled: a frozen encoder
+    in eval mode, one cropped and flipped view of each image in a batch, SGD with momentum, and a cosine to 0 over all
+    steps (MoCo: two drops). Layers with all the learning rates train side by side on the same batches. The one with the
+    highest accuracy on the validation images (the smallest rate of equals) reads `test` once. Unlike theirs, features
+    are standardized by the mean and deviation of all that were seen so far, and layers start at zero. Unlike `linear`,
+    nothing is refitted on the validation images.
 
     Args:
         lr: learning rates to try, each above 0.
