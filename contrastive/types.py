@@ -5,8 +5,8 @@ C classes, N images of a split. Images are uint8 or uint16 (N, K, H, W) of K cha
 int64 (N,), label -1 means unlabeled.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -136,6 +136,18 @@ class Batch:
             index=None if self.index is None else move(self.index, device),
             extent=None if self.extent is None else move(self.extent, device),
         )
+
+
+def tensors(batch: Batch) -> list[Tensor]:
+    """All that a batch has, those of its second batch too, in the order of its fields."""
+    nested = [tensors(x) if isinstance(x, Batch) else [x] for x in present(batch).values()]
+    return [x for part in nested for x in part]
+
+
+def present(batch: Batch) -> dict[str, Any]:
+    """The fields of a batch that are not None, by name."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def move(value: Tensor, device: torch.device) -> Tensor:

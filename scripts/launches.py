@@ -137,7 +137,7 @@ def evaluators(overrides: list[str]) -> list[list[str]]:
         experiment = build_experiment(compose_settings(["compile=false", *overrides, "device=cuda"]))
         with counted("total"):
             with counted("features"):
-                sets = features(experiment)
+                sets = features(experiment, experiment.evaluators)
             evaluate(experiment.evaluators, sets, strict=False, announce=counted)
     return rows
 

@@ -1,8 +1,9 @@
 """A GPU without a GPU, with data: tensors that say `cuda:0` and compute on the CPU, through a whole run.
 
 They refuse other devices beside them as a GPU's do, and each wait of the host for them is noted with the line that
-waits. Kernels, streams, cuDNN, memory and torch.compile are not pretended: a value is the CPU's. `tests/fake_cuda.py`,
-whose tensors hold no data, sees single steps of any size.
+waits. A tensor of another stream is refused unless its work was waited for and its memory recorded, though all work is
+done in the order of the host. Kernels, cuDNN, memory and torch.compile are not pretended: a value is the CPU's.
+`tests/fake_cuda.py`, whose tensors hold no data, sees single steps of any size.
 """
 
 import sys
@@ -10,6 +11,7 @@ import threading
 from collections import Counter as Counts
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -21,6 +23,7 @@ from torch.utils import _foreach_utils
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from contrastive.training import loader
 from tests import batch_norm_kernels
 from tests.fake_cuda import CUDA, FakeGenerator, kernels
 
@@ -69,6 +72,20 @@ class Launches(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Stream:
+    """Work in an order of its own; `known` says how much of the work of each stream comes before its next piece."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.known: dict[Stream, int] = {self: 0}
+
+    def record_event(self) -> dict["Stream", int]:
+        return dict(self.known)
+
+    def wait_event(self, event: dict["Stream", int]) -> None:
+        for stream, n in event.items():
+            self.known[stream] = max(n, self.known.get(stream, 0))
+
+
 class PretendedGPU(TorchFunctionMode):
     """Within `pretended_gpu()`, what runs on the device.
 
@@ -81,6 +98,17 @@ class PretendedGPU(TorchFunctionMode):
         super().__init__()
         self.waits: Counts[str] = Counts()
         self.launches = Launches()
+        self.default, self.in_thread = Stream(), threading.local()
+
+    def current_stream(self, device: Any = None) -> Stream:
+        """That of this thread."""
+        return getattr(self.in_thread, "stream", self.default)
+
+    @contextmanager
+    def stream(self, stream: Stream) -> Iterator[None]:
+        before, self.in_thread.stream = self.current_stream(), stream
+        yield
+        self.in_thread.stream = before
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = func.__name__, dict(kwargs or {})
@@ -92,6 +120,7 @@ class PretendedGPU(TorchFunctionMode):
             raise TypeError("can't convert cuda:0 device type tensor to numpy")
         if name == "__deepcopy__" and here:
             return self._deepcopied(*args)
+        refuse_unordered(name, given, self.current_stream())
         target = asked_device(name, args, kwargs)
         if here and name not in ANYWHERE | INDEXED | {"to"}:
             refuse_mixed(name, given)
@@ -130,10 +159,16 @@ class PretendedGPU(TorchFunctionMode):
         for x in tree_leaves(out):
             if isinstance(x, Tensor) and not any(x is y for y in given):
                 if device == CUDA:
-                    put(x)
+                    self._queue(put(x))
                 elif pinned:
                     x.is_pretended_pinned = True  # type: ignore[attr-defined]
         return out
+
+    def _queue(self, x: Tensor) -> None:
+        """Note where a new tensor comes from: the stream, and which piece of its work."""
+        stream = self.current_stream()
+        stream.known[stream] += 1
+        x.made, x.users = (stream, stream.known[stream]), [stream]  # type: ignore[attr-defined]
 
     def _waits(self, name: str, args: Any, kwargs: Any, given: list[Tensor], target: Any) -> bool:
         """Whether a call stops the host until the device is done."""
@@ -197,6 +232,16 @@ def refuse_mixed(name: str, given: list[Tensor]) -> None:
         raise RuntimeError(f"{name}: expected all tensors to be on the same device, found cuda:0 and cpu")
 
 
+def refuse_unordered(name: str, given: list[Tensor], current: Stream) -> None:
+    """What no GPU refuses: a tensor that another stream may not have written yet, or whose memory it may reuse."""
+    for x in given:
+        stream, n = getattr(x, "made", (current, 0))
+        if n > current.known.get(stream, 0):
+            raise RuntimeError(f"{name}: read before the stream that makes it was waited for")
+        if n and current not in x.users:  # type: ignore[attr-defined]
+            raise RuntimeError(f"{name}: the stream that made it may reuse its memory while another reads it")
+
+
 class Autocast(torch.autocast):
     def __init__(self, device_type: str, **options: Any) -> None:
         super().__init__("cpu", **options)
@@ -232,12 +277,15 @@ def pretended_gpu() -> Iterator[PretendedGPU]:
             get_rng_state=lambda _=None: torch.get_rng_state(), device=nullcontext,
             set_rng_state=lambda state, _=None: torch.set_rng_state(state),
             is_current_stream_capturing=lambda: False,
+            Stream=Stream, stream=gpu.stream, current_stream=gpu.current_stream,
         ),
+        mock.patch.object(loader, "copy_stream", cache(loader.copy_stream.__wrapped__)),
         mock.patch.multiple(torch.accelerator, current_stream=lambda: SimpleNamespace(is_capturing=lambda: False)),
         mock.patch.multiple(torch, Generator=AnyGenerator, autocast=Autocast),
         mock.patch.multiple(torch, **{kernel.__name__: kernel for kernel in batch_norm_kernels.KERNELS}),
         mock.patch.object(_foreach_utils, "_foreach_supported_types", [Tensor, nn.Parameter, OnGPU]),
         mock.patch.object(Tensor, "backward", backward),
+        mock.patch.object(Tensor, "record_stream", lambda x, stream: x.users.append(stream)),
         mock.patch.object(threading.Thread, "run", with_gpu),
         gpu,
         gpu.launches,

@@ -30,8 +30,10 @@ from contrastive.experiment.run import features, run_experiment
 from contrastive.seeding import generator
 from contrastive.training.checkpointer import on_host
 from contrastive.training.features import extract
+from contrastive.training.loader import Loader
 from contrastive.training.precision import set_tf32
 from contrastive.training.step import TrainStep
+from contrastive.types import Split, tensors
 from tests import forked, gpu_tasks
 from tests.helpers import compose_settings, logged_lines, run_until_step, saved_weights, without_time
 from tests.test_step import each_view_by_itself
@@ -193,6 +195,41 @@ def test_features_of_three_chunks_wait_as_often_as_of_one(composed):
     assert waits(1400) == waits(400) > 0
 
 
+def queued(x: torch.Tensor) -> torch.Tensor:
+    """Some tenths of a second of kernels, which the host does not wait for."""
+    for _ in range(30):
+        x = (x @ x).tanh()
+    return x
+
+
+def test_streamed_batches_are_those_of_the_device_bit_for_bit():
+    """Each is read long after the host has let it go, and copies of later batches would fit into its memory."""
+    image = torch.randint(0, 256, (3000, 3, 96, 96), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split, x = Split(image, torch.arange(3000)), torch.randn(8192, 8192, device="cuda")
+    options = {"batch_size": 200, "seed": 0, "noise_frac": 0.3}
+    streamed = Loader(split, device=torch.device("cuda", 0), streaming=True, **options)
+    resident = Loader(split.to("cuda"), **options)
+    for epoch in range(3):
+        found = []
+        for batch in streamed.epoch(epoch):
+            x = queued(x)
+            found.append([value.clone() for value in tensors(batch)])
+            del batch
+        for mine, theirs in zip(found, resident.epoch(epoch), strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(mine, tensors(theirs), strict=True))
+
+
+def test_features_of_images_of_the_host_are_those_of_the_device_bit_for_bit():
+    image = torch.randint(0, 256, (5000, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split, net = Split(image, torch.arange(5000)), make("encoder/resnet18", width=8).to("cuda")
+
+    def normalize(image: torch.Tensor) -> torch.Tensor:
+        return image / 255
+
+    host, device = (extract(net, images, normalize) for images in (split, split.to("cuda")))
+    assert torch.equal(host.h, device.h) and torch.equal(host.label, device.label)
+
+
 # Runs go on where they were
 
 
@@ -305,8 +342,8 @@ def test_a_run_of_the_gpu_is_evaluated_again(finished, device):
 @pytest.mark.parametrize("data", [[], BIASED], ids=["digits", "biased digits"])
 def test_every_evaluator(composed, tmp_path, data):
     names = "knn,knn_sweep,linear,few_shot,few_label,classifier,bias_audit,class_audit,dfr,retrieval,rankme,alpha_req"
-    names += ",alignment_uniformity,adam_probe,sgd_probe,fine_tune,transfer"
-    words = [f"evaluator.{name}.epochs=1" for name in ("adam_probe", "sgd_probe", "fine_tune")]
+    names += ",alignment_uniformity,adam_probe,sgd_probe,linear_sgd,fine_tune,transfer"
+    words = [f"evaluator.{name}.epochs=1" for name in ("adam_probe", "sgd_probe", "linear_sgd", "fine_tune")]
     words += [f"evaluator.{name}.max_iter=5" for name in ("few_label", "dfr", "bias_audit", "transfer")]
     result = run_experiment(composed(*SMALL, *data, "epochs=1", f"evaluator=[{names}]", *words), tmp_path)
     silent = {"classifier", "dfr"} | (set() if data else {"bias_audit"})  # dfr: too few images of some groups
@@ -330,7 +367,9 @@ def test_weights_and_onnx_give_the_features_of_the_gpu(finished):
 def test_curve_points_in_bf16_are_close(composed):
     built = build(composed(*SMALL))
     knn = {"knn": built.evaluators["knn"]}
-    points = [evaluate(knn, features(built, dtype=dtype)).test["knn_top1"] for dtype in (torch.float32, torch.bfloat16)]
+    points = [
+        evaluate(knn, features(built, knn, dtype=dtype)).test["knn_top1"] for dtype in (torch.float32, torch.bfloat16)
+    ]
     assert points[1] == pytest.approx(points[0], abs=2)
 
 

@@ -8,7 +8,12 @@ import pytest
 import torch
 
 from contrastive.experiment.run import run_experiment
+from contrastive.training import loader as loading
+from contrastive.training.features import extract
+from contrastive.training.graph import copied
+from contrastive.training.loader import Loader
 from contrastive.training.step import TrainStep
+from contrastive.types import Split, tensors
 from tests.fake_cuda import CUDA
 from tests.helpers import ROOT, logged_lines, run_until_step, saved_weights, without_time
 from tests.pretended_gpu import on_gpu, pretended_gpu
@@ -56,11 +61,59 @@ def test_the_pretended_gpu_counts_launches_of_the_backward_pass_too():
         assert on_gpu(layer.weight.grad)
 
 
+def test_the_pretended_gpu_refuses_what_another_stream_may_not_have_written_yet():
+    with pretended_gpu() as gpu:
+        side, host = torch.cuda.Stream(), torch.ones(3).pin_memory()
+        with torch.cuda.stream(side):
+            x = host.to(CUDA, non_blocking=True)
+            y = x + 1
+        with pytest.raises(RuntimeError, match="waited for"):
+            x + 1
+        torch.cuda.current_stream().wait_event(side.record_event())
+        with pytest.raises(RuntimeError, match="reuse its memory"):
+            x + 1
+        for value in (x, y):
+            value.record_stream(torch.cuda.current_stream())
+        assert (x + y).cpu().tolist() == [3, 3, 3] and gpu.waits.total() == 1
+
+
+def test_streamed_batches_are_copied_on_a_stream_of_their_own():
+    rows = torch.arange(100)
+    split = Split((rows % 251).to(torch.uint8).view(100, 1, 1, 1).expand(-1, 3, 4, 4).contiguous(), rows % 10, rows % 2)
+    options = {"batch_size": 20, "seed": 0, "noise_frac": 0.3, "second_batch_size": 20}
+    with pretended_gpu() as gpu:
+        loader = Loader(split, device=CUDA, streaming=True, **options)
+        found = [[x.clone() for x in tensors(batch)] for epoch in (0, 1) for batch in loader.epoch(epoch)]  # read, too
+        taken = next(loader.epoch(2))
+        for buffer, value in zip(tensors(copied(taken)), tensors(taken), strict=True):  # as a step in a graph does
+            buffer.copy_(value)
+        assert {x.made[0] for x in tensors(taken)} == {loading.copy_stream(CUDA)}
+        assert loading.copy_stream(CUDA) is not gpu.default and not gpu.waits
+    plain = Loader(split, **options)
+    expected = [tensors(batch) for epoch in (0, 1) for batch in plain.epoch(epoch)]
+    assert all(
+        torch.equal(a, b)
+        for mine, theirs in zip(found, expected, strict=True)
+        for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def test_extraction_copies_on_a_stream_of_its_own():
+    image = torch.randint(0, 256, (1200, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split, net = Split(image, torch.arange(1200)), torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 2))
+    expected = extract(net, split, lambda x: x / 255)
+    with pretended_gpu():
+        found = extract(net.to(CUDA), split, lambda x: x / 255)
+        h, label = found.h.cpu(), found.label.cpu()
+    assert torch.equal(h, expected.h) and torch.equal(label, expected.label)
+
+
 # As short as they allow; those that name groups of images come after the ones that they read.
 EVALUATORS = [path.stem for path in sorted((ROOT / "configs/evaluator").glob("*.yaml"))]
 EVALUATORS.sort(key=lambda name: name.endswith("audit"))
 BRIEF = ["evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=2", "evaluator.fine_tune.lr=[0.1]"]
 BRIEF += ["evaluator.adam_probe.epochs=1", "evaluator.sgd_probe.epochs=1", "evaluator.few_label.draws=1"]
+BRIEF += ["evaluator.linear_sgd.epochs=1"]
 BRIEF += ["evaluator.dfr.draws=1", "evaluator.dfr.l2=[0.1]"]
 BRIEF += [f"evaluator.{name}.max_iter=4" for name in ("linear", "few_shot", "few_label", "dfr", "transfer")]
 

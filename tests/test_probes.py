@@ -15,6 +15,7 @@ from contrastive.evaluator.few import FewLabel, FewShot
 from contrastive.evaluator.fine_tune import FineTune
 from contrastive.evaluator.knn import KNN, KNNSweep
 from contrastive.evaluator.linear import Linear
+from contrastive.evaluator.linear_sgd import LinearSGD
 from contrastive.evaluator.probes import BestEpoch, linear_layer, train_linear
 from contrastive.evaluator.published import AdamProbe, OnlineProbe, SGDProbe
 from contrastive.evaluator.retrieval import Retrieval
@@ -227,7 +228,8 @@ def test_published_probes_run_after_training_only(composed, tmp_path):
         (FewLabel, {"l2": (0.1, math.nan)}),
         (FewLabel, {"fractions": (0.1, math.nan)}), (FewShot, {"l2": math.inf}), (BiasAudit, {"l2": math.nan}),
         (AdamProbe, {"lr": 0}), (AdamProbe, {"epochs": 0}), (SGDProbe, {"batch_size": 0}),
-        (SGDProbe, {"momentum": 1.0}),
+        (SGDProbe, {"momentum": 1.0}), (LinearSGD, {"lr": ()}), (LinearSGD, {"lr": (0.1, 0)}),
+        (LinearSGD, {"epochs": 0}), (LinearSGD, {"batch_size": 0}), (LinearSGD, {"momentum": 1.0}),
         (OnlineProbe, {"lr": 0}), (OnlineProbe, {"weight_decay": math.inf}), (FineTune, {"weight_decay": math.inf}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else str(value),

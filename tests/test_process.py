@@ -31,9 +31,9 @@ from contrastive.experiment.build import build as build_experiment
 from contrastive.experiment.make import make
 from contrastive.gathering import gather
 from contrastive.seeding import generator
-from contrastive.training.features import AugmentedFeatures, extract
+from contrastive.training.features import AugmentedFeatures, StreamedFeatures, extract
 from contrastive.training.objective import Embedded, Objective
-from contrastive.types import Split
+from contrastive.types import Data, Split
 from tests import batch_norm_kernels
 from tests.helpers import TERMS, TINY
 
@@ -284,7 +284,18 @@ def layer_trained_along():
     return along.layer.linear.weight.detach()
 
 
-@pytest.mark.parametrize("task", [features, augmented_features, layer_trained_along])
+def streamed_features():
+    """Batches of five images, of which two processes encode three each."""
+    torch.manual_seed(0)
+    encoder, split, rows = make("encoder/resnet18", width=2), batch(), torch.arange(N)
+    options = {"classes": ("a", "b", "c"), "mean": (0.0,) * 3, "std": (1.0,) * 3}
+    data = Data(pretrain=split, probe_train=rows[:11], probe_val_index=rows[5:], test=split, **options)
+    stream = StreamedFeatures(encoder, data, lambda x: x.float() / 255, seed=0)
+    parts = [*stream.train(5, 3, None), *stream.train(5, 3, make("augmentation/supcon")), *stream.val()]
+    return [(part.h, part.label) for part in parts]
+
+
+@pytest.mark.parametrize("task", [features, augmented_features, streamed_features, layer_trained_along])
 def test_evaluation_of_two_processes_equals_one(together, task):
     alone = task()
     for shared in together(task):

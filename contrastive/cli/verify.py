@@ -123,7 +123,7 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     checks = list(check_files(path, experiment, result, hashes=hashes))
     yield from checks
     has_all = checks[0].passed is True  # without the checkpoint there are no classifier and no observers
-    scores = final_scores(experiment, features(experiment, with_classifier=settings.epochs > 0))
+    scores = final_scores(experiment, features(experiment, experiment.evaluators, with_classifier=settings.epochs > 0))
     protocol = scores.protocol
     for group in ("test", "val", "audit"):
         computed = getattr(scores, group)

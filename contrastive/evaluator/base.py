@@ -3,7 +3,7 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -61,6 +61,29 @@ class EncoderWithImages:
         return images.image[rows.to(images.image.device)].to(self.device)
 
 
+class FeatureStream(ABC):
+    """Features of labeled training images that are encoded when they are read; none is kept."""
+
+    @property
+    @abstractmethod
+    def n_train(self) -> int:
+        """Images of `train`."""
+
+    @abstractmethod
+    def train(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
+        """Batches of `train`, in another order each epoch; what fills no batch at the end of one is left out.
+
+        Args:
+            batch_size: at most n_train.
+            n_batches: of all epochs together.
+            augmentation: None = the images as they are.
+        """
+
+    @abstractmethod
+    def val(self) -> Iterator[Features]:
+        """All of `val`, in parts."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeatureSets:
     """Float32 features of one frozen encoder.
@@ -82,6 +105,7 @@ class FeatureSets:
     predictions: Mapping[str, Tensor] = field(default_factory=dict)  # (N,) classes of test, by the evaluators before
     # (epoch, augmentation or None for that of the run) → one view of each image of `bank`, drawn anew for each epoch
     augmented: Callable[[int, Augmentation | None], Features] | None = None
+    stream: FeatureStream | None = None  # of training images, for evaluators that cannot hold the features of all
     encoder: EncoderWithImages | None = None  # for evaluators that train every weight
     transfer: "Callable[[str], FeatureSets] | None" = None  # name of a dataset → features of its images
 
@@ -118,6 +142,7 @@ class Evaluator(ABC):
     every: int = 0  # epochs between points of a curve; 0 = only before and after training
     before_training: bool = True  # also evaluate the untrained encoder
     needs_labels: bool = True  # left out when no image has a label
+    reads_training: bool = True  # reads bank, train or val, which are empty where no evaluator does
     reads_images: bool = False  # reads images, not only features: a dry run cannot time it
 
     @abstractmethod

@@ -39,6 +39,7 @@ class AlignmentUniformity(Evaluator):
         "e^{-2 |x - y|²} over all pairs (Wang & Isola 2020); last epoch"
     )
     needs_labels = False
+    reads_training = False
     every: int = 0
 
     def __call__(self, features: FeatureSets) -> Scores:
@@ -66,6 +67,7 @@ class RankMe(Evaluator):
 
     protocol = "exp of the entropy of the singular values of the test features (Garrido et al. 2023); last epoch"
     needs_labels = False
+    reads_training = False
     every: int = 0
 
     def __call__(self, features: FeatureSets) -> Scores:
@@ -92,6 +94,7 @@ class AlphaReQ(Evaluator):
 
     protocol = "minus the slope of log eigenvalue over log rank, covariance of the test features (α-ReQ); last epoch"
     needs_labels = False
+    reads_training = False
     first: int = 1
     last: int = 100
     every: int = 0

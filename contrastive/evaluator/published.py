@@ -39,6 +39,7 @@ class AdamProbe(Evaluator):
     batch_size: int = 512
     every: int = 0
     before_training = False  # it costs as much as `epochs` epochs without backward
+    reads_training = False
 
     def __post_init__(self) -> None:
         check_above("evaluator.adam_probe.lr", self.lr, 0, example=1e-3)
@@ -96,6 +97,7 @@ class SGDProbe(Evaluator):
     flip: float = 0.5
     every: int = 0
     before_training = False  # it costs as much as `epochs` epochs without backward
+    reads_training = False
 
     def __post_init__(self) -> None:
         check_above("evaluator.sgd_probe.lr", self.lr, 0, example=5.0)
@@ -154,6 +156,8 @@ class OnlineProbe(Evaluator, StepObserver):
         lr: of Adam, above 0.
         weight_decay: L2, at least 0.
     """
+
+    reads_training = False
 
     lr: float = 1e-3
     weight_decay: float = 0.0

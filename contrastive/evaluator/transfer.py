@@ -27,6 +27,7 @@ class Transfer(Evaluator):
     """
 
     needs_labels = False  # of the data of the run
+    reads_training = False
     reads_images = True
 
     datasets: tuple[str, ...] = ("digits",)

@@ -104,7 +104,8 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
     per_image = timed(lambda: extract(step.encoder, data.pretrain, step.normalize, chosen), experiment.device)
     n_val = len(data.probe_val) if data.probe_val_index is None else 0
     n_bank = int((data.pretrain.label >= 0).sum())
-    extraction = per_image / len(chosen) * (n_bank + n_val + len(data.test))
+    reads_training = any(evaluator.reads_training for evaluator in experiment.evaluators.values())
+    extraction = per_image / len(chosen) * ((n_bank + n_val) * reads_training + len(data.test))
     share = SHARE if n_bank > MANY else 1
     n_classes, n_biases, dim = len(data.classes), len(data.biases), features.h.shape[1]
 

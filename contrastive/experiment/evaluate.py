@@ -122,6 +122,7 @@ def _evaluate(
             augmentation=instantiate_node(config["augmentation"]),
             seed=config["seed"],
             load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=settings.data_root),
+            with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         )
     scores = evaluate(evaluators, features, announce=lambda name: announced(f"evaluating: {name}"))
     average = (read_result(run) or {}).get("encoder", {}).get("average")

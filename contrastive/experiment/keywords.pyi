@@ -39,8 +39,8 @@ class Keywords(TypedDict, total=False):
     # how the features are judged
     evaluator: list[Literal[
         "adam_probe", "alignment_uniformity", "alpha_req", "bias_audit", "class_audit", "classifier", "dfr",
-        "few_label", "few_shot", "fine_tune", "knn", "knn_sweep", "linear", "online_probe", "rankme", "retrieval",
-        "sgd_probe", "transfer",
+        "few_label", "few_shot", "fine_tune", "knn", "knn_sweep", "linear", "linear_sgd", "online_probe", "rankme",
+        "retrieval", "sgd_probe", "transfer",
     ]]  # fmt: skip
     # moving average of the encoder's weights, which evaluators then read
     average: Literal["ema", "none"]

@@ -1,6 +1,6 @@
 """One run, from its settings to its result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from contrastive.distributed.launch import launch
 from contrastive.distributed.process import init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
 from contrastive.encoder._lora import merged
-from contrastive.evaluator.base import FeatureSets, Scores, StepObserver, evaluate
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver, evaluate
 from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.components import feature
@@ -189,13 +189,13 @@ def before_training(experiment: Experiment, training: Training) -> Scores:
 def untrained_scores(experiment: Experiment) -> Scores:
     """Scores of the encoder as it stands, by the evaluators that look at it before training."""
     early = {name: evaluator for name, evaluator in experiment.evaluators.items() if evaluator.before_training}
-    return evaluate(early, features(experiment)) if early else Scores()
+    return evaluate(early, features(experiment, early)) if early else Scores()
 
 
 def after_training(experiment: Experiment, training: Training) -> Scores:
     """Evaluate the encoder as it is in the end; log the scores and show the features of the test split."""
     with announced("evaluating: features", name=as_typed(training.run.path)):
-        sets = features(experiment, with_classifier=training.epochs > 0)
+        sets = features(experiment, experiment.evaluators, with_classifier=training.epochs > 0)
     scores = final_scores(experiment, sets, announce=announcer(training.run))
     if training.epochs:
         training.log(loss_of_unseen(experiment))
@@ -268,7 +268,7 @@ def evaluate_due(experiment: Experiment, run: RunDirectory, done: int) -> dict[s
     if due:
         dtype = torch.bfloat16 if experiment.precision == "bf16" else torch.float32
         with announced("evaluating: features", name=as_typed(run.path)):
-            sets = features(experiment, dtype=dtype)
+            sets = features(experiment, due, dtype=dtype)
         group = "test" if experiment.settings.held_out is None else "val"
         curves |= grouped(group, evaluate(due, sets, strict=False, announce=announcer(run)).test)
     return curves
@@ -304,9 +304,13 @@ def prepare_observers(experiment: Experiment) -> dict[str, StepObserver]:
 
 
 def features(
-    experiment: Experiment, *, with_classifier: bool = False, dtype: torch.dtype = torch.float32
+    experiment: Experiment,
+    evaluators: Mapping[str, Evaluator],
+    *,
+    with_classifier: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> FeatureSets:
-    """Features of the encoder as it stands, or of its average, see `feature_sets`."""
+    """What these evaluators read of the encoder as it stands, or of its average, see `feature_sets`."""
     step, data = experiment.step, experiment.data
     return feature_sets(
         experiment.encoder,
@@ -316,6 +320,7 @@ def features(
         seed=experiment.loader.seed,
         load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=experiment.settings.data_root),
         classifier=step.objective.classifier if with_classifier else None,
+        with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         dtype=dtype,
     )
 

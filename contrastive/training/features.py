@@ -1,19 +1,21 @@
 """Extract the features of a frozen encoder, each process its part of the images."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from contrastive.augmentation.base import Augmentation
-from contrastive.distributed.process import shard
+from contrastive.augmentation.base import Augmentation, Parameters
+from contrastive.dataset.shard.order import Order
+from contrastive.distributed.process import shard, world_size
 from contrastive.errors import ConfigError
-from contrastive.evaluator.base import EncoderWithImages, FeatureSets
+from contrastive.evaluator.base import EncoderWithImages, FeatureSets, FeatureStream
 from contrastive.gathering import gather
 from contrastive.seeding import generator
-from contrastive.training.loader import prefetched
-from contrastive.types import Data, Features, Split, move
+from contrastive.training.loader import uploaded
+from contrastive.types import Batch, Data, Features, Split, Windows, move
 
 CHUNK = 500  # images per forward pass: enough to fill a device, few enough to fit beside a training run
 
@@ -57,22 +59,14 @@ def extract_transformed(
         RuntimeError: the encoder changed while it was evaluated.
     """
     device = next(encoder.parameters()).device
-    per_process = -(-len(index) // shard().world_size)  # rounded up: the last process may have fewer
-    rows = torch.arange(per_process * shard().world_size).clamp(max=len(index) - 1)
-    local = rows[shard().of(len(rows))]
+    local = own_part(len(index))
     images = index.cpu()[local].to(split.image.device)  # copied here, once: a copy in each chunk waits for the device
-    was_training, before = encoder.training, _versions(encoder)
-    encoder.eval()
-    with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
-        read = (move(split.image[image], device) for image in images.split(CHUNK))
-        inputs = read if split.image.device == device else prefetched(read)
+    read = (Batch(split.image[image], split.label[image]) for image in images.split(CHUNK))
+    with frozen(encoder), torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
         chunks = [
-            encoder(transform(image, row)).float()
-            for image, row in zip(inputs, local.to(device).split(CHUNK), strict=True)
+            encoder(transform(batch.image, row)).float()
+            for batch, row in zip(on_device(read, split, device), local.to(device).split(CHUNK), strict=True)
         ]
-    encoder.train(was_training)
-    if _versions(encoder) != before:
-        raise RuntimeError("the frozen encoder changed while its features were extracted")
     label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
     h, index = gather(torch.cat(chunks))[: len(index)], index.to(device)
     if not h.isfinite().all():
@@ -86,6 +80,7 @@ def extract_feature_sets(
     normalize: Callable[[Tensor], Tensor],
     classifier: Callable[[Tensor], Tensor] | None = None,
     *,
+    with_training: bool = True,
     dtype: torch.dtype = torch.float32,
 ) -> FeatureSets:
     """Features of every split that evaluators read; a validation image that is a training image is encoded once.
@@ -95,20 +90,21 @@ def extract_feature_sets(
 
     Args:
         classifier: as of `feature_sets`.
+        with_training: as of `feature_sets`.
         dtype: as of `feature_sets`.
     """
     test = extract(encoder, data.test, normalize, dtype=dtype)
     labeled = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1)
-    bank = Features.empty(test.h.shape[1], test.h.device)
-    if len(labeled):
+    train = val = bank = Features.empty(test.h.shape[1], test.h.device)
+    if with_training and len(labeled):
         bank = extract(encoder, data.pretrain, normalize, labeled, dtype=dtype)
-    position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
-    position = position.to(bank.h.device)
-    train = bank[position[data.probe_train.to(bank.h.device)]]
-    if data.probe_val_index is None:
-        val = extract(encoder, data.probe_val, normalize, dtype=dtype)
-    else:
-        val = bank[position[data.probe_val_index.to(bank.h.device)]]
+        position = torch.full((len(data.pretrain),), -1).index_put_((labeled,), torch.arange(len(labeled)))
+        position = position.to(bank.h.device)
+        train = bank[position[data.probe_train.to(bank.h.device)]]
+        if data.probe_val_index is None:
+            val = extract(encoder, data.probe_val, normalize, dtype=dtype)
+        else:
+            val = bank[position[data.probe_val_index.to(bank.h.device)]]
     return FeatureSets(
         bank=bank,
         train=train,
@@ -131,6 +127,7 @@ def feature_sets(
     seed: int,
     load_other: Callable[[str], Data],
     classifier: Callable[[Tensor], Tensor] | None = None,
+    with_training: bool = True,
     dtype: torch.dtype = torch.float32,
 ) -> FeatureSets:
     """All that evaluators read of an encoder: `extract_feature_sets`, views of its images, and other datasets.
@@ -141,6 +138,7 @@ def feature_sets(
         seed: those of the run.
         load_other: loads the dataset of a name, with images of the same side.
         classifier: (N, F) → (N, C) logits, if a loss trained one along.
+        with_training: whether to extract those of training images; else `bank`, `train` and `val` are empty.
         dtype: of the encoder's arithmetic, float32 or bfloat16; the features are float32.
     """
 
@@ -149,7 +147,8 @@ def feature_sets(
 
     labeled = (data.pretrain.label >= 0).nonzero().squeeze(1)
     return replace(
-        extract_feature_sets(encoder, data, normalize, classifier, dtype=dtype),
+        extract_feature_sets(encoder, data, normalize, classifier, with_training=with_training, dtype=dtype),
+        stream=StreamedFeatures(encoder, data, normalize, seed=seed, dtype=dtype),
         augmented=AugmentedFeatures(
             encoder, data.pretrain, labeled, augmentation=augmentation, normalize=normalize, seed=seed, dtype=dtype
         ),
@@ -158,9 +157,43 @@ def feature_sets(
     )
 
 
+def own_part(n: int) -> Tensor:
+    """(m,) int64, which of n images this process encodes: a contiguous part, as many in each; the last one repeats."""
+    per_process = -(-n // world_size())  # rounded up
+    rows = torch.arange(per_process * world_size()).clamp(max=n - 1)
+    return rows[shard().of(len(rows))]
+
+
+def on_device(batches: Iterator[Batch], split: Split, device: torch.device) -> Iterator[Batch]:
+    """Batches of a split on a device, read and copied ahead unless the split lies there."""
+    return batches if split.image.device == device else uploaded(batches, device)
+
+
+@contextmanager
+def frozen(encoder: nn.Module) -> Iterator[None]:
+    """The encoder is in eval mode within, and in the mode that it had afterwards.
+
+    Raises:
+        RuntimeError: it changed within.
+    """
+    was_training, before = encoder.training, _versions(encoder)
+    encoder.eval()
+    try:
+        yield
+    finally:
+        encoder.train(was_training)
+    if _versions(encoder) != before:
+        raise RuntimeError("the frozen encoder changed while its features were extracted")
+
+
 def _versions(module: nn.Module) -> list[tuple[int, int]]:
     """Identity and version counter of every parameter and buffer: unchanged means that nothing was written to them."""
     return [(id(value), value._version) for value in (*module.parameters(), *module.buffers())]
+
+
+def chosen(drawn: dict[str, Parameters], rows: Tensor) -> dict[str, Parameters]:
+    """What an augmentation drew for these of its images."""
+    return {name: {key: value[rows] for key, value in values.items()} for name, values in drawn.items()}
 
 
 @dataclass(frozen=True)
@@ -185,14 +218,74 @@ class AugmentedFeatures:
     dtype: torch.dtype = torch.float32
 
     def __call__(self, epoch: int, augmentation: Augmentation | None = None) -> Features:
-        chosen = augmentation or self.augmentation
+        used = augmentation or self.augmentation
         device = next(self.encoder.parameters()).device
         rng = generator(device, self.seed, "augmented features", epoch)
         height, width = self.split.image.shape[-2:]
-        drawn = chosen.draw(len(self.index), height, width, rng)
+        drawn = used.draw(len(self.index), height, width, rng)
 
         def transform(image: Tensor, rows: Tensor) -> Tensor:
-            parameters = {name: {key: value[rows] for key, value in values.items()} for name, values in drawn.items()}
-            return self.normalize(chosen.apply(image, parameters))
+            return self.normalize(used.apply(image, chosen(drawn, rows)))
 
         return extract_transformed(self.encoder, self.split, transform, self.index, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class StreamedFeatures(FeatureStream):
+    """Encodes labeled training images as a probe asks for them: one batch of features is held at a time.
+
+    Order and views depend on (seed, number of the batch) alone, and no list of the order is made. Several processes
+    encode a part of each batch, and all of them get the whole batch.
+
+    Args:
+        normalize: uint8 images, or float views in [0, 1] → the encoder's input.
+        dtype: of the encoder's arithmetic.
+    """
+
+    encoder: nn.Module
+    data: Data
+    normalize: Callable[[Tensor], Tensor]
+    seed: int
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def n_train(self) -> int:
+        return len(self.data.probe_train)
+
+    def train(self, batch_size: int, n_batches: int, augmentation: Augmentation | None) -> Iterator[Features]:
+        split, index = self.data.pretrain, self.data.probe_train
+        per_epoch = len(index) // batch_size
+
+        def batches() -> Iterator[Tensor]:
+            for i in range(n_batches):
+                epoch, k = divmod(i, per_epoch)
+                if k == 0:
+                    order = Order(len(index), split.windows or Windows(), self.seed, "probe order", epoch)
+                yield index[move(order.rows(k * batch_size, (k + 1) * batch_size), index.device)]
+
+        return self._encode(split, batches(), augmentation)
+
+    def val(self) -> Iterator[Features]:
+        split, index = self.data.probe_val_split, self.data.probe_val_index
+        if split is None or index is not None:
+            assert index is not None
+            return self._encode(self.data.pretrain, index.split(CHUNK * world_size()), None)
+        every = torch.arange(len(split), device=split.image.device)
+        return self._encode(split, every.split(CHUNK * world_size()), None)
+
+    @torch.no_grad()
+    def _encode(self, split: Split, batches: Iterable[Tensor], augmentation: Augmentation | None) -> Iterator[Features]:
+        """The features of each of the batches of rows (n,)."""
+        device = next(self.encoder.parameters()).device
+        height, width = split.image.shape[-2:]
+        # this process's images, and the labels of all
+        read = (Batch(split.image[rows[move(own_part(len(rows)), rows.device)]], split.label[rows]) for rows in batches)
+        with frozen(self.encoder):
+            for i, batch in enumerate(on_device(read, split, device)):
+                n, x = len(batch.label), batch.image
+                if augmentation is not None:
+                    drawn = augmentation.draw(n, height, width, generator(device, self.seed, "probe views", i))
+                    x = augmentation.apply(x, chosen(drawn, move(own_part(n), device)))
+                with torch.autocast(device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
+                    h = self.encoder(self.normalize(x)).float()
+                yield Features(gather(h)[:n], batch.label)

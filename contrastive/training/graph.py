@@ -5,17 +5,15 @@ copied to where it reads them before each replay, and what a step decides on the
 """
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from contrastive.distributed.process import world_size
 from contrastive.errors import ConfigError
 from contrastive.optimizer.lars import LARS
 from contrastive.training.step import StepOutput, TrainStep
-from contrastive.types import Batch
+from contrastive.types import Batch, present, tensors
 
 WARM_UP = 3  # steps of a run before the capture: they start the optimizer, choose algorithms and compile
 
@@ -144,15 +142,3 @@ def copied(batch: Batch) -> Batch:
     for name, value in values.items():
         values[name] = copied(value) if isinstance(value, Batch) else value.clone()
     return Batch(**values)
-
-
-def tensors(batch: Batch) -> list[Tensor]:
-    """All that a batch has, those of its second batch too, in the order of its fields."""
-    nested = [tensors(x) if isinstance(x, Batch) else [x] for x in present(batch).values()]
-    return [x for part in nested for x in part]
-
-
-def present(batch: Batch) -> dict[str, Any]:
-    """The fields of a batch that are not None, by name."""
-    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return {name: value for name, value in values.items() if value is not None}

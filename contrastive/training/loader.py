@@ -7,6 +7,7 @@ earlier ones train.
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import count
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from contrastive.augmentation.functional import blur_uint8
 from contrastive.dataset.shard.order import Order
 from contrastive.errors import ConfigError
 from contrastive.seeding import generator
-from contrastive.types import Batch, Shard, Split, move
+from contrastive.types import Batch, Shard, Split, move, tensors
 
 T = TypeVar("T")
 DEPTH = 3  # batches that are fetched ahead
@@ -76,7 +77,7 @@ class Loader:
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
         """The batches of epoch `number` from batch `start` on (both from 0), on the device."""
         batches = self._batches(number, start)
-        return prefetched(batch.to(self.device) for batch in batches) if self.streaming else batches
+        return uploaded(batches, self.device) if self.streaming else batches
 
     def indices(self, number: int, batch: int) -> Tensor:
         """(B,) int64, the images of one main batch of an epoch, of all processes together."""
@@ -169,6 +170,44 @@ def prefetched(items: Iterator[T]) -> Iterator[T]:
                 yield item  # type: ignore[misc]
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def uploaded(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
+    """Batches of the host's memory on the device, made and copied ahead by a thread.
+
+    A GPU copies them on a stream of its own, so that no copy waits for the kernels of steps that are queued already.
+    The stream that is current when a batch is taken waits for the copy, on the device; the host never does. What the
+    consumer starts on further streams has to wait for that one, as the capture of a graph does.
+
+    A batch is allocated on the copying stream and read on another, so the allocator is told by `record_stream`: it
+    reuses the memory only after the work that was queued there when the batch was freed, whoever kept a part of it.
+    (An event after each step would be cheaper, but misses what a caller keeps.) Pinned memory is tied to the stream of
+    its copy by torch's host allocator. While a graph is captured in mode `thread_local`, the thread may go on: the
+    copying stream takes no part in the capture, and torch asks for no event of a freed batch before it has ended.
+    """
+    if device.type != "cuda":
+        yield from prefetched(batch.to(device) for batch in batches)
+        return
+    stream = copy_stream(device)
+
+    def copied() -> Iterator[tuple[Batch, torch.cuda.Event]]:
+        for batch in batches:
+            with torch.cuda.stream(stream):  # of this thread alone, and with it the device where memory is pinned
+                copy = batch.to(device)
+            yield copy, stream.record_event()
+
+    for batch, done in prefetched(copied()):
+        consumer = torch.cuda.current_stream(device)
+        consumer.wait_event(done)
+        for value in tensors(batch):
+            value.record_stream(consumer)
+        yield batch
+
+
+@cache
+def copy_stream(device: torch.device) -> torch.cuda.Stream:
+    """The one stream of the process that copies to this device; the allocator keeps memory for each stream."""
+    return torch.cuda.Stream(device)
 
 
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common

@@ -1,0 +1,135 @@
+"""The linear probe by SGD, for training images whose features fit no memory."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.crop import RandomResizedCrop
+from contrastive.errors import ConfigError, check_above, check_at_least, check_between
+from contrastive.evaluator.base import Evaluator, FeatureSets, Scores
+from contrastive.evaluator.probes import accuracies, progress
+from contrastive.types import Features
+
+
+@dataclass(kw_only=True)
+class LinearSGD(Evaluator):
+    """Test accuracy of a linear layer trained by SGD on features that are encoded batch by batch, and never kept.
+
+    After He et al. 2020 (MoCo, §4.1) and Oquab et al. 2024 (DINOv2, linear evaluation), both recalled: a frozen encoder
+    in eval mode, one cropped and flipped view of each image in a batch, SGD with momentum, and a cosine to 0 over all
+    steps (MoCo: two drops). Layers with all the learning rates train side by side on the same batches. The one with the
+    highest accuracy on the validation images (the smallest rate of equals) reads `test` once. Unlike theirs, features
+    are standardized by the mean and deviation of all that were seen so far, and layers start at zero. Unlike `linear`,
+    nothing is refitted on the validation images.
+
+    Args:
+        lr: learning rates to try, each above 0.
+        momentum: in [0, 1).
+        weight_decay: at least 0.
+        epochs: passes over the labeled training images, above 0; 0.1 reads a tenth of them.
+        batch_size: of all processes together, at least 1.
+        augment: whether to train on cropped and flipped images; else on the images as they are.
+        scale: (least, most) share of the area that a crop shows.
+        flip: probability.
+
+    Raises:
+        ConfigError: an argument out of range, or features without images.
+    """
+
+    before_training = False  # it costs as much as `epochs` epochs without backward
+    reads_training = False
+    reads_images = True
+
+    lr: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: float = 10.0
+    batch_size: int = 256
+    augment: bool = True
+    scale: tuple[float, float] = (0.08, 1.0)
+    flip: float = 0.5
+    every: int = 0
+
+    def __post_init__(self) -> None:
+        check_above("evaluator.linear_sgd.lr", self.lr, 0, example="[0.01,0.1]")
+        check_between("evaluator.linear_sgd.momentum", self.momentum, 0, 1, exclude=(1,), example=0.9)
+        check_at_least("evaluator.linear_sgd.weight_decay", self.weight_decay, 0, example=0)
+        check_above("evaluator.linear_sgd.epochs", self.epochs, 0, example=10)
+        check_at_least("evaluator.linear_sgd.batch_size", self.batch_size, 1, example=256)
+        self.augmentation = Compose(ops={"crop": RandomResizedCrop(scale=self.scale, flip=self.flip)})
+        self.protocol = (
+            f"linear layer on standardized frozen features, SGD momentum {self.momentum:g} weight decay "
+            f"{self.weight_decay:g} and cosine schedule, {self.epochs:g} epochs of batches of {self.batch_size}, "
+            f"{'crop and flip' if self.augment else 'images as they are'}; lr of "
+            f"{', '.join(f'{x:g}' for x in self.lr)} chosen on probe_val; not refitted; last epoch"
+        )
+
+    def __call__(self, features: FeatureSets) -> Scores:
+        stream = features.stream
+        if stream is None:
+            raise ConfigError("evaluator.linear_sgd encodes images, but got only features: try evaluator=linear")
+        size = min(self.batch_size, stream.n_train)
+        steps = max(1, round(self.epochs * stream.n_train / size))
+        layers = Layers(features, lr=sorted(self.lr), momentum=self.momentum, weight_decay=self.weight_decay)
+        with progress(steps, "linear_sgd") as bar:
+            for step, batch in enumerate(stream.train(size, steps, self.augmentation if self.augment else None)):
+                layers.step(batch, factor=(1 + math.cos(math.pi * step / steps)) / 2)
+                bar.update()
+        val_top1 = layers.top1(stream.val())
+        scores = layers.scores(features.test.h)[val_top1.index(max(val_top1))]
+        return Scores(
+            test=accuracies(scores, features.test.label),
+            val={"top1": max(val_top1)},
+            predictions={"": scores.argmax(1)},
+        )
+
+
+class Layers:
+    """Linear layers that see the same batches, one for each learning rate, and the standardization before them."""
+
+    def __init__(self, features: FeatureSets, *, lr: list[float], momentum: float, weight_decay: float) -> None:
+        dim, device = features.test.h.shape[1], features.test.h.device
+        self.lr, self.n_seen = lr, 0
+        self.sums = torch.zeros(2, dim, dtype=torch.float64, device=device)  # of h and h² over all that were seen
+        self.layers = [nn.utils.skip_init(nn.Linear, dim, features.n_classes, device=device) for _ in lr]
+        for layer in self.layers:
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        groups = [{"params": list(layer.parameters())} for layer in self.layers]
+        self.optimizer = torch.optim.SGD(groups, lr=1.0, momentum=momentum, weight_decay=weight_decay)
+
+    def step(self, batch: Features, *, factor: float) -> None:
+        """One step of every layer, its learning rate times the factor."""
+        h = batch.h.double()
+        self.sums += torch.stack([h.sum(0), h.square().sum(0)])
+        self.n_seen += len(h)
+        for group, lr in zip(self.optimizer.param_groups, self.lr, strict=True):
+            group["lr"] = lr * factor
+        x = self._standardized(batch.h)
+        self.optimizer.zero_grad()
+        torch.stack([F.cross_entropy(layer(x), batch.label) for layer in self.layers]).sum().backward()
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def scores(self, h: Tensor) -> list[Tensor]:
+        """(N, C) of each layer for the features (N, F)."""
+        x = self._standardized(h)
+        return [layer(x) for layer in self.layers]
+
+    def top1(self, parts: Iterator[Features]) -> list[float]:
+        """The accuracy of each layer over all parts, in percent."""
+        n, right = 0, torch.zeros(len(self.layers), dtype=torch.long, device=self.sums.device)
+        for part in parts:
+            n += len(part.label)
+            right += torch.stack([(scores.argmax(1) == part.label).sum() for scores in self.scores(part.h)])
+        return [100 * count / n for count in right.tolist()]
+
+    def _standardized(self, h: Tensor) -> Tensor:
+        mean, square = (self.sums / self.n_seen).unbind()
+        std = (square - mean.square()).clamp(min=0).sqrt().clamp(min=1e-6)
+        return (h - mean.float()) / std.float()
