@@ -41,7 +41,7 @@ with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
 
 @pytest.fixture(scope="module", autouse=True)
 def memory() -> Iterator[None]:
-    """At most 12 GiB more than now: a word that asks for more gets an error, as with `ulimit -d`, not the kernel's kill.
+    """At most 12 GiB more than now: a word that asks for more gets an error, as with `ulimit -d`, and is not killed.
 
     What the tests before have reserved does not count: beyond the limit any small allocation fails, too.
     """
