@@ -44,12 +44,12 @@ def write_tar(path: Path, files: dict[str, bytes], *, format: int = tarfile.USTA
     return path
 
 
-def write_shards(folder: Path, *, n: int = 3, each: int = 20) -> Path:
+def write_shards(folder: Path, *, n: int = 3, each: int = 20, labeled: bool = True) -> Path:
     """Gray images, each of the value of its row, in four classes."""
     for i in range(n):
         files = {}
         for row in range(i * each, (i + 1) * each):
-            files |= {f"{row:05}.png": picture(row), f"{row:05}.cls": b"%d" % (row % 4)}
+            files |= {f"{row:05}.png": picture(row)} | ({f"{row:05}.cls": b"%d" % (row % 4)} if labeled else {})
         write_tar(folder / f"{i:03}.tar", files)
     return folder
 

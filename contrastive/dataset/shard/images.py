@@ -38,6 +38,7 @@ class StoredImages:
             by the next whole image of the same label and bias, the same for any number of processes.
         remedy: what the sentence about damage ends in.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
+        damaged: rows of all shards that others stood in for, by all selections of the same images; each is said once.
     """
 
     dtype = torch.uint8
@@ -52,10 +53,11 @@ class StoredImages:
         on_damage: str = "stop",
         remedy: str = "copy the shard again, or try dataset.on_damage=replace",
         chosen: npt.NDArray[np.int64] | None = None,
+        damaged: set[int] | None = None,
     ) -> None:
         self.indices, self.size, self.chosen = indices, size, chosen
         self.on_damage, self.remedy = on_damage, remedy
-        self.told = set[int]()  # damaged rows that were replaced, each said once
+        self.damaged = set[int]() if damaged is None else damaged
         self.ends = np.cumsum([len(index.entries) for index in indices])
 
     @property
@@ -81,7 +83,16 @@ class StoredImages:
         """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
         places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
         chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
-        return StoredImages(self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen)
+        return StoredImages(
+            self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen,
+            damaged=self.damaged,
+        )  # fmt: skip
+
+    @property
+    def replaced(self) -> list[int]:
+        """Those of `damaged` that are among these images."""
+        rows = np.array(sorted(self.damaged), np.int64)
+        return (rows if self.chosen is None else rows[np.isin(rows, self.chosen)]).tolist()
 
     def to(self, device: torch.device | str) -> Tensor:
         """All of them, decoded, on a device."""
@@ -144,8 +155,9 @@ class StoredImages:
                 if (other["label"], other["bias"]) == (entry["label"], entry["bias"]):
                     pixels = self._read_one(self.indices[s].shard, other)
                     if not isinstance(pixels, str):
-                        if row not in self.told:
-                            self.told.add(row)
+                        known = row if self.chosen is None else int(self.chosen[row])
+                        if known not in self.damaged:
+                            self.damaged.add(known)
                             stands_in = "the next image of its label stands in for it"
                             tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
                         return pixels
