@@ -123,7 +123,7 @@ def _evaluate(
             Normalize(transform.mean, transform.std, device=device, channels_last=config["channels_last"]),
             augmentation=instantiate_node(config["augmentation"]),
             seed=config["seed"],
-            load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=settings.data_root),
+            load_other=partial(load_other_data, like=data, data_root=settings.data_root),
         )
     scores = evaluate(evaluators, features, announce=lambda name: announced(f"evaluating: {name}"))
     replaced.exchange()

@@ -319,7 +319,7 @@ def features(
         step.normalize,
         augmentation=step.augmentation,
         seed=experiment.loader.seed,
-        load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=experiment.settings.data_root),
+        load_other=partial(load_other_data, like=data, data_root=experiment.settings.data_root),
         classifier=step.objective.classifier if with_classifier else None,
         dtype=dtype,
     )
