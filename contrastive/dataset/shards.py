@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import re
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ MIXED = 0.8  # share of the classes of a uniform batch, below which an order is 
 def shards(
     *,
     root: str | None = None,
+    val: str | None = None,
     test: str | None = None,
     size: int | None = None,
     name: str | None = None,
@@ -47,6 +49,7 @@ def shards(
 
     Args:
         root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`.
+        val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
         name: of the dataset, recorded by the run; None = the name of the folder.
@@ -75,15 +78,18 @@ def shards(
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
     check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
     fields, windows = Fields(label, bias), Windows(chunk, window)
-    train, digest = _split(root, Path(cache), fields, size=size, on_damage=on_damage, windows=windows)
+    read = partial(_split, cache=Path(cache), fields=fields, size=size, on_damage=on_damage, windows=windows)
+    train, digest = read(root)
     if test is None:
         (train, tested), test_digest = _with_test(train), ""
     else:
-        tested, test_digest = _split(test, Path(cache), fields, size=size, on_damage=on_damage, windows=windows)
+        tested, test_digest = read(test)
+    own_val, *val_digest = (None,) if val is None else read(val)
     folder = Path(root) if Path(root).is_dir() else Path(root).parent
-    key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out)
+    key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out, *val_digest)
     return _named(
         train,
+        own_val,
         tested,
         labeled=labeled,
         hold_out=hold_out,
@@ -146,11 +152,19 @@ def _with_test(split: Split) -> tuple[Split, Split]:
 
 
 def _named(
-    train: Split, test: Split, *, labeled: int | None, hold_out: bool, facts: dict[str, str], digest: str
+    train: Split,
+    val: Split | None,
+    test: Split,
+    *,
+    labeled: int | None,
+    hold_out: bool,
+    facts: dict[str, str],
+    digest: str,
 ) -> Data:
     """The dataset of these splits, whose classes and biases are the numbers that occur."""
-    n_classes = 1 + int(torch.cat([train.label, test.label]).max())
-    biases = [split.bias for split in (train, test) if split.bias is not None]
+    splits = [split for split in (train, val, test) if split is not None]
+    n_classes = 1 + int(torch.cat([split.label for split in splits]).max())
+    biases = [split.bias for split in splits if split.bias is not None]
     n_biases = 1 + int(torch.cat(biases).max()) if biases else 0
     assert train.windows is not None
     if n_classes and train.windows.chunk > 1:
@@ -163,6 +177,7 @@ def _named(
         hold_out=hold_out and n_classes > 0,
         stats=channel_stats(sample),
         biases=tuple(map(str, range(n_biases))),
+        own_val=val,
         facts=facts,
         digest=digest,
     )
