@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.arguments import Parser, answering
+from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.text import show
 
@@ -30,6 +31,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help=f"{', '.join(FOLDER_KEYS)} of image_folder")
     parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="images in a shard; default: 10000")
     options = parser.parse_args(words)
+    if url := next((word for word in words if is_url(word)), None):
+        raise ConfigError(f"pack reads and writes folders of this machine, got {url}: try a folder, and upload that")
     check_at_least("--per-shard", options.per_shard, 1, example=10_000)
     settings = folder_settings(options.settings)
 

@@ -14,6 +14,7 @@ from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION, warn_le
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Fields, Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
+from contrastive.dataset.shard.store import Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.seeding import generator
@@ -22,6 +23,10 @@ from contrastive.types import Data, Split, Windows
 USUAL_SIZE = 32
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
 MOST_TEST = 10_000  # of the images held out where no shards are named for the test
+ADVICE = (
+    "each image is a request of its own; where these are slow or billed, and the rows of the shards are shuffled, "
+    "one reads neighbors together: try dataset.chunk=256 dataset.window=2048"
+)
 MIXED = 0.8  # share of the classes of a uniform batch, below which an order is said to mix badly
 
 
@@ -41,14 +46,15 @@ def shards(
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
-    """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it, on a disk of this machine.
+    """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it, on a disk or in an object store.
 
     The first start indexes each shard once, in all processes of the run; images are then read, checked and decoded as
     steps need them. They become RGB of one size as in `image_folder`. What is no image is left out by the index, and
     named. Mean and standard deviation are those of 10,000 evenly spaced training images.
 
     Args:
-        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`.
+        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`; or the same of a URL,
+            s3://bucket/..., gs://, az:// or https://, read through obstore.
         val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
@@ -57,7 +63,7 @@ def shards(
         bias: field of key.json with the bias, a whole number from 0; None = no bias labels.
         labeled: keep the labels of about so many training images alone, a fixed draw from each class, so that bank,
             probes and validation are as small; None = all. Training without labels uses all images as before.
-        chunk: rows that are read together; 1 = single rows, for a local disk.
+        chunk: rows that are shuffled as one; 1 = single rows, for a local disk.
         window: rows that are shuffled together, if chunk is above 1.
         on_damage: of an image whose bytes have changed: `stop`, or `replace` by the next one of its label and bias.
         hold_out: leave the validation tenth out of `pretrain`.
@@ -78,6 +84,8 @@ def shards(
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
     check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
     fields, windows = Fields(label, bias), Windows(chunk, window)
+    if is_url(root) and chunk == 1:
+        tqdm.write(f"{root}: {ADVICE}")
     read = partial(_split, cache=Path(cache), fields=fields, size=size, on_damage=on_damage, windows=windows)
     train, digest = read(root)
     if test is None:
@@ -85,7 +93,7 @@ def shards(
     else:
         tested, test_digest = read(test)
     own_val, *val_digest = (None,) if val is None else read(val)
-    folder = Path(root) if Path(root).is_dir() else Path(root).parent
+    folder = Path(root).parent if Path(root).suffix == ".tar" else Path(root)
     key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out, *val_digest)
     return _named(
         train,
@@ -121,25 +129,33 @@ def _column(found: list[Index], key: str) -> Tensor:
     return torch.cat([torch.from_numpy(index.entries[key].astype("int64")) for index in found])
 
 
-def expand(pattern: str) -> list[Path]:
-    """The tar files of a folder, or of a pattern with {000..099} and *; sorted.
+def expand(pattern: str) -> list[Shard]:
+    """The tar files of a folder, or of a pattern with {000..099} and *, on a disk or below a URL; sorted.
 
     Raises:
         ConfigError: there is none.
     """
     if Path(pattern).is_dir():
         pattern = f"{glob.escape(pattern)}/*.tar"
-    if match := re.search(r"\{(\d+)\.\.(\d+)\}", pattern):
-        low, high = match.groups()
-        return [
-            path
-            for i in range(int(low), int(high) + 1)
-            for path in expand(f"{pattern[: match.start()]}{i:0{len(low)}}{pattern[match.end() :]}")
-        ]
-    found = sorted(glob.glob(pattern))
-    if not found:
-        raise ConfigError(f"there is no shard {pattern}: try dataset.root=FOLDER, a folder of .tar files")
-    return [Path(path) for path in found]
+    places = []
+    for each in _numbered(pattern):
+        found = matching(each) if is_url(each) else sorted(glob.glob(each))
+        if not found:
+            raise ConfigError(f"there is no shard {each}: try dataset.root=FOLDER, a folder of .tar files")
+        places += found
+    return look_up(places)
+
+
+def _numbered(pattern: str) -> list[str]:
+    """{000..099} written out."""
+    match = re.search(r"\{(\d+)\.\.(\d+)\}", pattern)
+    if match is None:
+        return [pattern]
+    low, high = match.groups()
+    numbers = (f"{i:0{len(low)}}" for i in range(int(low), int(high) + 1))
+    return [
+        each for number in numbers for each in _numbered(pattern[: match.start()] + number + pattern[match.end() :])
+    ]
 
 
 def _with_test(split: Split) -> tuple[Split, Split]:

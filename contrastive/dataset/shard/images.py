@@ -1,12 +1,10 @@
 """Images that stay encoded on disk: `images[index]` reads, checks and decodes them."""
 
 import io
-import os
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -18,7 +16,8 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
-from contrastive.dataset.shard.tar import key_at
+from contrastive.dataset.shard.store import AT_ONCE, Remote, read
+from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
@@ -92,7 +91,7 @@ class StoredImages:
     def replaced(self) -> list[int]:
         """Those of `damaged` that are among these images."""
         rows = np.array(sorted(self.damaged), np.int64)
-        return (rows if self.chosen is None else rows[np.isin(rows, self.chosen)]).tolist()
+        return [int(row) for row in (rows if self.chosen is None else rows[np.isin(rows, self.chosen)])]
 
     def to(self, device: torch.device | str) -> Tensor:
         """All of them, decoded, on a device."""
@@ -108,24 +107,39 @@ class StoredImages:
         shard, entries = self._entries(rows)
         out = np.empty((len(rows), 3, self.size, self.size), np.uint8)
         order = np.lexsort((entries["offset"], shard))  # along the disk
+        fetched = self._fetched(shard, entries)
 
-        def read(places: npt.NDArray[np.intp]) -> None:
+        def decode_some(places: npt.NDArray[np.intp]) -> None:
             for s in np.unique(shard[places]):
-                file = os.open(self.indices[s].shard, os.O_RDONLY)
-                try:
-                    for j in places[shard[places] == s]:
-                        pixels = self._decode(file, entries[j])
-                        out[j] = self._replaced(int(rows[j]), pixels) if isinstance(pixels, str) else pixels
-                finally:
-                    os.close(file)
+                here = places[shard[places] == s]
+                encoded = (fetched[j] for j in here) if fetched else self._read(s, entries[here])
+                for j, raw in zip(here, encoded, strict=True):
+                    pixels = self._decode(raw, entries[j])
+                    out[j] = self._replaced(int(rows[j]), pixels) if isinstance(pixels, str) else pixels
 
         n_threads = 1 if np.mean(entries["length"]) <= SMALL else torch.get_num_threads()
         if n_threads == 1:
-            read(order)
+            decode_some(order)
         else:
             with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(read, np.array_split(order, 4 * n_threads)))
+                list(pool.map(decode_some, np.array_split(order, 4 * n_threads)))
         return torch.from_numpy(out)
+
+    def _fetched(self, shard: npt.NDArray[np.int64], entries: Entries) -> dict[int, bytes]:
+        """The bytes of images in a store, which are asked for all at once; none of shards on a disk."""
+        if not isinstance(self.indices[0].shard, Remote):
+            return {}
+
+        def fetch(s: int) -> list[tuple[int, bytes]]:
+            here = np.flatnonzero(shard == s)
+            return list(zip(here.tolist(), self._read(s, entries[here]), strict=True))
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return dict(pair for pairs in pool.map(fetch, np.unique(shard)) for pair in pairs)
+
+    def _read(self, s: int, entries: Entries) -> Iterator[bytes]:
+        """The bytes of images of one shard."""
+        return read(self.indices[s].shard, entries["offset"].tolist(), entries["length"].tolist())
 
     def _entries(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Entries]:
         """The shard of each row, and its entry there."""
@@ -137,9 +151,8 @@ class StoredImages:
             entries[here] = self.indices[s].entries[rows[here] - (self.ends[s - 1] if s else 0)]
         return shard, entries
 
-    def _decode(self, file: int, entry: np.void) -> Pixels | str:
+    def _decode(self, raw: bytes, entry: np.void) -> Pixels | str:
         """The pixels, or what is wrong with the bytes. Only a checksum finds most damage: decoders do not notice it."""
-        raw = os.pread(file, int(entry["length"]), int(entry["offset"]))
         if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
             return "its bytes are not those that were indexed"
         return decode(io.BytesIO(raw), self.size)
@@ -147,13 +160,14 @@ class StoredImages:
     def _replaced(self, row: int, fault: str) -> Pixels:
         """The next whole image with the label and bias of a damaged one; raises where damage is to stop the run."""
         (shard,), (entry,) = self._entries(np.array([row]))
-        path = self.indices[shard].shard
-        said = f"{path} is damaged at {key_at(path, int(entry['offset']))}, byte {entry['offset']}: {fault}"
+        path, offset = self.indices[shard].shard, int(entry["offset"])
+        name = name_in(next(read(path, [offset - BLOCKSIZE], [BLOCKSIZE])))
+        said = f"{path} is damaged at {name}, byte {offset}: {fault}"
         if self.on_damage == "replace":
             for k in range(1, len(self)):
-                (s,), (other,) = self._entries(np.array([(row + k) % len(self)]))
-                if (other["label"], other["bias"]) == (entry["label"], entry["bias"]):
-                    pixels = self._read_one(self.indices[s].shard, other)
+                (s,), others = self._entries(np.array([(row + k) % len(self)]))
+                if (others[0]["label"], others[0]["bias"]) == (entry["label"], entry["bias"]):
+                    pixels = self._decode(next(self._read(s, others)), others[0])
                     if not isinstance(pixels, str):
                         known = row if self.chosen is None else int(self.chosen[row])
                         if known not in self.damaged:
@@ -162,10 +176,3 @@ class StoredImages:
                             tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
                         return pixels
         raise ConfigError(f"{said}: {self.remedy}")
-
-    def _read_one(self, path: Path, entry: np.void) -> Pixels | str:
-        file = os.open(path, os.O_RDONLY)
-        try:
-            return self._decode(file, entry)
-        finally:
-            os.close(file)

@@ -86,7 +86,7 @@ def pack_folder(
         found[name] = pack(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard=per_shard)
         for key, why in ((key, why) for index in found[name] for key, why in index.faults.items()):
             warn_left_out(part.folder / shuffled.files[int(key)].path, why)
-    shards = [index.shard for name in found for index in found[name]]
+    shards = [Path(str(index.shard)) for name in found for index in found[name]]
     sums = [f"{file_hash(shard)}  {shard.relative_to(dest)}\n" for shard in tqdm(shards, desc="hashing", unit="shard")]
     for title, names in (("classes", listed.classes), ("biases", listed.biases)):
         if names or title == "classes":
