@@ -5,6 +5,7 @@ import hashlib
 import re
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION, warn_le
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Fields, Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
-from contrastive.dataset.shard.store import Shard, is_url, look_up, matching
+from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.seeding import generator
@@ -23,9 +24,10 @@ from contrastive.types import Data, Split, Windows
 USUAL_SIZE = 32
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
 MOST_TEST = 10_000  # of the images held out where no shards are named for the test
+SPACING = 8  # rows between two images of a batch of 256 in a window of 2048
 ADVICE = (
-    "each image is a request of its own; where these are slow or billed, and the rows of the shards are shuffled, "
-    "one reads neighbors together: try dataset.chunk=256 dataset.window=2048"
+    "each of these small images is a request of its own; of shards whose rows are shuffled one request reads many: "
+    "try dataset.chunk=256 dataset.window=2048"
 )
 MIXED = 0.8  # share of the classes of a uniform batch, below which an order is said to mix badly
 
@@ -84,10 +86,10 @@ def shards(
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
     check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
     fields, windows = Fields(label, bias), Windows(chunk, window)
-    if is_url(root) and chunk == 1:
-        tqdm.write(f"{root}: {ADVICE}")
     read = partial(_split, cache=Path(cache), fields=fields, size=size, on_damage=on_damage, windows=windows)
     train, digest = read(root)
+    if is_url(root) and chunk == 1 and cast(StoredImages, train.image).mean_length <= GAP / SPACING:
+        tqdm.write(f"{root}: {ADVICE}")
     if test is None:
         (train, tested), test_digest = _with_test(train), ""
     else:

@@ -68,6 +68,11 @@ class StoredImages:
         """Bytes of the decoded images."""
         return self.shape.numel()
 
+    @property
+    def mean_length(self) -> float:
+        """Bytes of an encoded image of the first shard, on average."""
+        return float(self.indices[0].entries["length"].mean())
+
     def dim(self) -> int:
         return 4
 

@@ -19,7 +19,7 @@ from contrastive.errors import ConfigError
 
 URL = re.compile(r"(s3|gs|az|https?|file)://")
 AT_ONCE = 32  # shards that are asked at once; of each obstore reads up to ten ranges at once
-GAP = 2**20  # bytes between two images up to which one request reads both
+GAP = 2**16  # bytes between two images up to which one request reads both: few beside what a request takes
 PART = 2**24  # bytes of a shard that one request reads where it is indexed
 PARTS = 8  # at once
 
@@ -109,7 +109,8 @@ def read(shard: Shard, offsets: Sequence[int], lengths: Sequence[int]) -> Iterat
 
 @contextmanager
 def at_hand(shard: Shard, folder: Path) -> Iterator[Path]:
-    """The file of a shard; of a remote one a copy in `folder`, for as long as it is needed.
+    """The file of a shard; of a remote one a copy in `folder`, for as long as it is needed. One process at a time: what
+    a killed one left is written over.
 
     Raises:
         ConfigError: as `read`; and of what is done with the copy, which the sentence calls by its URL.
@@ -117,7 +118,7 @@ def at_hand(shard: Shard, folder: Path) -> Iterator[Path]:
     if isinstance(shard, Path):
         yield shard
         return
-    copy = folder / f".{shard.name}.{os.getpid()}.part"
+    copy = folder / f".{shard.name}.part"
 
     def fetch(start: int) -> None:
         os.pwrite(file, next(read(shard, [start], [min(PART, shard.size - start)])), start)
