@@ -202,15 +202,15 @@ def test_a_store_that_fails_is_named(server, folder):
 
 
 def test_neighbors_are_read_in_one_request(server, tmp_path, monkeypatch, capsys):
-    write_shards(tmp_path / "tars", each=80)
-    monkeypatch.setattr(store, "GAP", 20 * 2048)  # twenty rows
+    write_shards(tmp_path / "tars", each=40)
+    monkeypatch.setattr(store, "GAP", 9 * 2048)  # nine rows
     n = {}
-    for chunk, window in ((1, 1), (10, 10)):
+    for chunk, window in ((1, 1), (9, 9)):
         data = remote(server, chunk=chunk, window=window)
         before = server.n_reads()
         list(Loader(data.pretrain, batch_size=9, seed=0).epoch(0))
         n[chunk] = server.n_reads() - before
-    assert n[10] < n[1] / 2
+    assert n[9] < n[1] / 2
     said = [line for line in capsys.readouterr().out.splitlines() if "a request of its own" in line]
     assert len(said) == 1 and said[0].endswith("try dataset.chunk=256 dataset.window=2048")
 
