@@ -21,6 +21,7 @@ from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
 from scripts.figures import tsne_map
 from tests.helpers import TINY, compose_settings, write_image_folder
+from tests.test_channels import write_classes
 
 pytestmark = pytest.mark.slow
 WORDS = [*TINY, "epochs=1", "evaluator=[knn,linear,few_shot]", "evaluator.knn.k=7"]
@@ -99,6 +100,21 @@ def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
     ):
         with pytest.raises(ConfigError, match=message):
             evaluate_runs(parse_args([str(run), "evaluator=[transfer]", f"evaluator.transfer.datasets=[{datasets}]"]))
+
+
+def test_transfer_to_images_of_other_channels_says_what_to_type(run, tmp_path):
+    gray = write_classes(tmp_path / "gray", ".png", (9, 9))
+    many = write_classes(tmp_path / "many", ".npy", (16, 16, 13))
+    hint = r"of 3 channels and those in .*gray have 1 channel: try '~evaluator\.transfer', and after the run: .*=3$"
+    with pytest.raises(ConfigError, match=hint) as said:
+        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", f"evaluator.transfer.datasets=[{gray}]"]))
+    typed = str(said.value).rpartition("evaluate RUN ")[2].split()
+    evaluate_runs(parse_args([str(run), *typed, "evaluator=[linear]", f"data_root={tmp_path}"]))
+    assert "linear_top1" in records(run)[0]["test"]
+    with pytest.raises(
+        ConfigError, match=r"have 13 channels: try images of 3 channels in evaluator\.transfer\.datasets"
+    ):
+        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", f"evaluator.transfer.datasets=[{many}]"]))
 
 
 def test_evaluators_of_every_kind_leave_the_run_untouched(run):

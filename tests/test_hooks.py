@@ -92,7 +92,8 @@ def test_the_order_is_the_documented_one(composed, tmp_path, hooks):
     run_experiment(composed(*WORDS, "evaluator=[knn,online_probe]", "average=ema", "profile=true", DIARY), tmp_path)
     page = (ROOT / "docs/hooks.md").read_text()
     documented = re.findall(r"^\| `([\w.]+)` \| `", page, re.MULTILINE)
-    documented = [name for name in documented if name not in ("tensorboard", "wandb", "mlflow", "trackio")]
+    elsewhere = ("tensorboard", "wandb", "mlflow", "trackio", "replaced")  # `replaced`: of shards alone
+    documented = [name for name in documented if name not in elsewhere]
     used = [re.sub(r"^(hook|tracker)\..*", r"\1.NAME", name) for name in hooks[0]]
     assert used == documented
 

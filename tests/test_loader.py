@@ -5,7 +5,9 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
-from contrastive.training.loader import Loader, bias_balanced_weights
+from contrastive.seeding import generator
+from contrastive.training import loader
+from contrastive.training.loader import MOST_WEIGHTS, Loader, bias_balanced_weights, drawn
 from contrastive.types import Split
 from tests.helpers import TINY, TWO_STREAMS
 
@@ -55,6 +57,27 @@ def test_a_batch_says_which_images_it_shows(streaming):
     data = split(100)
     for batch in Loader(data, batch_size=20, seed=0, streaming=streaming).epoch(0):
         assert torch.equal(batch.image, data.image[batch.index])
+
+
+def test_draws_of_many_weights_are_in_proportion_to_them(monkeypatch):
+    weights = torch.tensor([0.0, 3, 0, 1, 2, 0, 4], dtype=torch.float64)
+    few = torch.multinomial(weights, 1000, replacement=True, generator=generator("cpu", 0))
+    assert torch.equal(drawn(weights, 1000, generator("cpu", 0)), few)  # runs go on with the draws that they began with
+    monkeypatch.setattr(loader, "MOST_WEIGHTS", 6)
+    rows = drawn(weights, 100_000, generator("cpu", 0))
+    places = torch.rand(100_000, dtype=torch.float64, generator=generator("cpu", 0)) * 10
+    first = torch.tensor([next(i for i, end in enumerate([0, 3, 3, 4, 6, 6, 10]) if x < end) for x in places[:500]])
+    assert torch.equal(rows[:500], first)
+    assert torch.allclose(torch.bincount(rows, minlength=7) / 100_000, (weights / 10).float(), atol=0.01)
+    assert torch.equal(drawn(weights, 50, generator("cpu", 1)), drawn(weights, 50, generator("cpu", 1)))
+
+
+def test_more_weights_than_multinomial_takes():
+    weights = torch.zeros(MOST_WEIGHTS + 1, dtype=torch.float64)
+    weights[[5, -1]] = 1
+    with pytest.raises(RuntimeError, match=r"2\^24"):
+        torch.multinomial(weights, 9, replacement=True)
+    assert set(drawn(weights, 99, generator("cpu", 0)).tolist()) == {5, MOST_WEIGHTS}
 
 
 def test_the_class_balanced_sampler_draws_every_class_as_often():

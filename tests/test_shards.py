@@ -26,6 +26,7 @@ from contrastive.errors import ConfigError
 from contrastive.testing import check_dataset
 from contrastive.types import Split, Windows
 from tests.helpers import load_image_folder, write_image_folder
+from tests.test_dataset_table import birds as birds
 
 
 def picture(value: int, suffix: str = "png") -> bytes:
@@ -44,12 +45,12 @@ def write_tar(path: Path, files: dict[str, bytes], *, format: int = tarfile.USTA
     return path
 
 
-def write_shards(folder: Path, *, n: int = 3, each: int = 20) -> Path:
+def write_shards(folder: Path, *, n: int = 3, each: int = 20, labeled: bool = True) -> Path:
     """Gray images, each of the value of its row, in four classes."""
     for i in range(n):
         files = {}
         for row in range(i * each, (i + 1) * each):
-            files |= {f"{row:05}.png": picture(row), f"{row:05}.cls": b"%d" % (row % 4)}
+            files |= {f"{row:05}.png": picture(row)} | ({f"{row:05}.cls": b"%d" % (row % 4)} if labeled else {})
         write_tar(folder / f"{i:03}.tar", files)
     return folder
 
@@ -299,3 +300,50 @@ def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, 
     (source / "train/ant/000.png").write_bytes(picture(3))
     assert main(words) == 2
     assert "train holds shards of other files: try another folder" in capsys.readouterr().err
+
+
+def triples(split: Split) -> list[tuple[int, int, bytes]]:
+    images = split.image[torch.arange(len(split))]
+    rows = zip(images, split.label.tolist(), split.bias.tolist(), strict=True)
+    return sorted((label, bias, image.numpy().tobytes()) for image, label, bias in rows)
+
+
+@pytest.mark.parametrize("kind", ["table", "pattern"])
+def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_path, capsys, kind):
+    source, dest = birds, tmp_path / "packed"
+    typed, options = ["dataset.table=metadata.csv"], {"table": "metadata.csv"}
+    if kind == "pattern":
+        source = write_image_folder(tmp_path / "insects")
+        typed, options = ["dataset.bias_pattern='([0-4])[.]png$'"], {"bias_pattern": r"([0-4])[.]png$"}
+        for path in source.glob("*/*/*[5-9].png"):
+            path.unlink()
+    assert main(["pack", str(source), str(dest), *typed, "--per-shard", "16"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    words = dict(word.split("=") for word in said.split() if word.startswith("dataset."))
+    assert set(words) == {f"dataset.{key}" for key in ("name", "root", "test", "bias", "size")} | (
+        {"dataset.val"} if kind == "table" else set()
+    )
+    places = {key: words.get(f"dataset.{key}") for key in ("root", "val", "test", "bias")}
+    packed = shards(**places, size=12, cache=str(tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists()  # the indices beside the shards have the biases
+    folder = load_image_folder(source, **options)
+    for name in ("pretrain", "probe_val", "test") if kind == "table" else ("pretrain", "test"):
+        assert triples(getattr(packed, name)) == triples(getattr(folder, name))
+    assert len(packed.probe_train) == len(folder.probe_train)
+    assert (dest / "biases.txt").read_text() == "".join(f"{name}\n" for name in folder.biases)
+    assert (len(packed.classes), len(packed.biases)) == (len(folder.classes), len(folder.biases))
+
+
+def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):
+    words = ["pack", str(birds), str(tmp_path / "packed")]
+    table = (birds / "metadata.csv").read_text()
+    assert main([*words, "dataset.table=metadata.csv"]) == 0
+    (birds / "other.csv").write_text(table.replace(",1,0,", ",0,0,"))
+    for typed, said in [
+        ("dataset.table=other.csv", "holds shards of other files"),
+        ("dataset.size=12", r"pack has no dataset\.size: try dataset\.table, dataset\.columns"),
+    ]:
+        assert main([*words, typed]) == 2
+        assert re.search(said, capsys.readouterr().err)
+    assert main([*words, "table=metadata.csv", "columns={label: kind}"]) == 2
+    assert "'dataset.columns={path: img_filename, split: split, label: y, bias: place}'" in capsys.readouterr().err

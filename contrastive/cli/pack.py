@@ -1,18 +1,25 @@
 """Write a folder of images as tar shards for dataset=shards: the bytes as they are, the rows shuffled.
 
     python -m contrastive pack SOURCE DEST
+    python -m contrastive pack SOURCE DEST dataset.table=metadata.csv
 
-SOURCE is a folder as dataset=image_folder takes it: train/<class>/ and test/<class>/, <class>/ alone, or images without
-labels. DEST/train and DEST/test get the shards and an index beside each, DEST/classes.txt the classes in the order of
-their numbers, DEST/SHA256SUMS the hashes of the shards. Files that cannot be read are named. Interrupted, the same
-command goes on; typed in several terminals at once, it shares the work.
+SOURCE is a folder as dataset=image_folder takes it: train/<class>/ and test/<class>/, <class>/ alone, images without
+labels, or any folder with dataset.table, dataset.columns or dataset.bias_pattern of that dataset. DEST/train and
+DEST/test (of a table with validation images DEST/val, too) get the shards and an index beside each, DEST/classes.txt
+the classes and DEST/biases.txt the biases in the order of their numbers, DEST/SHA256SUMS the hashes of the shards.
+Files that cannot be read are named. Interrupted, the same command goes on; typed in several terminals at once, it
+shares the work.
 """
 
 from pathlib import Path
+from typing import Any
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.errors import check_at_least
+from contrastive.dataset.shard.store import is_url
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.text import show
+
+FOLDER_KEYS = ("dataset.table", "dataset.columns", "dataset.bias_pattern")
 
 
 @answering
@@ -21,15 +28,41 @@ def main(words: list[str]) -> int:
     parser = Parser("pack", __doc__)
     parser.add_argument("source", metavar="SOURCE", type=Path, help="the folder of the images")
     parser.add_argument("dest", metavar="DEST", type=Path, help="the folder of the shards")
+    parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help=f"{', '.join(FOLDER_KEYS)} of image_folder")
     parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="images in a shard; default: 10000")
     options = parser.parse_args(words)
+    if url := next((word for word in words if is_url(word)), None):
+        raise ConfigError(f"pack reads and writes folders of this machine, got {url}: try a folder, and upload that")
     check_at_least("--per-shard", options.per_shard, 1, example=10_000)
+    settings = folder_settings(options.settings)
 
     from contrastive.dataset.shard.pack import pack_folder
 
-    for name, found in pack_folder(options.source, options.dest, per_shard=options.per_shard).items():
-        show(f"{options.dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
-    place, name = options.dest, options.dest.resolve().name
-    said = f"dataset.name={name} dataset.root={place}/train dataset.test={place}/test dataset.size=32"
-    show(f"\npython train.py dataset=shards {said}")
+    dest = options.dest
+    written = pack_folder(options.source, dest, per_shard=options.per_shard, **settings)
+    for name, found in written.items():
+        show(f"{dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
+    keys = {"train": "root", "val": "val", "test": "test"}
+    said = [f"dataset.name={dest.resolve().name}", *(f"dataset.{keys[name]}={dest}/{name}" for name in written)]
+    said += ["dataset.bias=bias"] * (dest / "biases.txt").exists()
+    show(f"\npython train.py dataset=shards {' '.join(said)} dataset.size=32")
     return 0
+
+
+def folder_settings(words: list[str]) -> dict[str, Any]:
+    """The settings of `image_folder` that were typed: {table, columns, bias_pattern: value}.
+
+    Raises:
+        ConfigError: another setting, or a value that Hydra cannot read.
+    """
+    if not words:
+        return {}
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    settings = {}
+    for override in OverridesParser.create().parse_overrides(words):
+        key = "dataset." + override.key_or_group.removeprefix("dataset.")
+        if key not in FOLDER_KEYS:
+            raise ConfigError(f"pack has no {key}: try {', '.join(FOLDER_KEYS)} or --per-shard")
+        settings[key.removeprefix("dataset.")] = override.value()
+    return settings

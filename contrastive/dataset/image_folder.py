@@ -1,15 +1,14 @@
 """Any folder of images, with or without labels."""
 
 import math
-import re
 from pathlib import Path
 
 from tqdm import tqdm
 
 from contrastive.dataset.folder.data import decoded_data
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import Part, find_images
-from contrastive.dataset.folder.table import TableOfImages, read_table
+from contrastive.dataset.folder.listed import listed_images
+from contrastive.dataset.folder.table import TableOfImages
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.text import printable
 from contrastive.types import Data
@@ -88,16 +87,9 @@ def image_folder(
     if root is None:
         try_size = f" dataset.size={USUAL_SIZE}" if size is None else ""
         raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
-    if unlabeled is not None and bias_pattern is not None:
-        raise ConfigError(
-            "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
-            "try dataset.bias_pattern=null"
-        )
-    if table is not None and (unlabeled is not None or bias_pattern is not None):
-        raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
     base = Path(root)
     try:
-        listed = _listed(base, unlabeled=unlabeled, table=table, columns=columns or {})
+        listed = listed_images(base, unlabeled=unlabeled, table=table, columns=columns or {}, bias_pattern=bias_pattern)
     except ConfigError as error:
         if size is not None:
             raise
@@ -110,8 +102,6 @@ def image_folder(
     check_choice("dataset.packed", str(packed).lower(), ("auto", "true", "false"))
     check_frame(frame, size, packed=packed)
     facts = _own_test_split(base, listed) if table is None else {}
-    if bias_pattern is not None:
-        listed = _with_biases(listed, bias_pattern)
     return decoded_data(
         listed,
         size=size,
@@ -125,14 +115,6 @@ def image_folder(
         frame=frame,
         facts=facts,
     )
-
-
-def _listed(base: Path, *, unlabeled: str | None, table: str | None, columns: dict[str, str | None]) -> TableOfImages:
-    """Classes, biases and the files of each split, from class folders or from a table."""
-    if table is not None:
-        return read_table(base, base / table, columns)
-    classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
-    return TableOfImages(classes, (), train, Part(base, []), test)
 
 
 def _own_test_split(base: Path, listed: TableOfImages) -> dict[str, str]:
@@ -155,23 +137,3 @@ def _without_size(base: Path, *, n_train: int) -> str:
         f"{needs}, and {printable(base)} has {n_train} training images, fewer than the batch of {RECIPE_BATCH} in its "
         f"recipe: try dataset.size={USUAL_SIZE} batch_size={batch}"
     )
-
-
-def _with_biases(listed: TableOfImages, pattern: str) -> TableOfImages:
-    """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
-    hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
-    names = {}
-    for file in (*listed.train.files, *listed.test.files):
-        try:
-            match = re.search(pattern, file.path)
-        except re.error as error:
-            raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
-        if match is None or not match.groups() or match[1] is None:
-            raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
-        names[file] = match[1]
-    biases = tuple(sorted(set(names.values())))
-    train, test = (
-        Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
-        for part in (listed.train, listed.test)
-    )
-    return listed._replace(biases=biases, train=train, test=test)

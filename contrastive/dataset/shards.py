@@ -4,7 +4,9 @@ import glob
 import hashlib
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION, warn_le
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Fields, Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
+from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.seeding import generator
@@ -23,12 +26,18 @@ from contrastive.types import Data, Split, Windows
 USUAL_SIZE = 32
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
 MOST_TEST = 10_000  # of the images held out where no shards are named for the test
+SPACING = 8  # rows between two images of a batch of 256 in a window of 2048
+ADVICE = (
+    "each of these small images is a request of its own; of shards whose rows are shuffled one request reads many: "
+    "try dataset.chunk=256 dataset.window=2048"
+)
 MIXED = 0.8  # share of the classes of a uniform batch, below which an order is said to mix badly
 
 
 def shards(
     *,
     root: str | None = None,
+    val: str | None = None,
     test: str | None = None,
     size: int | None = None,
     frame: int | None = None,
@@ -42,14 +51,16 @@ def shards(
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
-    """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it, on a disk of this machine.
+    """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it, on a disk or in an object store.
 
     The first start indexes each shard once, in all processes of the run; images are then read, checked and decoded as
     steps need them. They become RGB of one size as in `image_folder`. What is no image is left out by the index, and
     named. Mean and standard deviation are those of 10,000 evenly spaced training images.
 
     Args:
-        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`.
+        root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`; or the same of a URL,
+            s3://bucket/..., gs://, az:// or https://, read through obstore.
+        val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
         frame: training crops its views from whole images in frames of so many pixels, see `Split.for_views`, as
@@ -60,7 +71,7 @@ def shards(
         bias: field of key.json with the bias, a whole number from 0; None = no bias labels.
         labeled: keep the labels of about so many training images alone, a fixed draw from each class, so that bank,
             probes and validation are as small; None = all. Training without labels uses all images as before.
-        chunk: rows that are read together; 1 = single rows, for a local disk.
+        chunk: rows that are shuffled as one; 1 = single rows, for a local disk.
         window: rows that are shuffled together, if chunk is above 1.
         on_damage: of an image whose bytes have changed: `stop`, or `replace` by the next one of its label and bias.
         hold_out: leave the validation tenth out of `pretrain`.
@@ -82,16 +93,21 @@ def shards(
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
     check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
     fields, windows = Fields(label, bias), Windows(chunk, window)
-    train, digest = _split(root, Path(cache), fields, size=size, on_damage=on_damage, windows=windows)
+    read = partial(_split, cache=Path(cache), fields=fields, size=size, on_damage=on_damage, windows=windows)
+    train, digest = read(root)
+    if is_url(root) and chunk == 1 and cast(StoredImages, train.image).mean_length <= GAP / SPACING:
+        tqdm.write(f"{root}: {ADVICE}")
     if test is None:
         (train, tested), test_digest = _with_test(train), ""
     else:
-        tested, test_digest = _split(test, Path(cache), fields, size=size, on_damage=on_damage, windows=windows)
+        tested, test_digest = read(test)
     train = replace(train, frame=frame)
-    folder = Path(root) if Path(root).is_dir() else Path(root).parent
-    key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out)
+    own_val, *val_digest = (None,) if val is None else read(val)
+    folder = Path(root).parent if Path(root).suffix == ".tar" else Path(root)
+    key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out, *val_digest)
     return _named(
         train,
+        own_val,
         tested,
         labeled=labeled,
         hold_out=hold_out,
@@ -123,25 +139,33 @@ def _column(found: list[Index], key: str) -> Tensor:
     return torch.cat([torch.from_numpy(index.entries[key].astype("int64")) for index in found])
 
 
-def expand(pattern: str) -> list[Path]:
-    """The tar files of a folder, or of a pattern with {000..099} and *; sorted.
+def expand(pattern: str) -> list[Shard]:
+    """The tar files of a folder, or of a pattern with {000..099} and *, on a disk or below a URL; sorted.
 
     Raises:
         ConfigError: there is none.
     """
     if Path(pattern).is_dir():
         pattern = f"{glob.escape(pattern)}/*.tar"
-    if match := re.search(r"\{(\d+)\.\.(\d+)\}", pattern):
-        low, high = match.groups()
-        return [
-            path
-            for i in range(int(low), int(high) + 1)
-            for path in expand(f"{pattern[: match.start()]}{i:0{len(low)}}{pattern[match.end() :]}")
-        ]
-    found = sorted(glob.glob(pattern))
-    if not found:
-        raise ConfigError(f"there is no shard {pattern}: try dataset.root=FOLDER, a folder of .tar files")
-    return [Path(path) for path in found]
+    places = []
+    for each in _numbered(pattern):
+        found = matching(each) if is_url(each) else sorted(glob.glob(each))
+        if not found:
+            raise ConfigError(f"there is no shard {each}: try dataset.root=FOLDER, a folder of .tar files")
+        places += found
+    return look_up(places)
+
+
+def _numbered(pattern: str) -> list[str]:
+    """{000..099} written out."""
+    match = re.search(r"\{(\d+)\.\.(\d+)\}", pattern)
+    if match is None:
+        return [pattern]
+    low, high = match.groups()
+    numbers = (f"{i:0{len(low)}}" for i in range(int(low), int(high) + 1))
+    return [
+        each for number in numbers for each in _numbered(pattern[: match.start()] + number + pattern[match.end() :])
+    ]
 
 
 def _with_test(split: Split) -> tuple[Split, Split]:
@@ -154,11 +178,19 @@ def _with_test(split: Split) -> tuple[Split, Split]:
 
 
 def _named(
-    train: Split, test: Split, *, labeled: int | None, hold_out: bool, facts: dict[str, str], digest: str
+    train: Split,
+    val: Split | None,
+    test: Split,
+    *,
+    labeled: int | None,
+    hold_out: bool,
+    facts: dict[str, str],
+    digest: str,
 ) -> Data:
     """The dataset of these splits, whose classes and biases are the numbers that occur."""
-    n_classes = 1 + int(torch.cat([train.label, test.label]).max())
-    biases = [split.bias for split in (train, test) if split.bias is not None]
+    splits = [split for split in (train, val, test) if split is not None]
+    n_classes = 1 + int(torch.cat([split.label for split in splits]).max())
+    biases = [split.bias for split in splits if split.bias is not None]
     n_biases = 1 + int(torch.cat(biases).max()) if biases else 0
     assert train.windows is not None
     if n_classes and train.windows.chunk > 1:
@@ -171,6 +203,7 @@ def _named(
         hold_out=hold_out and n_classes > 0,
         stats=channel_stats(sample),
         biases=tuple(map(str, range(n_biases))),
+        own_val=val,
         facts=facts,
         digest=digest,
     )

@@ -41,6 +41,7 @@ from contrastive.experiment.components import (
     instantiate_node,
 )
 from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.hook.replaced_images import ReplacedImages
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
@@ -70,6 +71,7 @@ class Experiment:
     average: Average | None
     hooks: dict[str, Hook]
     trackers: dict[str, Hook]
+    replaced: ReplacedImages
     data: Data
     data_hash: str
     device: torch.device
@@ -127,6 +129,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash = load_data(settings.dataset, settings.held_out, given)
+    replaced_images = ReplacedImages(data)
     parts = fitting(parts, data, settings)
     check_sizes(parts, data, settings, device=device)
     train, facts = train_split(data, settings, device=device)
@@ -147,13 +150,12 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         compiled = pays_to_compile(n_views, side) or compiled
     step = build_step(settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
     teacher = cast(EMA | None, step.teacher)
-    is_read = teacher is not None and teacher.evaluated
-    average = teacher if is_read else build_average(settings.average, step.encoder)
+    average = teacher if teacher is not None and teacher.evaluated else build_average(settings.average, step.encoder)
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
         teacher=teacher, average=average, hooks=parts.hooks, trackers=parts.trackers,
-        data=data, data_hash=data_hash, device=device, precision=precision,
+        replaced=replaced_images, data=data, data_hash=data_hash, device=device, precision=precision,
     )  # fmt: skip
 
 

@@ -13,7 +13,10 @@ from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_loss, build_one, instantiate_node
+from contrastive.text import counted
 from contrastive.types import Data
+
+CONVERTED = {1, 3}  # channels of which `image_folder` makes the others
 
 
 def make(component: str, **overrides: Any) -> Any:
@@ -59,8 +62,13 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
     return plain
 
 
-def load_other_data(name: str, *, size: int, data_root: str) -> Data:
-    """A labeled dataset by the name of its YAML, or the image folder at a path, with images of `size` pixels."""
+def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
+    """A labeled dataset by the name of its YAML, or the image folder at a path, with images of the side of `like`.
+
+    Raises:
+        ConfigError: there is none of this name, or its images have no labels, or other channels than those of `like`.
+    """
+    size = like.test.image.shape[-1]
     known = [option for option in options("dataset") if option not in ("image_folder", "arrays")]
     if name in known:
         if "size" not in component_node(f"dataset/{name}", {}, {"data_root": data_root}):
@@ -78,6 +86,13 @@ def load_other_data(name: str, *, size: int, data_root: str) -> Data:
     data: Data = build_one("dataset", node, Data)
     if not data.classes:
         raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
+    if data.n_channels != like.n_channels:
+        mine, theirs = counted(like.n_channels, "channel"), counted(data.n_channels, "channel")
+        hint = f"images of {mine} in evaluator.transfer.datasets, or '~evaluator.transfer'"
+        if name not in known and {data.n_channels, like.n_channels} == CONVERTED:
+            place = f"dataset=image_folder dataset.root={name} dataset.size={size} dataset.channels={like.n_channels}"
+            hint = f"'~evaluator.transfer', and after the run: python -m contrastive evaluate RUN {place}"
+        raise ConfigError(f"the encoder takes images of {mine} and those in {name} have {theirs}: try {hint}")
     return data
 
 

@@ -128,6 +128,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             signals=signals,
             every=settings.checkpoint_every,
             minutes=settings.checkpoint_every_minutes,
+            exchange=experiment.replaced.exchange,
         )
         evaluations = Evaluations(
             before=partial(before_training, experiment),
@@ -144,6 +145,7 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         with signals.held():
             train(step, loader, experiment.schedule, settings.epochs, hooks, run=run, start=start)
         signals.check()
+        experiment.replaced.exchange()
         result = result_of(experiment, evaluations, seconds=checkpointer.seconds)
         run.finish(result, partial(write_weights, experiment, result))
         return run.result or result
@@ -165,6 +167,8 @@ def hooks_in_order(
     if experiment.average is not None:
         hooks["average"] = experiment.average
     hooks["evaluations"] = evaluations
+    if experiment.replaced.images:
+        hooks["replaced"] = experiment.replaced
     hooks |= {f"hook.{name}": hook for name, hook in experiment.hooks.items()}
     if is_main():
         hooks |= {f"tracker.{name}": Harmless(hook, name=name) for name, hook in experiment.trackers.items()}
@@ -241,6 +245,7 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
         },
         "time": {"seconds": seconds, "finished": finished},
         **({"left_out": experiment.left_out} if experiment.left_out else {}),
+        **({"replaced": counts} if (counts := experiment.replaced.counts) else {}),
         **({"untrained_correct": evaluations.untrained_correct} if is_continued(settings) else {}),
     }  # fmt: skip
 
@@ -318,7 +323,7 @@ def features(
         step.normalize,
         augmentation=step.augmentation,
         seed=experiment.loader.seed,
-        load_other=partial(load_other_data, size=data.test.image.shape[-1], data_root=experiment.settings.data_root),
+        load_other=partial(load_other_data, like=data, data_root=experiment.settings.data_root),
         classifier=step.objective.classifier if with_classifier else None,
         with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         dtype=dtype,

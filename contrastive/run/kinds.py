@@ -76,6 +76,7 @@ class Result(TypedDict):
     weights: NotRequired[dict[str, str]]
     correct: NotRequired[dict[str, str]]
     left_out: NotRequired[list[str]]
+    replaced: NotRequired[dict[str, int]]  # damaged images that others stood in for, of each split
     untrained_correct: NotRequired[dict[str, str]]  # of a run that started from weights
     resumed_with: NotRequired[list[dict[str, Any]]]
 
@@ -112,6 +113,7 @@ class Evaluation(TypedDict):
     audit: NotRequired[Audit]
     protocol: dict[str, str]
     time: Time
+    replaced: NotRequired[dict[str, int]]
     environment: "EvaluationEnvironment"
 
 

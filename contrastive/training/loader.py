@@ -108,7 +108,7 @@ class Loader:
             if self.weights is None:
                 order = torch.randperm(len(self.split), generator=rng)
             else:
-                order = torch.multinomial(self.weights, len(self.split), replacement=True, generator=rng)
+                order = drawn(self.weights, len(self.split), rng)
             order = move(order, self.split.image.device)
             for i in range(max(0, start - k * per_pass), per_pass):
                 yield order[i * self.batch_size : (i + 1) * self.batch_size]
@@ -208,6 +208,18 @@ def uploaded(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
 def copy_stream(device: torch.device) -> torch.cuda.Stream:
     """The one stream of the process that copies to this device; the allocator keeps memory for each stream."""
     return torch.cuda.Stream(device)
+
+
+MOST_WEIGHTS = 2**24  # that torch.multinomial takes
+
+
+def drawn(weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """(n,) int64, numbers drawn with replacement in proportion to float64 weights (N,), of any N."""
+    if len(weights) <= MOST_WEIGHTS:
+        return torch.multinomial(weights, n, replacement=True, generator=generator)
+    ends = weights.cumsum(0)
+    places = torch.rand(n, dtype=torch.float64, generator=generator) * ends[-1]
+    return torch.searchsorted(ends, places, right=True).clamp_(max=len(weights) - 1)  # a product may round up
 
 
 MAX_RATIO = 10.0  # a rare image is drawn at most so many times as often as the most common

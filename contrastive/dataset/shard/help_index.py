@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 from contrastive.dataset.shard.index import Fields, index_shards
+from contrastive.dataset.shard.store import look_up
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     shards, cache, fields = json.load(sys.stdin)
-    index_shards([Path(shard) for shard in shards], cache and Path(cache), Fields(*fields))
+    index_shards(look_up(shards), cache and Path(cache), Fields(*fields))

@@ -1,12 +1,10 @@
 """Images that stay encoded on disk: `images[index]` reads, checks and decodes them."""
 
 import io
-import os
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -18,7 +16,8 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
-from contrastive.dataset.shard.tar import key_at
+from contrastive.dataset.shard.store import AT_ONCE, Remote, read
+from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
@@ -38,6 +37,7 @@ class StoredImages:
             by the next whole image of the same label and bias, the same for any number of processes.
         remedy: what the sentence about damage ends in.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
+        damaged: rows of all shards that others stood in for, by all selections of the same images; each is said once.
     """
 
     dtype = torch.uint8
@@ -52,10 +52,11 @@ class StoredImages:
         on_damage: str = "stop",
         remedy: str = "copy the shard again, or try dataset.on_damage=replace",
         chosen: npt.NDArray[np.int64] | None = None,
+        damaged: set[int] | None = None,
     ) -> None:
         self.indices, self.size, self.chosen = indices, size, chosen
         self.on_damage, self.remedy = on_damage, remedy
-        self.told = set[int]()  # damaged rows that were replaced, each said once
+        self.damaged = set[int]() if damaged is None else damaged
         self.ends = np.cumsum([len(index.entries) for index in indices])
 
     @property
@@ -66,6 +67,11 @@ class StoredImages:
     def nbytes(self) -> int:
         """Bytes of the decoded images."""
         return self.shape.numel()
+
+    @property
+    def mean_length(self) -> float:
+        """Bytes of an encoded image of the first shard, on average."""
+        return float(self.indices[0].entries["length"].mean())
 
     def dim(self) -> int:
         return 4
@@ -81,7 +87,16 @@ class StoredImages:
         """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
         places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
         chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
-        return StoredImages(self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen)
+        return StoredImages(
+            self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen,
+            damaged=self.damaged,
+        )  # fmt: skip
+
+    @property
+    def replaced(self) -> list[int]:
+        """Those of `damaged` that are among these images."""
+        rows = np.array(sorted(self.damaged), np.int64)
+        return [int(row) for row in (rows if self.chosen is None else rows[np.isin(rows, self.chosen)])]
 
     def to(self, device: torch.device | str) -> Tensor:
         """All of them, decoded, on a device."""
@@ -93,7 +108,7 @@ class StoredImages:
         Raises:
             ConfigError: an image is damaged, named with its shard and key, and `on_damage` is stop.
         """
-        return self._read(index, None)[0]
+        return self._images(index, None)[0]
 
     def frames(self, index: Tensor, side: int) -> tuple[Tensor, Tensor]:
         """(b,) int64 → (b, 3, side, side) uint8, and (b, 2) int64, height and width: the whole images.
@@ -103,36 +118,51 @@ class StoredImages:
         Raises:
             ConfigError: as of `images[index]`.
         """
-        return self._read(index, side)
+        return self._images(index, side)
 
-    def _read(self, index: Tensor, frame: int | None) -> tuple[Tensor, Tensor]:
+    def _images(self, index: Tensor, frame: int | None) -> tuple[Tensor, Tensor]:
         """The images of these rows, whole or cropped, and their heights and widths."""
         rows = index.cpu().numpy()
         shard, entries = self._entries(rows)
         side = frame or self.size
         out, extent = np.zeros((len(rows), 3, side, side), np.uint8), np.empty((len(rows), 2), np.int64)
         order = np.lexsort((entries["offset"], shard))  # along the disk
+        fetched = self._fetched(shard, entries)
 
-        def read(places: npt.NDArray[np.intp]) -> None:
+        def decode_some(places: npt.NDArray[np.intp]) -> None:
             for s in np.unique(shard[places]):
-                file = os.open(self.indices[s].shard, os.O_RDONLY)
-                try:
-                    for j in places[shard[places] == s]:
-                        pixels = self._decode(file, entries[j], frame)
-                        if isinstance(pixels, str):
-                            pixels = self._replaced(int(rows[j]), pixels, frame)
-                        _, height, width = pixels.shape
-                        out[j, :, :height, :width], extent[j] = pixels, (height, width)
-                finally:
-                    os.close(file)
+                here = places[shard[places] == s]
+                encoded = (fetched[j] for j in here) if fetched else self._read(s, entries[here])
+                for j, raw in zip(here, encoded, strict=True):
+                    pixels = self._decode(raw, entries[j], frame)
+                    if isinstance(pixels, str):
+                        pixels = self._replaced(int(rows[j]), pixels, frame)
+                    _, height, width = pixels.shape
+                    out[j, :, :height, :width], extent[j] = pixels, (height, width)
 
         n_threads = 1 if np.mean(entries["length"]) <= SMALL else torch.get_num_threads()
         if n_threads == 1:
-            read(order)
+            decode_some(order)
         else:
             with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(read, np.array_split(order, 4 * n_threads)))
+                list(pool.map(decode_some, np.array_split(order, 4 * n_threads)))
         return torch.from_numpy(out), torch.from_numpy(extent)
+
+    def _fetched(self, shard: npt.NDArray[np.int64], entries: Entries) -> dict[int, bytes]:
+        """The bytes of images in a store, which are asked for all at once; none of shards on a disk."""
+        if not isinstance(self.indices[0].shard, Remote):
+            return {}
+
+        def fetch(s: int) -> list[tuple[int, bytes]]:
+            here = np.flatnonzero(shard == s)
+            return list(zip(here.tolist(), self._read(s, entries[here]), strict=True))
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return dict(pair for pairs in pool.map(fetch, np.unique(shard)) for pair in pairs)
+
+    def _read(self, s: int, entries: Entries) -> Iterator[bytes]:
+        """The bytes of images of one shard."""
+        return read(self.indices[s].shard, entries["offset"].tolist(), entries["length"].tolist())
 
     def _entries(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Entries]:
         """The shard of each row, and its entry there."""
@@ -144,9 +174,8 @@ class StoredImages:
             entries[here] = self.indices[s].entries[rows[here] - (self.ends[s - 1] if s else 0)]
         return shard, entries
 
-    def _decode(self, file: int, entry: np.void, frame: int | None) -> Pixels | str:
+    def _decode(self, raw: bytes, entry: np.void, frame: int | None) -> Pixels | str:
         """The pixels, or what is wrong with the bytes. Only a checksum finds most damage: decoders do not notice it."""
-        raw = os.pread(file, int(entry["length"]), int(entry["offset"]))
         if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
             return "its bytes are not those that were indexed"
         return decode(io.BytesIO(raw), self.size, frame)
@@ -154,24 +183,19 @@ class StoredImages:
     def _replaced(self, row: int, fault: str, frame: int | None) -> Pixels:
         """The next whole image with the label and bias of a damaged one; raises where damage is to stop the run."""
         (shard,), (entry,) = self._entries(np.array([row]))
-        path = self.indices[shard].shard
-        said = f"{path} is damaged at {key_at(path, int(entry['offset']))}, byte {entry['offset']}: {fault}"
+        path, offset = self.indices[shard].shard, int(entry["offset"])
+        name = name_in(next(read(path, [offset - BLOCKSIZE], [BLOCKSIZE])))
+        said = f"{path} is damaged at {name}, byte {offset}: {fault}"
         if self.on_damage == "replace":
             for k in range(1, len(self)):
-                (s,), (other,) = self._entries(np.array([(row + k) % len(self)]))
-                if (other["label"], other["bias"]) == (entry["label"], entry["bias"]):
-                    pixels = self._read_one(self.indices[s].shard, other, frame)
+                (s,), others = self._entries(np.array([(row + k) % len(self)]))
+                if (others[0]["label"], others[0]["bias"]) == (entry["label"], entry["bias"]):
+                    pixels = self._decode(next(self._read(s, others)), others[0], frame)
                     if not isinstance(pixels, str):
-                        if row not in self.told:
-                            self.told.add(row)
+                        known = row if self.chosen is None else int(self.chosen[row])
+                        if known not in self.damaged:
+                            self.damaged.add(known)
                             stands_in = "the next image of its label stands in for it"
                             tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
                         return pixels
         raise ConfigError(f"{said}: {self.remedy}")
-
-    def _read_one(self, path: Path, entry: np.void, frame: int | None) -> Pixels | str:
-        file = os.open(path, os.O_RDONLY)
-        try:
-            return self._decode(file, entry, frame)
-        finally:
-            os.close(file)

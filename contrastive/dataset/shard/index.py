@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import FORMATS, decode, refusal
 from contrastive.dataset.folder.layout import SUFFIXES
+from contrastive.dataset.shard.store import Remote, Shard, at_hand, beside
 from contrastive.dataset.shard.tar import Members, samples
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, open_lock, write_text
@@ -40,7 +41,7 @@ Entries = npt.NDArray[np.void]
 class Index(NamedTuple):
     """One shard."""
 
-    shard: Path
+    shard: Shard
     entries: Entries  # (n,) of ENTRY, mapped
     faults: dict[str, str]  # key of each image that cannot be read and is left out, and the reason
     digest: str  # sha256 of the entries
@@ -62,12 +63,12 @@ class Fields(NamedTuple):
 
 
 def index_shards(
-    shards: Sequence[Path], cache: Path | None, fields: Fields, *, make: Callable[[int], None] | None = None
+    shards: Sequence[Shard], cache: Path | None, fields: Fields, *, make: Callable[[int], None] | None = None
 ) -> list[Index]:
     """The index of every shard, built where it is missing. Processes that call this at once share the work.
 
     Args:
-        cache: folder for indices of shards that have none beside them; None = beside the shards.
+        cache: folder for indices of shards that have none beside them; None = beside the shards, which are files.
         make: writes the shard of a number, if that is missing, too.
 
     Raises:
@@ -92,24 +93,25 @@ def index_shards(
 
 
 def _indexed(
-    i: int, shard: Path, cache: Path | None, fields: Fields, *, make: Callable[[int], None] | None, wait: bool
+    i: int, shard: Shard, cache: Path | None, fields: Fields, *, make: Callable[[int], None] | None, wait: bool
 ) -> Index | None:
     """The index of a shard, from disk or built; None if another process works at it and this one is not to wait."""
-    place = cache or shard.parent
+    place = _folder(shard, cache)
     place.mkdir(parents=True, exist_ok=True)
     with _claimed(place / f".{shard.name}.lock", wait=wait) as is_mine:
         if not is_mine:
             return None
         if make is not None and not shard.exists():
             make(i)
-        return _read(shard, cache, fields) or _build(shard, cache, fields)
+        return _read(shard, cache, fields) or _copied(shard, cache, fields) or _build(shard, cache, fields)
 
 
 @contextmanager
-def helpers(shards: Sequence[Path], cache: Path | None, fields: Fields) -> Iterator[None]:
+def helpers(shards: Sequence[Shard], cache: Path | None, fields: Fields) -> Iterator[None]:
     """Processes that index the same shards meanwhile, on the other cores of this one; Python's lock stops threads."""
-    n = sum(shard.stat().st_size for shard in shards if shard.exists()) // HELPER_BYTES
-    said = json.dumps([[str(shard.resolve()) for shard in shards], cache and str(cache.resolve()), fields])
+    n = sum(_size(shard) for shard in shards if shard.exists()) // HELPER_BYTES
+    places = [str(shard if isinstance(shard, Remote) else shard.resolve()) for shard in shards]
+    said = json.dumps([places, cache and str(cache.resolve()), fields])
     place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     started = []
     for _ in range(min(n, torch.get_num_threads() - 1)):
@@ -139,22 +141,44 @@ def _claimed(path: Path, *, wait: bool) -> Iterator[bool]:
             yield True
 
 
-def _files(shard: Path, cache: Path | None, fields: Fields) -> tuple[Path, Path]:
-    """The array and the .json beside it. In a cache they are named after path, size and time of the shard; beside the
-    shard, with which they are copied, after its size."""
+def _size(shard: Shard) -> int:
+    """Bytes of a shard."""
+    return shard.size if isinstance(shard, Remote) else shard.stat().st_size
+
+
+def _files(shard: Shard, cache: Path | None, fields: Fields) -> tuple[Path, Path]:
+    """The array and the .json beside it. In a cache they are named after path, size and time of the shard, or after
+    URL, size and tag; beside the shard, with which they are copied, after its size."""
+    where: tuple[str | int, ...] = ()
     try:
-        info = shard.stat()
+        if isinstance(shard, Remote):
+            where = (shard.url, shard.tag)
+        elif cache is not None:
+            where = (str(shard.resolve()), shard.stat().st_mtime_ns)
+        stem = _stem(shard, _size(shard), fields, *where)
     except OSError as error:
         raise ConfigError(f"{shard} cannot be read ({error.strerror}): try another dataset.root=PATH") from error
-    where = () if cache is None else (str(shard.resolve()), info.st_mtime_ns)
-    key = repr((FORMAT, *where, info.st_size, *fields))
-    stem = f"{shard.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    folder = cache or shard.parent
+    folder = _folder(shard, cache)
     return folder / f"{stem}.npy", folder / f"{stem}.json"
 
 
-def _read(shard: Path, cache: Path | None, fields: Fields) -> Index | None:
+def _folder(shard: Shard, cache: Path | None) -> Path:
+    """Where the index of a shard is."""
+    if cache is not None:
+        return cache
+    assert isinstance(shard, Path)
+    return shard.parent
+
+
+def _stem(shard: Shard, size: int, fields: Fields, *where: str | int) -> str:
+    key = repr((FORMAT, *where, size, *fields))
+    return f"{shard.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
     """The index that an earlier start built; None if there is none, or it is not whole."""
+    if isinstance(shard, Remote) and cache is None:
+        return None  # what lies beside it is copied into the cache
     array, facts_path = _files(shard, cache, fields)
     try:
         facts = json.loads(facts_path.read_bytes())
@@ -165,12 +189,38 @@ def _read(shard: Path, cache: Path | None, fields: Fields) -> Index | None:
         return None
 
 
-def _build(shard: Path, cache: Path | None, fields: Fields) -> Index:
+def _copied(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
+    """The index that lies beside a remote shard, as `pack` writes it, copied into the cache; None if there is none."""
+    if not isinstance(shard, Remote):
+        return None
+    stem = _stem(shard, shard.size, fields)
+    if (facts := beside(shard, f"{stem}.json")) is None or (array := beside(shard, f"{stem}.npy")) is None:
+        return None
+    for path, content in zip(_files(shard, cache, fields), (array, facts), strict=True):
+        with atomic(path) as part:
+            part.write_bytes(content)
+    return _read(shard, cache, fields)
+
+
+def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
     """Read a shard once; what cannot be read as an image is left out here, so that their number is fixed."""
+    array, facts_path = _files(shard, cache, fields)
+    with at_hand(shard, array.parent) as path:
+        table, facts = _examined(shard, path, fields)
+    with atomic(array) as part, part.open("wb") as out:
+        np.save(out, table)
+    write_text(facts_path, json.dumps(facts))  # last: marks the array as complete
+    index = _read(shard, cache, fields)
+    assert index is not None
+    return index
+
+
+def _examined(shard: Shard, path: Path, fields: Fields) -> tuple[Entries, dict[str, Any]]:
+    """The entries of a shard, whose file is at `path`, and the facts about them."""
     entries, faults, levels = list[tuple[int, ...]](), dict[str, str](), torch.zeros(3, 256, dtype=torch.int64)
-    found = samples(shard)
+    found = samples(path)
     quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # they are refused
-    with quiet, shard.open("rb") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    with quiet, path.open("rb") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         while chunk := list(islice(found, CHUNK)):
             read = [_sample(file, key, members, fields, shard) for key, members in chunk]
             examine = map if fields.size is None else pool.map  # threads are for decoding
@@ -182,20 +232,13 @@ def _build(shard: Path, cache: Path | None, fields: Fields) -> Index:
                 entries.append(entry)
                 if counts is not None:
                     levels += counts
-    array, facts_path = _files(shard, cache, fields)
     table = np.array(entries, ENTRY)
-    with atomic(array) as part, part.open("wb") as out:
-        np.save(out, table)
-    facts = {"n": len(table), "faults": faults, "sha256": hashlib.sha256(table.tobytes()).hexdigest()}
-    facts["levels"] = None if fields.size is None else levels.tolist()
-    write_text(facts_path, json.dumps(facts))  # last: marks the array as complete
-    index = _read(shard, cache, fields)
-    assert index is not None
-    return index
+    digest, counted = hashlib.sha256(table.tobytes()).hexdigest(), None if fields.size is None else levels.tolist()
+    return table, {"n": len(table), "faults": faults, "sha256": digest, "levels": counted}
 
 
 def _sample(
-    file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Path
+    file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Shard
 ) -> tuple[tuple[int, ...], bytes]:
     """The entry of a sample and the bytes of its image, none where it has no image."""
 

@@ -1,16 +1,19 @@
 """Write images into tar shards, as the bytes that they are, and index them."""
 
+import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from tqdm import tqdm
 
 from contrastive.dataset.folder.cache import listing_hash
-from contrastive.dataset.folder.layout import SUFFIXES, ImageFile, Part, find_images, warn_left_out
+from contrastive.dataset.folder.layout import SUFFIXES, ImageFile, Part, warn_left_out
+from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.shard.index import Fields, Index, index_shards
 from contrastive.dataset.shard.order import Permutation
 from contrastive.dataset.shard.tar import write_shard
@@ -43,30 +46,51 @@ def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[In
     return index_shards(shards, None, fields, make=make)
 
 
-def pack_folder(source: Path, dest: Path, *, per_shard: int = PER_SHARD) -> dict[str, list[Index]]:
+def pack_folder(
+    source: Path,
+    dest: Path,
+    *,
+    per_shard: int = PER_SHARD,
+    table: str | None = None,
+    columns: Mapping[str, str | None] = MappingProxyType({}),
+    bias_pattern: str | None = None,
+) -> dict[str, list[Index]]:
     """A folder of images, as `image_folder` takes it, as shards of `dest`/train and `dest`/test, rows shuffled.
 
-    `dest`/classes.txt has the classes in the order of their numbers, `dest`/SHA256SUMS the hashes of the shards. Files
-    that cannot be read are named in warnings.
+    A table with validation images adds `dest`/val. `dest`/classes.txt has the classes in the order of their numbers, as
+    biases.txt has the biases if there are any, and `dest`/SHA256SUMS the hashes of the shards. Files that cannot be
+    read are named in warnings.
+
+    Args:
+        per_shard: images of a shard.
+        table: as in `image_folder`.
+        columns: as in `image_folder`.
+        bias_pattern: as in `image_folder`.
 
     Returns:
-        {train, test: the index of each shard}
+        {train, val, test: the index of each shard}
 
     Raises:
         ConfigError: no images in `source`, shards of another source in `dest`, or a disk that is too small.
     """
-    classes, train, test = find_images(source, None)
+    listed = listed_images(source, table=table, columns=columns, bias_pattern=bias_pattern)
+    is_by_path = table is None and bias_pattern is None
     found = {}
-    for name, part in (("train", train), ("test", test)):
+    for name, part in (("train", listed.train), ("val", listed.val), ("test", listed.test)):
+        if not part.files:
+            continue
         order = Permutation(len(part.files), "pack")(np.arange(len(part.files), dtype=np.uint64)).tolist()
         shuffled = Part(part.folder, [part.files[i] for i in order])
-        _claim(dest / name / ".source", listing_hash(shuffled, size=per_shard))
-        found[name] = pack(shuffled, dest / name, Fields(), per_shard=per_shard)
+        labels = "" if is_by_path else hashlib.sha256(repr([file[1:] for file in shuffled.files]).encode()).hexdigest()
+        _claim(dest / name / ".source", listing_hash(shuffled, size=per_shard) + labels)
+        found[name] = pack(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard=per_shard)
         for key, why in ((key, why) for index in found[name] for key, why in index.faults.items()):
             warn_left_out(part.folder / shuffled.files[int(key)].path, why)
-    shards = [index.shard for name in found for index in found[name]]
+    shards = [Path(str(index.shard)) for name in found for index in found[name]]
     sums = [f"{file_hash(shard)}  {shard.relative_to(dest)}\n" for shard in tqdm(shards, desc="hashing", unit="shard")]
-    write_text(dest / "classes.txt", "".join(f"{printable(name)}\n" for name in classes))
+    for title, names in (("classes", listed.classes), ("biases", listed.biases)):
+        if names or title == "classes":
+            write_text(dest / f"{title}.txt", "".join(f"{printable(name)}\n" for name in names))
     write_text(dest / "SHA256SUMS", "".join(sums))
     return found
 

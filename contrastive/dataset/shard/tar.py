@@ -9,6 +9,7 @@ from pathlib import Path
 from contrastive.errors import ConfigError
 from contrastive.files import atomic
 
+BLOCKSIZE = tarfile.BLOCKSIZE  # bytes of a header
 Members = dict[str, tuple[int, int]]  # of one sample: {suffix: (offset, length)}
 
 
@@ -40,10 +41,12 @@ def _members(tar: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
         raise ConfigError(f"{path} is cut in {last} ({error}): try copying it again") from error
 
 
-def key_at(path: Path, offset: int) -> str:
-    """The name of the file whose bytes begin there."""
-    with _opened(path) as tar:
-        return next((member.name for member in tar if member.offset_data == offset), f"byte {offset}")
+def name_in(header: bytes) -> str:
+    """The name of a file by its header, the block before its bytes; of a long one the beginning."""
+    try:
+        return tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape").name
+    except tarfile.HeaderError:
+        return "a file whose header is damaged, too"
 
 
 def key_and_suffix(name: str) -> tuple[str, str]:

@@ -1,0 +1,54 @@
+"""Classes, biases and the files of each split of a folder: from class folders, a table, or a pattern in the paths."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from contrastive.dataset.folder.layout import Part, find_images
+from contrastive.dataset.folder.table import TableOfImages, read_table
+from contrastive.errors import ConfigError
+from contrastive.text import printable
+
+
+def listed_images(
+    base: Path,
+    *,
+    unlabeled: str | None = None,
+    table: str | None = None,
+    columns: Mapping[str, str | None] = MappingProxyType({}),
+    bias_pattern: str | None = None,
+) -> TableOfImages:
+    """What a folder holds; arguments and errors as in `image_folder`."""
+    if unlabeled is not None and bias_pattern is not None:
+        raise ConfigError(
+            "dataset.unlabeled adds images without bias labels, which dataset.bias_pattern needs: "
+            "try dataset.bias_pattern=null"
+        )
+    if table is not None and (unlabeled is not None or bias_pattern is not None):
+        raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
+    if table is not None:
+        return read_table(base, base / table, columns)
+    classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
+    listed = TableOfImages(classes, (), train, Part(base, []), test)
+    return listed if bias_pattern is None else _with_biases(listed, bias_pattern)
+
+
+def _with_biases(listed: TableOfImages, pattern: str) -> TableOfImages:
+    """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
+    hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
+    names = {}
+    for file in (*listed.train.files, *listed.test.files):
+        try:
+            match = re.search(pattern, file.path)
+        except re.error as error:
+            raise ConfigError(f"dataset.bias_pattern={pattern} is not a regular expression ({error}): {hint}") from None
+        if match is None or not match.groups() or match[1] is None:
+            raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
+        names[file] = match[1]
+    biases = tuple(sorted(set(names.values())))
+    train, test = (
+        Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
+        for part in (listed.train, listed.test)
+    )
+    return listed._replace(biases=biases, train=train, test=test)
