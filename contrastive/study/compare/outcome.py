@@ -22,10 +22,17 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
     """The record of a comparison whose runs are done, plain containers for JSON."""
     plan, shared, metrics = contest.plan, Shared(), shown_metrics(contest)
     finals = {own.name: _final_runs(contest, own) for own in plan.contestants}
-    rows = [_row(own, own.name, finals[own.name], metrics, shared) for own in plan.contestants]
+    rows = [
+        _row(own.name, (*own.fixed, *_chosen_words(contest, own)), finals[own.name], metrics, shared)
+        for own in plan.contestants
+    ]
     if plan.budget > 1:  # else they are the same runs
-        defaults = {own.name: contest.final(own, 0, {}) for own in plan.contestants}
-        rows += [_row(own, f"{own.name}{AS_IT_COMES}", defaults[own.name], metrics, shared) for own in plan.contestants]
+        first = {(own.fixed, own.salt): own for own in reversed(plan.contestants)}  # of those with the same settings
+        rows += [
+            _row(f"{own.name}{AS_IT_COMES}", own.fixed, contest.final(own, 0, {}), metrics, shared)
+            for own in plan.contestants
+            if first[own.fixed, own.salt] is own
+        ]
     dataset = next((word.partition("=")[2] for word in plan.common if word.startswith("dataset=")), "digits")
     names = [own.name for own in plan.contestants]
     record: dict[str, Any] = {
@@ -72,10 +79,16 @@ def _final_runs(contest: Contest, own: Contestant) -> list[Run]:
     return runs
 
 
-def _row(own: Contestant, name: str, runs: Sequence[Run], metrics: list[str], shared: Shared) -> dict[str, Any]:
+def _chosen_words(contest: Contest, own: Contestant) -> list[str]:
+    """The settings that a contestant's only search chose; of several searches each has its own."""
+    chosen = contest.chosen(own, 0) if contest.plan.searches == 1 else None
+    return [f"{key}={value}" for key, value in chosen.point.items()] if chosen else []
+
+
+def _row(name: str, words: Sequence[str], runs: Sequence[Run], metrics: list[str], shared: Shared) -> dict[str, Any]:
     states: dict[Path, RunState] = {run.path: run_state(run.path) for run in runs}
     finished = {path: state for path, state in states.items() if state.kind == "finished"}
-    return row_record(Row(name=name, overrides=own.fixed), finished, metrics, shared)
+    return row_record(Row(name=name, overrides=tuple(words)), finished, metrics, shared)
 
 
 def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
