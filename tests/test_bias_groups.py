@@ -73,7 +73,7 @@ def spread(values: list[float]) -> str:
     return f"{mean(values):.2f} ± {stdev(values):.2f} ({len(values)})"
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_every_group_is_recorded_with_its_names_and_its_number_of_images(sweep):
     _, folder = sweep
     rows = csv.DictReader((folder / "birds/metadata.csv").open())

@@ -148,7 +148,6 @@ def test_the_sentence_says_whether_it_helped():
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_a_random_vit_on_the_digits(tmp_path):
     """The recipe from a file of weights: the first block is as it came, and the last sentence is the verdict."""
     pytest.importorskip("timm")

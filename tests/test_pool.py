@@ -77,6 +77,7 @@ def test_each_process_sees_one_gpu_and_more_of_them_share(tmp_path):
     assert seen_gpus(tasks, n_parallel=5, gpus=["2", "GPU-ab"]) == ["2", "2", "2", "GPU-ab", "GPU-ab"]
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_or_dies_gives_its_gpu_back(tmp_path):
     tasks = [OnGpu(tmp_path, kill=i % 2 == 0) for i in range(6)]
     assert seen_gpus(tasks, n_parallel=1, gpus=["7"]) == ["7", "7", "7"]

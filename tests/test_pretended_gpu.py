@@ -134,7 +134,7 @@ def test_every_evaluator_gives_the_figures_of_the_cpu(composed, tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(["evaluator=[knn,few_shot,online_probe]", "evaluator.knn.every=1"], marks=pytest.mark.smoke),
+        ["evaluator=[knn,few_shot,online_probe]", "evaluator.knn.every=1"],
         ["resident=false", "loss=sogclr", "optimizer=lars", "views_forward=per_view", "noise_frac=0.3", "average=ema"],
         ["teacher=ema", "head=predictor", "teacher.queue=300", "teacher.schedule=cosine"],
         [*BIASED, "regularizer=fairkl", "loss=supcon", "sampler=bias_balanced"],

@@ -160,6 +160,7 @@ def shown(path: Path, *words: str) -> Callable[[], object]:
     return lambda: report([*words, str(path)])
 
 
+@pytest.mark.slow
 def test_results(run, capsys):
     content = json.loads((run / "result.json").read_text())
     del content["checksum"]
@@ -178,6 +179,7 @@ def test_results(run, capsys):
     assert n_read > 20  # most keys of an audit are free
 
 
+@pytest.mark.slow
 def test_evaluations(run, capsys):
     (file,) = (run / "evaluation").glob("*.json")
     content = json.loads(file.read_text())
@@ -323,6 +325,7 @@ def test_records_of_tables(name, tmp_path):
         check(what, lambda: check_folder(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_a_page_says_of_machines(run, tmp_path):
     environment = json.loads((run / "environment.json").read_text())
     record = json.loads((ROOT / "docs/results/digits.json").read_text())
