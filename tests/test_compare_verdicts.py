@@ -191,6 +191,17 @@ def test_it_goes_on_where_it_was_killed_and_repeats_nothing(tmp_path):
     assert parts["comparison"]["searches"] == whole["comparison"]["searches"]
 
 
+def test_rows_state_the_chosen_settings_and_no_runs_twice(tmp_path):
+    rows = "rows={a: 'loss=x', b: 'loss=x loss.push=interval(1,2)'}"
+    record = outcome(tmp_path, rows, "budget=4", "seeds=3", a=70.0, b=70.0)
+    assert [row["name"] for row in record["rows"]] == ["a", "b", "a as it comes"]
+    chosen = [record["comparison"]["searches"][own][0]["chosen"] for own in ("a", "b")]
+    words = [[f"{key}={value}" for key, value in point.items()] for point in chosen]
+    assert [row["overrides"] for row in record["rows"]] == [["loss=x", *words[0]], ["loss=x", *words[1]], ["loss=x"]]
+    unsearched = outcome(tmp_path / "unsearched", "budget=1", "finalists=0", "seeds=3", a=70.0, b=70.0)
+    assert [row["name"] for row in unsearched["rows"]] == ["a", "b"]
+
+
 def test_the_point_that_two_more_seeds_confirm_is_chosen(tmp_path):
     record = outcome(tmp_path, "budget=12", "seeds=3", a=70.0, b=70.0)
     for own in ("a", "b"):
