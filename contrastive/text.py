@@ -102,8 +102,8 @@ def format_grid(rows: list[list[str]]) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """`1 epoch`, `1,000 epochs`, `2 batches`."""
-    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'tch', 'x')) else 's'}"
+    """`1 epoch`, `1,000 epochs`, `2 batches`, `5 searches`."""
+    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith(('s', 'tch', 'rch', 'x')) else 's'}"
 
 
 def spreadsheet(table: "pd.DataFrame", *, float_format: str | None = None) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from contrastive.study.render.latex import latex
 from contrastive.study.render.text import terminal_grid
-from contrastive.text import columns, marked, show
+from contrastive.text import columns, counted, marked, show
 
 ROWS = [["runs", "knn_top1", "linear_top1"], ["a", "9.00", "10.00"], ["bb", "11.00", "8.00"]]
 
@@ -55,3 +55,11 @@ def test_a_latex_table_has_minus_signs_and_words_to_the_left() -> None:
     assert r"\begin{tabular}{llr}" in text
     assert r"NT-Xent $>$ a\_b & holds & $-$2.5 [$-$3, 1e-3] \\" in text
     assert r"\caption{50 \%}" in text and r"\label{tab:a-b}" in text
+
+
+@pytest.mark.parametrize(
+    ("n", "noun", "said"),
+    [(1, "search", "1 search"), (5, "search", "5 searches"), (2, "batch", "2 batches"), (1000, "epoch", "1,000 epochs")],
+)
+def test_what_is_counted_has_its_plural(n: int, noun: str, said: str) -> None:
+    assert counted(n, noun) == said
