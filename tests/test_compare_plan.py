@@ -1,5 +1,7 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
+import shlex
+
 import pytest
 from hydra import initialize_config_dir
 
@@ -49,6 +51,19 @@ def test_a_row_may_have_ranges_of_its_own():
 def test_a_plan_survives_its_record():
     plan = read_plan(["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2'}", "searches=5", "seeds=3", "margin=0.7"])
     assert plan_from_dict(plan.to_dict()) == plan
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["loss=nt_xent,sigmoid", "dataset=digits", "temperature=interval(0.05, 1)", "margin=0.7", "metric=linear_top1"],
+        ["loss=nt_xent,supcon", "encoder.width=8,16", "dataset.name='a $x (b)'", "pairs=all"],
+        ["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2', '1': 'loss=nt_xent loss.push=tag(log,interval(1,8))'}"],
+    ],
+)
+def test_the_command_of_a_plan_makes_the_same_plan(words):
+    plan = read_plan(words)
+    assert read_plan(shlex.split(plan.command)[2:]) == plan
 
 
 def test_more_seeds_and_searches_go_on_in_one_folder():

@@ -59,7 +59,12 @@ def test_a_latex_table_has_minus_signs_and_words_to_the_left() -> None:
 
 @pytest.mark.parametrize(
     ("n", "noun", "said"),
-    [(1, "search", "1 search"), (5, "search", "5 searches"), (2, "batch", "2 batches"), (1000, "epoch", "1,000 epochs")],
+    [
+        (1, "search", "1 search"),
+        (5, "search", "5 searches"),
+        (2, "batch", "2 batches"),
+        (9000, "epoch", "9,000 epochs"),
+    ],
 )
 def test_what_is_counted_has_its_plural(n: int, noun: str, said: str) -> None:
     assert counted(n, noun) == said

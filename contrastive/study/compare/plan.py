@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,6 +142,20 @@ class Plan:
         shown = re.sub(r"[^\w.=+-]+", "-", f"{dataset}-{names}")
         return f"{shown[:80]}-{digest}"
 
+    @property
+    def command(self) -> str:
+        """What to type for this plan, without --config-dir."""
+        listed = [*itertools.takewhile(lambda own: own.words == (f"loss={own.name}",), self.contestants)]
+        others = self.contestants[len(listed) :] if len(listed) > 1 else self.contestants
+        rows = {own.name: " ".join([*own.words, *([f"salt={own.salt}"] if own.salt else [])]) for own in others}
+        words = [f"loss={','.join(own.name for own in listed)}"] if len(listed) > 1 else []
+        if rows:
+            words.append(f"rows={yaml.safe_dump(rows, default_flow_style=True, sort_keys=False, width=10**6).strip()}")
+        words += [*self.common, *(f"{key}={value}" for key, value in self.ranges.items())]
+        words += [*(f"{name}={getattr(self, name):g}" for name in NUMBERS), f"metric={self.metric}"]
+        words += [f"pairs={self.pairs}"]
+        return " ".join(["contrastive compare", *map(_quoted, words)])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, for the record."""
         names = ("budget", "finalists", "seeds", "searches", "metric", "margin", "pairs", "looks")
@@ -219,6 +234,11 @@ def _parsed(word: str) -> Override:
         return OverridesParser.create().parse_override(word)
     except HydraException as error:
         raise ConfigError(user_message(error, words=[word]) or f"{word} is not KEY=VALUE: {EXAMPLE}") from error
+
+
+def _quoted(word: str) -> str:
+    """The word as a shell takes it: in double quotes if it has single ones inside."""
+    return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)
 
 
 def _split(value: str) -> list[str]:

@@ -34,6 +34,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
         format_grid(chosen(record)),
         *notes(record),
         protocol_text(record),
+        f"Command: `{plan_of(record).command}`",
     ]
 
 
