@@ -171,8 +171,11 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
         is_equal = claim["verdict"] == "equal"
         text = f"equal to {against} within {plan.margin:g}" if is_equal else f"undecided against {against}"
         text += f" ({interval})"
-    more = f"; another search moves such effects by about {SEARCH_SD:g}" if plan.searches == 1 else ""
-    return f"{name}: {text}{more}{_advice(claim, plan)}"
+    if plan.budget == 1:
+        text += "; nothing was searched"
+    elif plan.searches == 1:
+        text += f"; another search moves such effects by about {SEARCH_SD:g}"
+    return f"{name}: {text}{_advice(claim, plan)}"
 
 
 def _advice(claim: Mapping[str, Any], plan: Plan) -> str:

@@ -108,6 +108,7 @@ def protocol_text(record: Mapping[str, Any]) -> str:
     looks = f" This is look {plan.looks}: the level is 0.05 / {plan.looks}." if plan.looks > 1 else ""
     about = (
         "Verdicts are about the methods." if plan.is_of_methods
+        else "Verdicts are about these settings." if plan.budget == 1
         else "Verdicts are about the chosen settings: another search would choose others."
     )  # fmt: skip
     final = f"{plan.seeds} final seeds for each method{' and search' if plan.searches > 1 else ''}"
