@@ -148,7 +148,7 @@ def test_a_worse_method_is_found_and_the_page_is_verified(tmp_path):
     said = sentence(claim, plan, "kNN")
     assert said.startswith("b with these settings: ")
     assert "points worse than a by kNN (" in said
-    assert "another search moves such effects by about 0.5" in said
+    assert "another search moves such effects by about 1" in said
     assert "; nothing was searched" in sentence(claim, read_plan(["loss=a,b", "budget=1", "finalists=0"]), "kNN")
     (tmp_path / "pages").mkdir()
     write_pages(record, tmp_path / "pages/t")

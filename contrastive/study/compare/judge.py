@@ -28,7 +28,7 @@ from contrastive.study.statistics import (
 )
 
 LEVEL = 0.05
-SEARCH_SD = 0.5  # points by which another search has moved effects in docs/results
+SEARCH_SD = 1.0  # points by which another search moves effects: median of docs/results/push_searched and its noise
 # sd of a paired difference and its image floor, measured in docs/results: on the digits, and on small CIFAR-10
 KNOWN = {"digits": (1.63, 0.37)}
 USUAL = (0.80, 0.16)
