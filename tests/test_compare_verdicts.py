@@ -334,7 +334,9 @@ def test_the_curve_of_the_best_of_n_starts_at_the_mean(tmp_path):
 def test_what_a_plan_can_find():
     assert planned_difference(read_plan(["loss=a,b", "seeds=3"]), "digits") == pytest.approx(4.6, abs=0.1)
     assert planned_difference(read_plan(["loss=a,b"]), "cifar10") == pytest.approx(1.0, abs=0.05)
-    assert planned_difference(read_plan(["loss=a,b", "searches=8", "seeds=3"]), "cifar10") < 1.0
+    eight, five = (read_plan(["loss=a,b", f"searches={n}", "seeds=3"]) for n in (8, 5))
+    assert planned_difference(eight, "cifar10") == pytest.approx(1.3, abs=0.05)
+    assert 1.2 < planned_difference(five, "cifar10") < 2.7  # docs/results/push_searched found 0.6 to 2.6
 
 
 def test_two_way_estimates_of_equal_rows_have_no_error():
