@@ -107,5 +107,6 @@ def test_opponents_and_the_number_of_runs():
     assert plan.opponents == [("b", "a"), ("c", "a")]
     assert read_plan(["loss=a,b,c", "pairs=all"]).opponents == [("b", "a"), ("c", "a"), ("c", "b")]
     assert plan.n_runs == 3 * (5 * (8 + 4 + 3) + 3)
+    assert read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]).n_runs == 2 * (1 + 8)
     assert plan.is_of_methods
     assert not read_plan(["loss=a,b", "searches=4"]).is_of_methods

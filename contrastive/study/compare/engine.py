@@ -138,8 +138,9 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
         f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}",
         *(f"  {name}: {', '.join(f'{knob.key} {knob.typed}' for knob in own) or 'nothing to search'}"
           for name, own in contest.knobs.items()),
-        f"  {all_runs} runs: {plan.budget} points, {plan.finalists} finalists with two more seeds, {plan.seeds} "
-        f"final seeds and as many of the default settings, {counted(plan.searches, 'search')}",
+        f"  {all_runs} runs: {counted(plan.budget, 'point')}, {plan.finalists} finalists with two more seeds, "
+        f"{plan.seeds} final seeds{' and as many of the default settings' if plan.budget > 1 else ''}, "
+        f"{counted(plan.searches, 'search')}",
     ]  # fmt: skip
     done = minutes_done(contest)
     if due:

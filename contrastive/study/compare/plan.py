@@ -121,7 +121,8 @@ class Plan:
     def n_runs(self) -> int:
         """Runs of the whole plan; a little fewer where a search chooses the default settings."""
         each = self.budget + 2 * self.finalists + self.seeds
-        return len(self.contestants) * (self.searches * each + self.seeds)
+        of_default = self.seeds if self.budget > 1 else 0  # else every final run is one
+        return len(self.contestants) * (self.searches * each + of_default)
 
     @property
     def folder(self) -> str:
