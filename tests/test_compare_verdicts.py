@@ -14,7 +14,7 @@ from contrastive.study.compare.outcome import comparison_record, judged_again
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest, Run, search_of
-from contrastive.study.render.comparison import at_an_edge, best_of_curves
+from contrastive.study.render.comparison import at_an_edge, best_of_curves, sections
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.statistics import (
     best_of,
@@ -201,6 +201,8 @@ def test_rows_state_the_chosen_settings_and_no_runs_twice(tmp_path):
     assert [row["overrides"] for row in record["rows"]] == [["loss=x", *words[0]], ["loss=x", *words[1]], ["loss=x"]]
     unsearched = outcome(tmp_path / "unsearched", "budget=1", "finalists=0", "seeds=3", a=70.0, b=70.0)
     assert [row["name"] for row in unsearched["rows"]] == ["a", "b"]
+    assert "Settings chosen" in "".join(sections(record))
+    assert "Settings chosen" not in "".join(sections(unsearched))
 
 
 def test_the_point_that_two_more_seeds_confirm_is_chosen(tmp_path):

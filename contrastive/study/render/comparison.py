@@ -27,11 +27,11 @@ def sections(record: Mapping[str, Any]) -> list[str]:
     """The further parts of a Markdown page; none for a table that is no comparison."""
     if "comparison" not in record:
         return []
+    settings = chosen(record)
     return [
         format_grid(effects(record)),
         LEGEND,
-        "Settings chosen on held-out training images:",
-        format_grid(chosen(record)),
+        *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
         *notes(record),
         protocol_text(record),
         f"Command: `{plan_of(record).command}`",
@@ -65,8 +65,10 @@ def effects(record: Mapping[str, Any]) -> list[list[str]]:
 
 
 def chosen(record: Mapping[str, Any]) -> list[list[str]]:
-    """The chosen settings of each method and search, the head first."""
+    """The chosen settings of each method and search, the head first; empty where nothing was searched."""
     plan = plan_of(record)
+    if plan.budget == 1:
+        return []
     rows = [["method", *(["search"] if plan.searches > 1 else []), "settings", "tried"]]
     for name, searches in record["comparison"]["searches"].items():
         for i, search in enumerate(searches, start=1):
@@ -113,7 +115,7 @@ def protocol_text(record: Mapping[str, Any]) -> str:
     )  # fmt: skip
     final = f"{plan.seeds} final seeds for each method{' and search' if plan.searches > 1 else ''}"
     searched = (
-        "nothing was searched, each method has its default settings." if plan.budget == 1
+        "nothing was searched, each method has the settings that the command gives it." if plan.budget == 1
         else f"{times} {runs}{again}, chosen by {plan.metric} on a tenth of the training images, which its runs do not "
         "train on; no search run saw a test image."
     )  # fmt: skip
