@@ -93,6 +93,8 @@ def test_more_seeds_and_searches_go_on_in_one_folder():
         (["loss=nt_xent,supcon", "metric=knn"], "try metric=linear_top1"),
         (["loss=nt_xent,supcon", "rows=x"], "rows names contestants"),
         (["loss=nt_xent,nt_xent"], "two contestants are called nt_xent"),
+        (["loss=nt_xent,supcon", "budget=1"], "try finalists=0"),
+        (["loss=nt_xent,supcon", "budget=1", "finalists=0", "searches=5"], "try searches=1"),
         (["loss=nt_xent,supcon", "epochs"], "try"),
     ],
 )  # fmt: skip
@@ -107,6 +109,6 @@ def test_opponents_and_the_number_of_runs():
     assert plan.opponents == [("b", "a"), ("c", "a")]
     assert read_plan(["loss=a,b,c", "pairs=all"]).opponents == [("b", "a"), ("c", "a"), ("c", "b")]
     assert plan.n_runs == 3 * (5 * (8 + 4 + 3) + 3)
-    assert read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]).n_runs == 2 * (1 + 8)
+    assert read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]).n_runs == 2 * 8
     assert plan.is_of_methods
     assert not read_plan(["loss=a,b", "searches=4"]).is_of_methods

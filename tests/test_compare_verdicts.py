@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from contrastive.bits import pack
+from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import run_all
 from contrastive.study.compare.judge import planned_difference, sentence
 from contrastive.study.compare.outcome import comparison_record, judged_again
@@ -293,6 +294,12 @@ def test_equal_methods_are_called_equal_where_the_runs_can_tell(tmp_path):
     (claim,) = comparison_record(contest)["comparison"]["judged"]
     assert claim["verdict"] == "equal"
     assert "equal to a within 2" in sentence(claim, contest.plan, "kNN")
+
+
+@pytest.mark.parametrize("budget", ["budget=1", "budget=4"])
+def test_a_metric_that_runs_lack_is_no_tie(tmp_path, budget):
+    with pytest.raises(ConfigError, match=r"no knn_top5, they have knn_top1: try another metric"):
+        outcome(tmp_path, budget, "finalists=0", "seeds=3", "metric=knn_top5", a=70.0, b=70.0)
 
 
 def test_looking_again_after_more_seeds_counts(tmp_path):

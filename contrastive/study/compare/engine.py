@@ -134,13 +134,15 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
     plan = contest.plan
     due = contest.due()
     all_runs = plan.n_runs
+    searched, again = "nothing is searched, ", ""
+    if plan.budget > 1:
+        searched = f"{plan.budget} points, {plan.finalists} finalists with two more seeds, "
+        again = " and as many of the default settings"
     lines = [
         f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}",
         *(f"  {name}: {', '.join(f'{knob.key} {knob.typed}' for knob in own) or 'nothing to search'}"
           for name, own in contest.knobs.items()),
-        f"  {all_runs} runs: {counted(plan.budget, 'point')}, {plan.finalists} finalists with two more seeds, "
-        f"{plan.seeds} final seeds{' and as many of the default settings' if plan.budget > 1 else ''}, "
-        f"{counted(plan.searches, 'search')}",
+        f"  {all_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}",
     ]  # fmt: skip
     done = minutes_done(contest)
     if due:
@@ -153,7 +155,7 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
             f"hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
         )
     dataset = next((word.partition("=")[2] for word in plan.common if key_of(word) == "dataset"), "digits")
-    about = "the chosen settings" if plan.searches == 1 else "methods"
+    about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
     points = planned_difference(plan, dataset)
     lines.append(f"  detects a difference of {points:.1f} points between {about} with 80 % power")
     if 1 < plan.searches < METHOD_SEARCHES:

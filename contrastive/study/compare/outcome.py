@@ -9,7 +9,7 @@ from contrastive.files import write_text
 from contrastive.run.files import RunState, run_state
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
-from contrastive.study.compare.stages import Contest, Run
+from contrastive.study.compare.stages import Contest, Run, figure
 from contrastive.study.record import Shared, row_record, views_as_png
 from contrastive.study.spec import Row
 
@@ -67,6 +67,8 @@ def shown_metrics(contest: Contest) -> list[str]:
     """The judged metric, then what else of kNN and linear probe the final runs have; without a verdict."""
     run = next((run for own in contest.plan.contestants for run in _final_runs(contest, own)), None)
     known = run_state(run.path).result.get("test", {}) if run else {}
+    if known:
+        figure(known, contest.plan.metric)
     return list(dict.fromkeys([contest.plan.metric, *(metric for metric in METRICS if metric in known)]))
 
 
@@ -75,14 +77,14 @@ def _final_runs(contest: Contest, own: Contestant) -> list[Run]:
     runs = []
     for search in range(contest.plan.searches):
         if (chosen := contest.chosen(own, search)) is not None:
-            runs += contest.final(own, search, chosen.point)
+            runs += contest.final(own, search, chosen)
     return runs
 
 
 def _chosen_words(contest: Contest, own: Contestant) -> list[str]:
     """The settings that a contestant's only search chose; of several searches each has its own."""
     chosen = contest.chosen(own, 0) if contest.plan.searches == 1 else None
-    return [f"{key}={value}" for key, value in chosen.point.items()] if chosen else []
+    return [f"{key}={value}" for key, value in chosen.items()] if chosen else []
 
 
 def _row(name: str, words: Sequence[str], runs: Sequence[Run], metrics: list[str], shared: Shared) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
             "minutes": round(result["time"]["seconds"] / 60, 2) if result else None,
             "correct": result.get("correct", {}).get(contest.plan.metric) if result else None,
         })  # fmt: skip
-    return {"points": points, "chosen": None if chosen is None else chosen.point}
+    return {"points": points, "chosen": chosen}
 
 
 def _looks(contest: Contest) -> int:

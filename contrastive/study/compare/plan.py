@@ -57,7 +57,7 @@ class Plan:
     Attributes:
         common: words of every run.
         ranges: {setting: range} that replace those of configs/search.
-        budget: runs of a search for each contestant, the default settings among them.
+        budget: runs of a search for each contestant, the default settings among them; 1 = nothing is searched.
         finalists: points that get two more seeds; 0 = the best single run is chosen.
         seeds: final runs of each contestant and search.
         searches: how often everything is repeated with other points, held-out images and seeds.
@@ -86,8 +86,11 @@ class Plan:
                 raise ConfigError(f"{key} must be at least {smallest}, got {value}: try {key}={smallest}")
         if self.searches == 2:
             raise ConfigError("two searches have no interval (t = 12.7): try searches=1, or searches=5 and more")
+        if self.budget == 1 and self.searches > 1:
+            raise ConfigError("budget=1 searches nothing that could be repeated: try searches=1")
         if self.finalists == 1 or self.finalists > self.budget:
-            raise ConfigError(f"finalists={self.finalists} leaves nothing to choose from: try finalists=2, or 0")
+            instead = "finalists=0" if self.budget == 1 else "finalists=2, or 0"
+            raise ConfigError(f"finalists={self.finalists} leaves nothing to choose from: try {instead}")
         if self.seeds > MAX_SEEDS:
             raise ConfigError(f"seeds must be at most {MAX_SEEDS}, got {self.seeds}: try seeds=8")
         if self.margin <= 0:
@@ -120,9 +123,10 @@ class Plan:
     @property
     def n_runs(self) -> int:
         """Runs of the whole plan; a little fewer where a search chooses the default settings."""
+        if self.budget == 1:
+            return len(self.contestants) * self.searches * self.seeds
         each = self.budget + 2 * self.finalists + self.seeds
-        of_default = self.seeds if self.budget > 1 else 0  # else every final run is one
-        return len(self.contestants) * (self.searches * each + of_default)
+        return len(self.contestants) * (self.searches * each + self.seeds)
 
     @property
     def folder(self) -> str:

@@ -96,12 +96,15 @@ class Contest:
         for finalist in self.finalists(tried):
             yield from self.second_stage(own, search, tried, finalist)
         if (chosen := self.chosen(own, search)) is not None:
-            yield from self.final(own, search, chosen.point)
+            yield from self.final(own, search, chosen)
         if search == 0:
             yield from self.final(own, search, {})
 
     def points(self, own: Contestant, search: int) -> list[dict[str, str]]:
-        """The points of a search, the default settings first. Methods of one salt share them."""
+        """The points of a search, the default settings first; none where they are the only one. Methods of one salt
+        share them."""
+        if self.plan.budget == 1:
+            return []
         drawn = points(self.knobs[own.name], self.plan.budget, draw=search + SEEDS_OF_A_SEARCH * own.salt)
         return [point for i, point in enumerate(drawn) if i == 0 or point]  # nothing to search: the default alone
 
@@ -128,8 +131,10 @@ class Contest:
         order = sorted(range(len(tried)), key=lambda i: -tried[i].values[0])
         return [i for i in order if tried[i].values[0] > WORST][: self.plan.finalists]
 
-    def chosen(self, own: Contestant, search: int) -> Tried | None:
+    def chosen(self, own: Contestant, search: int) -> dict[str, str] | None:
         """The point that goes into the final; None while the search runs, or where every point failed."""
+        if self.plan.budget == 1:
+            return {}
         tried = self.tried(own, search)
         if tried is None:
             return None
@@ -137,18 +142,19 @@ class Contest:
             last = [tried[i] for i in self.finalists(tried)]
             if any(len(finalist.values) < 3 for finalist in last):
                 return None
-            return max(last, key=lambda finalist: finalist.value, default=None)
+            return max(last, key=lambda finalist: finalist.value).point if last else None
         best = max(tried, key=lambda point: point.values[0])
-        return best if best.values[0] > WORST else None
+        return best.point if best.values[0] > WORST else None
 
     def final(self, own: Contestant, search: int, point: Mapping[str, str]) -> list[Run]:
         """The runs that are judged, with fresh seeds on all training images."""
         folder = self._folder(own, search) / ("final" if point else "default")
         words = self._words(own, point)
         first = _first_seed(own, search) + FIRST_FINAL
+        as_it_comes = "" if point or self.plan.budget == 1 else " as it comes"
         return [
             Run(overrides=(*words, f"seed={seed}"), path=folder / f"seed={seed}", stage="final",
-                name=f"{own.name}{_search_text(self.plan, search)}{'' if point else ' as it comes'}, seed {seed}")
+                name=f"{own.name}{_search_text(self.plan, search)}{as_it_comes}, seed {seed}")
             for seed in range(first, first + self.plan.seeds)
         ]  # fmt: skip
 
@@ -177,10 +183,18 @@ class Contest:
         result = read_result(run.path)
         if result is None:
             return None
-        if self.plan.metric not in result["val"]:
-            known = ", ".join(result["val"]) or "none"
-            raise ConfigError(f"runs have no {self.plan.metric}, they have {known}: try another metric")
-        return float(result["val"][self.plan.metric])
+        return figure(result["val"], self.plan.metric)
+
+
+def figure(figures: Mapping[str, float], metric: str) -> float:
+    """One of the figures of a run.
+
+    Raises:
+        ConfigError: the run has no such figure.
+    """
+    if metric not in figures:
+        raise ConfigError(f"runs have no {metric}, they have {', '.join(figures) or 'none'}: try another metric")
+    return float(figures[metric])
 
 
 def search_of(seed: int) -> int:
