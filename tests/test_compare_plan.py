@@ -67,12 +67,61 @@ def test_the_command_of_a_plan_makes_the_same_plan(words):
 
 
 def test_more_seeds_and_searches_go_on_in_one_folder():
-    words = ["loss=nt_xent,sigmoid", "dataset=digits"]
-    folder = read_plan(words).folder
-    assert folder.startswith("digits-nt_xent+sigmoid-")
-    assert read_plan([*words, "seeds=16", "searches=5", "margin=2", "data_root=x", "threads=1"]).folder == folder
-    others = [["budget=8"], ["metric=linear_top1"], ["epochs=3"], ["temperature=interval(0.1,1)"], ["finalists=0"]]
-    assert len({folder, *(read_plan([*words, *more]).folder for more in others)}) == 6
+    def folder(*more: str) -> str:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return contest_of(read_plan(["loss=nt_xent,sigmoid", *more])).base.name
+
+    first = folder("epochs=3")
+    assert first.startswith("digits-nt_xent+sigmoid-")
+    same = ["seeds=16", "searches=5", "margin=2", "data_root=x", "threads=1", "epochs=5", "epochs=3"]
+    assert folder(*same) == first
+    others = [
+        "budget=8", "metric=linear_top1", "epochs=4", "temperature=interval(0.1,1)", "finalists=0",
+    ]  # fmt: skip
+    assert len({first, *(folder("epochs=3", other) for other in others)}) == 6
+    assert folder("dataset=image_folder", "dataset.root=birds") != folder("dataset=image_folder", "dataset.root=cars")
+
+
+def test_an_edited_loss_or_range_is_another_comparison(tmp_path, monkeypatch):
+    """Runs of a loss as it was before an edit are not runs of it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "loss").mkdir()
+    (tmp_path / "search/loss").mkdir(parents=True)
+    (tmp_path / "loss/edited.yaml").write_text("_target_: edited.Edited\ngamma: 1.0\n")
+
+    def folder() -> str:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return contest_of(read_plan(["loss=nt_xent,edited"]), [tmp_path]).base.name
+
+    seen = []
+    for code, top in (("1", 2), ("2", 2), ("2", 5), ("2", 5)):
+        (tmp_path / "edited.py").write_text(f"class Edited:\n    def __init__(self, gamma): self.x = {code}\n")
+        (tmp_path / "search/loss/edited.yaml").write_text(f"loss.gamma: interval(0, {top})\n")
+        seen.append(folder())
+    assert len(set(seen)) == 3
+    assert seen[2] == seen[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loss=nt_xent,supcon", "dataset=digits,cifar10"], "try one at a time"),
+        (["loss=nt_xent,supcon", "loss.psuh=interval(1,8)"], "psuh"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_said_before_anything_runs(words, said):
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"), pytest.raises(Exception, match=said):
+        contest_of(read_plan(words))
+
+
+def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        contest = contest_of(read_plan(["loss=nt_xent,supcon", "experiment=debiased_positive", "evaluator.knn.k=5"]))
+    assert contest.dataset == "cifar10"
+    own = contest.plan.contestants[0]
+    (first, *_), (final, *_) = contest.first_stage(own, 0), contest.final(own, 0, {})
+    assert "evaluator.knn.k=5" in first.overrides
+    assert "evaluator.knn.k=5" in final.overrides
 
 
 @pytest.mark.parametrize(
@@ -95,7 +144,10 @@ def test_more_seeds_and_searches_go_on_in_one_folder():
         (["loss=nt_xent,nt_xent"], "two contestants are called nt_xent"),
         (["loss=nt_xent,supcon", "budget=1"], "try finalists=0"),
         (["loss=nt_xent,supcon", "budget=1", "finalists=0", "searches=5"], "try searches=1"),
-        (["loss=nt_xent,supcon", "epochs"], "try"),
+        (["loss=nt_xent,supcon", "epochs"], "epochs is not KEY=VALUE"),
+        (["loss=nt_xent,supcon", "dry_run=true"], "is set by the comparison"),
+        (["rows={a: loss=nt_xent, b: 'loss=nt_xent salt=x'}"], "try salt=1"),
+        (["rows={push<1: loss=nt_xent, push>1: loss=supcon}"], "differ in signs alone"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence(words, said):

@@ -227,7 +227,16 @@ def test_a_point_that_cannot_be_trained_is_the_worst_and_is_not_tried_again(tmp_
     assert search["points"][1]["values"] == [None]
     (claim,) = record["comparison"]["judged"]
     assert claim["verdict"] == "failed"
-    assert "no point of its search could be trained" in sentence(claim, contest.plan, "kNN")
+    assert sentence(claim, contest.plan, "kNN").endswith("against a: b has no point that could be trained")
+
+
+def test_a_search_whose_every_point_failed_is_not_left_out(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", "searches=5", a=70.0, b=60.0)
+    made.refused = {"a, search 3, point"}
+    run_all(contest, made)
+    (claim,) = comparison_record(contest)["comparison"]["judged"]
+    assert (claim["verdict"], claim["failed"], claim["broke"]) == ("failed", 3, "a")
+    assert sentence(claim, contest.plan, "kNN") == "b: undecided against a: a failed in 3 of 15 final runs"
 
 
 def test_a_final_run_that_fails_is_never_dropped(tmp_path):
@@ -236,7 +245,9 @@ def test_a_final_run_that_fails_is_never_dropped(tmp_path):
     run_all(contest, made)
     (claim,) = comparison_record(contest)["comparison"]["judged"]
     assert (claim["verdict"], claim["failed"], claim["n"]) == ("failed", 1, 3)
-    assert sentence(claim, contest.plan, "kNN") == "b with these settings: undecided: failed in 1 of 4 final runs"
+    assert sentence(claim, contest.plan, "kNN") == (
+        "b with these settings: undecided against a: b failed in 1 of 4 final runs"
+    )
 
 
 def test_one_method_under_two_names_is_the_same_runs(tmp_path):
@@ -320,6 +331,8 @@ def test_an_undecided_page_says_what_it_would_take(tmp_path):
     wide = sentence({**claim, "decide": None, "floor": 0.5, "images": 400}, plan, "kNN")
     assert wide.endswith(". No number of runs decides on these 400 test images; some 2,000 could")
     assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(". Some 20 seeds would decide: try seeds=20")
+    assert sentence({**claim, "decide": 12, "n": 16}, plan, "kNN").endswith("try seeds=20")
+    assert sentence({**claim, "decide": 12, "n": 20}, plan, "kNN").endswith("by about 1")
 
 
 def test_an_edge_is_said_if_both_finalists_lie_there(tmp_path):

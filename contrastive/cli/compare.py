@@ -24,6 +24,7 @@ from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import take_config_dirs
 from contrastive.config.identity import key_of
 from contrastive.distributed.streams import keep_printing
+from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import conclude, run_comparison
 from contrastive.text import show
 
@@ -41,7 +42,10 @@ def main(words: list[str]) -> int:
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
     typed = [word for word in arguments.words if key_of(word) != "dry_run"]
-    is_dry = "dry_run=true" in arguments.words
+    asked = [word.partition("=")[2].lower() for word in arguments.words if key_of(word) == "dry_run"]
+    if not {"true", "false"}.issuperset(asked):
+        raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
+    is_dry = asked[-1:] == ["true"]
     done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, dry_run=is_dry)
     if done.crashed:
         print("\n".join([*done.crashed, "run the same command again to continue"]), file=sys.stderr)

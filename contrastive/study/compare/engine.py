@@ -12,18 +12,19 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable, search_path
-from contrastive.config.identity import flatten, key_of
+from contrastive.config.identity import flatten, identity, key_of
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, Settings, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
+from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import planned_difference
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.plan import METHOD_SEARCHES, Plan, read_plan
 from contrastive.study.compare.space import knobs_of
-from contrastive.study.compare.stages import Contest, Run
+from contrastive.study.compare.stages import FAILED, Contest, Run
 from contrastive.study.jobs import composer, default_jobs, minutes_of, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
@@ -82,25 +83,44 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
         base: of its runs; None = outputs/compare/NAME.
 
     Raises:
-        ConfigError: a contestant cannot be composed, or no evaluator gives the metric.
+        ConfigError: a contestant cannot be composed, no contestant has what is to be searched, they have several
+            datasets, or no evaluator gives the metric.
     """
-    knobs, on_the_way = {}, set[str]()
+    knobs, made_of = {}, {}
+    on_the_way, datasets, unread = set[str](), set[str](), {*plan.ranges}
     for own in plan.contestants:
-        words, ranges = [*plan.common, *own.fixed], plan.ranges | own.ranges
+        words = [*plan.common, *own.fixed]
         cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
         choices = {group: str(choice) for group, choice in cfg.hydra.runtime.choices.items()}
         OmegaConf.set_struct(cfg, False)
         del cfg["hydra"]
         settings = checked_settings(cfg, words)
+        reads = _settings_read(cfg)
+        ranges = {key: typed for key, typed in plan.ranges.items() if key in reads} | own.ranges
+        unread -= ranges.keys()
         fixed = {key_of(word) for word in words} - ranges.keys()
-        known = knobs_of(choices, _settings_read(cfg), ranges, folders)
+        known = knobs_of(choices, reads, ranges, folders)
         knobs[own.name] = [knob for knob in known if knob.key not in fixed]
+        trial = [f"{knob.key}={knob.at(0.5)}" for knob in knobs[own.name]]
+        compose("train", [*words, *trial, *search_path(folders)])  # a range of no setting is said at once
+        config = settings.to_dict()
+        searched = {knob.key: knob.typed for knob in knobs[own.name]}
+        made_of[own.name] = [identity(config), module_hashes(config), searched]
+        datasets.add(choices["dataset"])
         if plan.evaluator not in settings.evaluator:
             names = ", ".join(settings.evaluator)
             raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try metric=knn_top1")
         if "every" in settings.evaluator[plan.evaluator]:
             on_the_way.add(f"evaluator.{plan.evaluator}.every=0")
-    return Contest(plan=plan, knobs=knobs, base=base or BASE / plan.folder, on_the_way=tuple(sorted(on_the_way)))
+    if unread:
+        raise ConfigError(f"no contestant has {min(unread)}, so it cannot be searched: try python train.py --help")
+    if len(datasets) > 1:
+        raise ConfigError(
+            f"contestants are compared on one dataset, got {' and '.join(sorted(datasets))}: try one at a time"
+        )
+    (dataset,) = datasets
+    base = base or BASE / plan.folder(dataset, made_of)
+    return Contest(plan=plan, knobs=knobs, base=base, dataset=dataset, on_the_way=tuple(sorted(on_the_way)))
 
 
 def _settings_read(cfg: DictConfig) -> list[str]:
@@ -154,9 +174,8 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
             f"  {left} to go, {minutes:.1f} minutes each on {device}: {short_hours(left * minutes / 60 / n_parallel)} "
             f"hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
         )
-    dataset = next((word.partition("=")[2] for word in plan.common if key_of(word) == "dataset"), "digits")
     about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
-    points = planned_difference(plan, dataset)
+    points = planned_difference(plan, contest.dataset)
     lines.append(f"  detects a difference of {points:.1f} points between {about} with 80 % power")
     if 1 < plan.searches < METHOD_SEARCHES:
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
@@ -185,6 +204,8 @@ def conclude(contest: Contest) -> str:
     write_pages(record, contest.base)
     said = zip(sentences(record), record["comparison"]["judged"], strict=True)
     lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), ""]
+    if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
+        lines.append(f"runs that failed are not tried again: to try them, rm {as_typed(contest.base / FAILED)}")
     path = contest.base.with_name(f"{contest.base.name}.html")
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages

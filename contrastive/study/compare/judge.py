@@ -4,6 +4,7 @@ See docs/compare.md. With one search the rows of the two-way test are seeds, and
 the search chose. With several the rows are searches, each the mean of its seeds, and a verdict is about the methods.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
@@ -58,6 +59,8 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int]) -> list[
     for claim in judged:
         n_failed = max(failed.get(claim["name"], 0), failed.get(claim["against"], 0))
         claim["failed"] = n_failed
+        if n_failed or claim["effect"] is None:  # the one that broke down
+            claim["broke"] = max((claim["against"], claim["name"]), key=lambda own: (failed.get(own, 0), not rows[own]))
         claim["verdict"] = _verdict(claim, level=LEVEL / plan.looks)
         claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
     return judged
@@ -157,8 +160,13 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     settings = "" if plan.is_of_methods else " with these settings"
     name, against, size = f"{claim['name']}{settings}", claim["against"], abs(claim["effect"] or 0.0)
     if claim["verdict"] == "failed":
-        what = f"undecided: failed in {claim['failed']} of {plan.searches * plan.seeds} final runs"
-        return f"{name}: {what}" if claim["failed"] else f"{name}: undecided: no point of its search could be trained"
+        n = plan.searches * plan.seeds
+        what = (
+            f"failed in {claim['failed']} of {n} final runs"
+            if claim["failed"]
+            else "has no point that could be trained"
+        )
+        return f"{name}: undecided against {against}: {claim['broke']} {what}"
     if claim["verdict"] == "the same runs":
         return f"{name}: the same runs as {against}"
     if claim["low"] is None:
@@ -184,7 +192,7 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
         return ""
     if claim["decide"] is not None:
         what, n = "searches" if plan.searches > 1 else "seeds", _about(claim["decide"])
-        return f". Some {n} {what} would decide: try {what}={n}"
+        return f". Some {n} {what} would decide: try {what}={n}" if n > claim["n"] else ""
     if not claim["images"] or 3.92 * claim["floor"] < plan.margin:
         return ""
     least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
@@ -192,6 +200,6 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
 
 
 def _about(n: float) -> int:
-    """n to one digit: 18 is 20, 103 is 100."""
+    """n to one digit, upward: 18 is 20, 103 is 200."""
     unit: int = 10 ** (len(str(int(n))) - 1)
-    return int(round(n / unit) * unit)
+    return math.ceil(n / unit) * unit

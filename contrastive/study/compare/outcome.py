@@ -33,17 +33,16 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             for own in plan.contestants
             if first[own.fixed, own.salt] is own
         ]
-    dataset = next((word.partition("=")[2] for word in plan.common if word.startswith("dataset=")), "digits")
     names = [own.name for own in plan.contestants]
     record: dict[str, Any] = {
         "table": contest.base.name, "preset": "paper", "note": "", "extra": [], "claims": [],
-        "title": f"{' against '.join(names) if len(names) < 4 else f'{len(names)} methods'} on {dataset}",
+        "title": f"{' against '.join(names) if len(names) < 4 else f'{len(names)} methods'} on {contest.dataset}",
         "metrics": {metric: METRICS.get(metric, metric) for metric in metrics}, "rows": rows,
         "environments": shared.environments, "protocols": shared.protocols,
         "views": views_as_png(next((run.path for own in finals.values() for run in own), contest.base)),
         "comparison": {
             "plan": {**plan.to_dict(), "looks": _looks(contest)},
-            "failed": {name: sum(map(contest.has_failed, own)) for name, own in finals.items()},
+            "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
             "searches": {
@@ -70,6 +69,13 @@ def shown_metrics(contest: Contest) -> list[str]:
     if known:
         figure(known, contest.plan.metric)
     return list(dict.fromkeys([contest.plan.metric, *(metric for metric in METRICS if metric in known)]))
+
+
+def _n_failed(contest: Contest, own: Contestant) -> int:
+    """Final runs that failed, or that a search without a point to train left out."""
+    plan = contest.plan
+    empty = sum(contest.chosen(own, search) is None for search in range(plan.searches)) if plan.searches > 1 else 0
+    return sum(map(contest.has_failed, _final_runs(contest, own))) + empty * plan.seeds
 
 
 def _final_runs(contest: Contest, own: Contestant) -> list[Run]:

@@ -2,9 +2,10 @@
 
 import hashlib
 import itertools
+import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,14 +14,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 
-from contrastive.config.identity import is_identity, key_of
-from contrastive.config.messages import user_message
+from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 
 EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
 NUMBERS = {"searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float}
 OWN = {*NUMBERS, "metric", "pairs", "rows"}
-CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "search_metric")  # which the protocol sets
+CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "search_metric", "dry_run")  # which the protocol sets
 METHOD_SEARCHES = 5  # from so many on a verdict is about the method; below 3 there is no interval over searches
 MAX_SEEDS = 500
 
@@ -128,24 +128,20 @@ class Plan:
         each = self.budget + 2 * self.finalists + self.seeds
         return len(self.contestants) * (self.searches * each + self.seeds)
 
-    @property
-    def folder(self) -> str:
+    def folder(self, dataset: str, made_of: Mapping[str, Any]) -> str:
         """A name for the runs: what is compared on what, and a hash of what makes a run what it is. More seeds,
-        searches or looks go on in the same folder."""
-        kept = sorted(word for word in self.common if is_identity(key_of(word)))
-        described = [
-            *map(repr, self.contestants),
-            kept,
-            sorted(self.ranges.items()),
-            self.budget,
-            self.finalists,
-            self.metric,
-        ]
-        digest = hashlib.sha256(repr(described).encode()).hexdigest()[:8]
-        dataset = next((word.partition("=")[2] for word in self.common if key_of(word) == "dataset"), "digits")
+        searches or looks go on in the same folder.
+
+        Args:
+            dataset: its option.
+            made_of: of each contestant, all that its runs depend on.
+        """
+        places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
+        salts = [(contestant.name, contestant.salt) for contestant in self.contestants]
+        described = [salts, self.budget, self.finalists, self.metric, places, made_of]
+        digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
         names = "+".join(contestant.name for contestant in self.contestants)
-        shown = re.sub(r"[^\w.=+-]+", "-", f"{dataset}-{names}")
-        return f"{shown[:80]}-{digest}"
+        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}"
 
     @property
     def command(self) -> str:
@@ -169,6 +165,11 @@ class Plan:
             "contestants": contestants, "common": list(self.common), "ranges": self.ranges,
             **{name: getattr(self, name) for name in names},
         }  # fmt: skip
+
+
+def folder_name(name: str) -> str:
+    """The name with a dash for every sign that a path should not have."""
+    return re.sub(r"[^\w.=+-]+", "-", name)
 
 
 def plan_from_dict(content: dict[str, Any]) -> Plan:
@@ -212,6 +213,8 @@ def read_plan(words: Sequence[str]) -> Plan:
     names = [contestant.name for contestant in contestants]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"two contestants are called {twice}: try other names in rows")
+    if len({folder_name(name) for name in names}) < len(names):
+        raise ConfigError(f"{' and '.join(names)} differ in signs alone, and name folders: try letters in rows")
     return Plan(contestants=tuple(contestants), common=tuple(common), ranges=ranges, **own)
 
 
@@ -238,7 +241,7 @@ def _parsed(word: str) -> Override:
     try:
         return OverridesParser.create().parse_override(word)
     except HydraException as error:
-        raise ConfigError(user_message(error, words=[word]) or f"{word} is not KEY=VALUE: {EXAMPLE}") from error
+        raise ConfigError(f"{word} is not KEY=VALUE, or its value has signs that want quotes: {EXAMPLE}") from error
 
 
 def _quoted(word: str) -> str:
@@ -246,8 +249,8 @@ def _quoted(word: str) -> str:
     return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)
 
 
-def _split(value: str) -> list[str]:
-    """The items of a comma list; commas inside of brackets and quotes do not count."""
+def _split(value: str, at: str = ",") -> list[str]:
+    """The items of a list; commas, or what it is split at, inside of brackets and quotes do not count."""
     items, depth, quote, start = [], 0, "", 0
     for i, letter in enumerate(value):
         if quote:
@@ -258,7 +261,7 @@ def _split(value: str) -> list[str]:
             depth += 1
         elif letter in "]})":
             depth -= 1
-        elif letter == "," and depth == 0:
+        elif letter == at and depth == 0:
             items.append(value[start:i].strip())
             start = i + 1
     return [*items, value[start:].strip()]
@@ -276,7 +279,10 @@ def _named(chosen: Sequence[str], lists: Sequence[Sequence[str]]) -> Contestant:
 
 def _row(name: str, text: str) -> Contestant:
     """A contestant of `rows`; `salt=1` among its words gives it points and seeds of its own."""
-    words = text.split()
+    words = [word for word in _split(text, " ") if word]
     salts = [word for word in words if word.startswith("salt=")]
-    salt = int(salts[-1].removeprefix("salt=")) if salts else 0
+    typed = salts[-1].removeprefix("salt=") if salts else "0"
+    if not typed.isdecimal():
+        raise ConfigError(f"salt must be a number, got {typed}: try salt=1")
+    salt = int(typed)
     return Contestant(name=str(name), words=tuple(word for word in words if word not in salts), salt=salt)

@@ -1,7 +1,6 @@
 """The runs of a comparison: search, finalists, final. Which are due follows from what lies on the disk."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
-from contrastive.study.compare.plan import Contestant, Plan
+from contrastive.study.compare.plan import Contestant, Plan, folder_name
 from contrastive.study.compare.space import Knob, points
 from contrastive.study.spec import merge_overrides
 
@@ -57,12 +56,14 @@ class Contest:
 
     Attributes:
         knobs: of each contestant, by name.
+        dataset: that all contestants train on, its option.
         on_the_way: words that search runs get besides, such as evaluators that wait for the end.
     """
 
     plan: Plan
     knobs: Mapping[str, Sequence[Knob]]
     base: Path
+    dataset: str = "digits"
     on_the_way: tuple[str, ...] = ()
 
     @cached_property
@@ -162,7 +163,7 @@ class Contest:
         seed = _first_seed(own, search) + extra
         evaluator = self.plan.evaluator
         words = merge_overrides(
-            [word for word in self._words(own, point) if key_of(word).partition(".")[0] != "evaluator"],
+            [word for word in self._words(own, point) if not _is_other_evaluator(key_of(word), evaluator)],
             [f"evaluator=[{evaluator}]", *self.on_the_way, "tracker=[]", f"held_out={search}", f"seed={seed}"],
         )
         stage = "finalists" if extra else "search"
@@ -174,7 +175,7 @@ class Contest:
         return merge_overrides(self.plan.common, own.fixed, [f"{key}={value}" for key, value in point.items()])
 
     def _folder(self, own: Contestant, search: int) -> Path:
-        return self.base / f"search={search + 1}" / re.sub(r"[^\w.=+-]+", "-", own.name)
+        return self.base / f"search={search + 1}" / folder_name(own.name)
 
     def _value(self, run: Run) -> float | None:
         """What a run is worth on its held-out images; None where it is not done."""
@@ -204,6 +205,11 @@ def search_of(seed: int) -> int:
 
 def _first_seed(own: Contestant, search: int) -> int:
     return SEEDS_OF_A_SALT * own.salt + SEEDS_OF_A_SEARCH * (search + 1)
+
+
+def _is_other_evaluator(key: str, evaluator: str) -> bool:
+    """Whether a setting is the list of evaluators, or belongs to another one than this."""
+    return key.partition(".")[0] == "evaluator" and not key.startswith(f"evaluator.{evaluator}.")
 
 
 def _search_text(plan: Plan, search: int) -> str:

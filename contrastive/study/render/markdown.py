@@ -38,6 +38,9 @@ def heading(record: dict[str, Any]) -> str:
 def mixed_rows(record: dict[str, Any]) -> str:
     """Which rows have runs on several kinds of processor; empty where none has."""
     kinds = {row["name"]: sorted({device_of(record, run) for run in row["runs"]}) for row in record["rows"]}
+    if "comparison" in record:
+        devices = sorted({device for own in kinds.values() for device in own})
+        return f"Runs are on {' and '.join(devices)}, and pairs mix them." if len(devices) > 1 else ""
     mixed = [f"{name} ({' and '.join(devices)})" for name, devices in kinds.items() if len(devices) > 1]
     return f"Runs on several kinds of processor: {'; '.join(mixed)}. Claims pair only runs on one." if mixed else ""
 
