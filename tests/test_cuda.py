@@ -140,16 +140,17 @@ def test_views_apart_in_one_pass_equal_a_pass_for_each(composed, compiled):
     results = []
     for forward in (TrainStep.forward, each_view_by_itself):
         step = build(composed(*words)).step
+        for layer in step.encoder.modules():  # a ReLU's gradient jumps where its input is 0 but for rounding
+            if isinstance(getattr(layer, "relu", None), torch.nn.ReLU):
+                layer.relu = torch.nn.Softplus()
         views = torch.rand(3, 64, 3, 16, 16, generator=torch.Generator().manual_seed(0)).to("cuda")
         views *= torch.tensor([0.2, 0.5, 1.0], device="cuda").view(3, 1, 1, 1, 1)
         outputs = forward(step, views, ("features", "projections"))
         outputs["projections"].square().sum().backward()
-        results.append((outputs, dict(step.encoder.named_buffers()), [p.grad for p in step.encoder.parameters()]))
-    (outputs, buffers, gradients), (*expected, expected_gradients) = results
-    torch.testing.assert_close([outputs, buffers], expected, rtol=1e-3, atol=1e-3)
-    # a ReLU whose input is 0 but for rounding moves them by up to 1 %, statistics of all views together by 90 % or more
-    for found, gradient in zip(gradients, expected_gradients, strict=True):
-        assert (found - gradient).norm() < 0.1 * gradient.norm()
+        gradients = [p.grad / p.grad.abs().max() for p in step.encoder.parameters()]
+        results.append((outputs, dict(step.encoder.named_buffers()), gradients))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_tiles_equal_the_matrix_on_the_cpu():
