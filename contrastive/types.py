@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from contrastive.found import Found
+
 
 def widen(x: Tensor) -> Tensor:
     """Half precision as float32; float64 stays."""
@@ -177,6 +179,7 @@ class Data:
     std: tuple[float, ...]
     biases: tuple[str, ...] = ()  # names of the bias labels
     facts: dict[str, str] = field(default_factory=dict)  # recorded by the run, beside the hash of the data
+    found: Found | None = None  # what folders, tables, shards or arrays were found to hold
     digest: str | None = None  # sha256 that identifies the images and labels; None = computed from the splits
 
     def __repr__(self) -> str:

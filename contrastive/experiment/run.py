@@ -87,6 +87,8 @@ def run_experiment(
             show(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
         with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
+            if experiment.data.found is not None and run.state is None:
+                show(str(experiment.data.found))
             print(summary.heading(experiment, run, threads=threads))
             if warning := busy_warning():
                 print(f"warning: {warning}")
@@ -105,6 +107,7 @@ def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str
         compiled=experiment.step.compile,
         data_hash=experiment.data_hash,
         facts=experiment.data.facts | source_hashes(config),
+        found=None if experiment.data.found is None else experiment.data.found.record(),
     )
 
 

@@ -41,6 +41,7 @@ def environment_record(
     compiled: bool | str = False,
     data_hash: str,
     facts: dict[str, str],
+    found: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The content of environment.json.
 
@@ -49,6 +50,7 @@ def environment_record(
         overrides: the settings that were typed, as KEY=VALUE.
         compiled: what torch.compile compiles.
         facts: recorded by the dataset, such as its name.
+        found: what the dataset was found to hold, see `Found.record`.
     """
     import torch
 
@@ -60,6 +62,7 @@ def environment_record(
         **code_record(config),
         "data": data_hash,
         **facts,
+        **({} if found is None else {"found": found}),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "device": device_name(device),

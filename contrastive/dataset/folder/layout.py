@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from contrastive.dataset.listing.names import PICTURES, SUFFIXES
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
-PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-SUFFIXES = (*PICTURES, ".npy")  # an array beside class folders may be anything, and does not speak against them
 TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/

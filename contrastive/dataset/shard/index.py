@@ -24,7 +24,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import FORMATS, decode, refusal
-from contrastive.dataset.folder.layout import SUFFIXES
+from contrastive.dataset.listing.names import SUFFIXES
 from contrastive.dataset.shard.store import Remote, Shard, at_hand, beside
 from contrastive.dataset.shard.tar import Members, samples
 from contrastive.errors import ConfigError

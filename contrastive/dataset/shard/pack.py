@@ -12,8 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from contrastive.dataset.folder.cache import listing_hash
-from contrastive.dataset.folder.layout import SUFFIXES, ImageFile, Part, warn_left_out
+from contrastive.dataset.folder.layout import ImageFile, Part, warn_left_out
 from contrastive.dataset.folder.listed import listed_images
+from contrastive.dataset.listing.names import SUFFIXES
 from contrastive.dataset.shard.index import Fields, Index, index_shards
 from contrastive.dataset.shard.order import Permutation
 from contrastive.dataset.shard.tar import write_shard

@@ -1,0 +1,54 @@
+"""What the names of files, folders and splits mean, for folders, tables, `pack` and shards alike."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from pathlib import Path
+
+# What Pillow reads within `decode.FORMATS`, whatever a program called it.
+PICTURES = (
+    ".apng", ".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
+    ".tif", ".tiff", ".webp",
+)  # fmt: skip
+SUFFIXES = (*PICTURES, ".npy")  # an array beside class folders may be anything, and does not speak against them
+SPLITS = {
+    "train": ("train", "training", "trn"),
+    "val": ("val", "valid", "validation", "dev"),
+    "test": ("test", "testing", "tst"),
+}
+# words of a split's folder that add nothing: training_set, seg_train, test-images, Train2017
+EMPTY_WORDS = ("set", "data", "dataset", "split", "image", "images", "img", "imgs", "seg", "pred")
+TOOLS = ("__macosx", "__pycache__", "@eadir", "$recycle.bin", "lost+found", "system volume information")
+
+
+def split_of(name: str) -> str | None:
+    """`train`, `val` or `test` where a name means one of them, in any spelling: Train, training_set, seg_test; else
+    None."""
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    meant = [split for word in words for split, spelled in SPLITS.items() if word in spelled]
+    rest = [word for word in words if word not in EMPTY_WORDS]
+    return meant[0] if len(meant) == 1 and len(rest) == 1 else None
+
+
+def is_of_a_tool(name: str) -> bool:
+    """Whether a file or folder belongs to a program and not to the data: ._cat.jpg, .ipynb_checkpoints, __MACOSX."""
+    return name.startswith(".") or name.lower() in TOOLS
+
+
+def composed(name: str) -> str:
+    """The name in the Unicode form that most systems write (NFC): macOS may list the same letters decomposed."""
+    return unicodedata.normalize("NFC", name)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file is taken for an image, by its suffix."""
+    return Path(name).suffix.lower() in SUFFIXES
+
+
+def by_suffix(names: Iterable[str]) -> dict[str, int]:
+    """{suffix: how many}, the most frequent first; of files without one under ''."""
+    counts: dict[str, int] = {}
+    for name in names:
+        suffix = Path(name).suffix.lower()
+        counts[suffix] = counts.get(suffix, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
