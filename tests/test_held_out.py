@@ -37,7 +37,7 @@ def test_a_tenth_of_the_training_images_takes_the_place_of_the_test_images():
 
 def test_recolored_validation_images_are_judged_on_and_not_trained_on():
     node = {"_target_": "contrastive.dataset.biased_digits.biased_digits", "rho": 0.9, "size": 8, "hold_out": False}
-    judged, _ = load_data(node, 0)
+    judged = load_data(node, 0).data
     held_out = biased_digits(rho=0.9, size=8, hold_out=True)
     assert torch.equal(judged.test.image, held_out.probe_val.image)
     assert torch.equal(judged.pretrain.image, held_out.pretrain.image)

@@ -279,8 +279,23 @@ def test_run_state_of_every_kind(tmp_path):
     assert "config.yaml is missing or damaged: try rerun=true" in run_state(run).reason
 
 
-@pytest.mark.parametrize("key", ["data", "weights", "bias_from", "bias_labels"])
-def test_other_data_weights_and_bias_labels_refuse_a_resume(tmp_path, key):
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_other_data_is_another_run_whether_it_is_finished_or_not(tmp_path, is_finished):
+    files = {"root": {"path": "/a/im", "listing": "1"}}
+    interrupt(tmp_path, environment={**ENVIRONMENT, "files": files})
+    if is_finished:
+        with opened(tmp_path, environment={**ENVIRONMENT, "files": files}) as run:
+            run.finish(RESULT, write_weights)
+    elsewhere = {"root": {"path": "/b/im", "listing": "2"}}
+    with pytest.raises(ConfigError, match=r"was made from /a/im, and /b/im holds other data: try hydra\.run\.dir=PATH"):
+        interrupt(tmp_path, environment={**ENVIRONMENT, "data": "other", "files": elsewhere})
+    with opened(tmp_path, environment={**ENVIRONMENT, "files": elsewhere}) as run:  # the same, moved
+        assert (run.result is not None) == is_finished
+    assert read_environment(tmp_path)["files"] == elsewhere
+
+
+@pytest.mark.parametrize("key", ["weights", "bias_from", "bias_labels"])
+def test_other_weights_and_bias_labels_refuse_a_resume(tmp_path, key):
     interrupt(tmp_path)
     with pytest.raises(ConfigError, match=f"interrupted with other {key} and"):
         interrupt(tmp_path, environment={**ENVIRONMENT, key: "other", "code": "other"})

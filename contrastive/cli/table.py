@@ -151,7 +151,7 @@ def conclude(
     for sentence, blocked in unavailable.items():
         print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
     for job in others:
-        print(f"left out: {job}: {job.path} holds a run with other settings: try removing it", file=sys.stderr)
+        print(f"left out: {job}: {job.path} holds a run with other settings or data: try removing it", file=sys.stderr)
     for job in failed:
         print(f"failed: {job}: see {job.log}", file=sys.stderr)
     if failed:

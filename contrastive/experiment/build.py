@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from contrastive.augmentation.compose import Compose
 from contrastive.average.base import Average
 from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
+from contrastive.dataset.listing.places import Place, places
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder._depth import rates
@@ -74,6 +75,7 @@ class Experiment:
     replaced: ReplacedImages
     data: Data
     data_hash: str
+    files: dict[str, Place]  # that the data were read from, see `places`
     device: torch.device
     precision: str
 
@@ -128,7 +130,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         check_graphs(device=device, precision=precision, grad_cache_chunk=chunk, optimizer=optimizer)
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in settings.dataset else main_process_first():
-        data, data_hash = load_data(settings.dataset, settings.held_out, given)
+        data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
     replaced_images = ReplacedImages(data)
     parts = fitting(parts, data, settings)
     check_sizes(parts, data, settings, device=device)
@@ -155,7 +157,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
         teacher=teacher, average=average, hooks=parts.hooks, trackers=parts.trackers,
-        replaced=replaced_images, data=data, data_hash=data_hash, device=device, precision=precision,
+        replaced=replaced_images, data=data, data_hash=data_hash, files=files, device=device, precision=precision,
     )  # fmt: skip
 
 
@@ -354,8 +356,16 @@ def check_teacher(teacher: EMA | None, loss: Loss, settings: Settings) -> None:
         raise ConfigError(f"{loss.name} cannot be used with {what or f'teacher.across={lacking[0]}'}: try loss=nt_xent")
 
 
-def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> tuple[Data, str]:
-    """Load the data and compute its fingerprint, once for all jobs of a sweep.
+class Loaded(NamedTuple):
+    """Data, the hash of its images and labels, and the files that it was read from as they were before."""
+
+    data: Data
+    data_hash: str
+    files: dict[str, Place]
+
+
+def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data | None = None) -> Loaded:
+    """Load the data and compute its fingerprint, once for all jobs of a sweep while its files stay as they are.
 
     Args:
         held_out: the draw of `judged_on_training`; None = the test split is what it is.
@@ -363,12 +373,13 @@ def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data 
     """
     if given is not None:
         data = given if held_out is None else judged_on_training(given, held_out)
-        return data, fingerprint(data)
-    return _load_data(json.dumps(dataset, sort_keys=True), held_out)
+        return Loaded(data, fingerprint(data), {})
+    files = places(dataset)
+    return Loaded(*_load_data(json.dumps(dataset, sort_keys=True), held_out, json.dumps(files)), files)
 
 
 @lru_cache(maxsize=1)
-def _load_data(dataset: str, held_out: int | None) -> tuple[Data, str]:
+def _load_data(dataset: str, held_out: int | None, files: str) -> tuple[Data, str]:
     node = json.loads(dataset)
     data: Data = build_one("dataset", node, Data)
     if held_out is not None:

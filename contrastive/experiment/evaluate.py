@@ -64,7 +64,7 @@ def evaluate_run(
         is_transfer: whether the dataset is another than the run's.
     """
     keep_freed_memory()
-    data, data_hash = load_data(settings.dataset)
+    data, data_hash, _ = load_data(settings.dataset)
     device = start_device(settings.device)
     set_tf32("fp32")
     # the code of encoder, augmentation, evaluators and dataset

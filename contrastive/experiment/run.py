@@ -16,7 +16,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.launch import launch
-from contrastive.distributed.process import init, is_launched, is_main
+from contrastive.distributed.process import broadcast_from_main, init, is_launched, is_main
 from contrastive.distributed.signals import stop_signals
 from contrastive.encoder._lora import merged
 from contrastive.evaluator.base import Evaluator, FeatureSets, Scores, StepObserver, evaluate
@@ -67,8 +67,10 @@ def run_experiment(
     """
     keep_freed_memory()
     init(settings.device)
-    if (result := summary.show_finished(settings, path)) is not None:
-        return result
+    if data is None:  # other processes may see other times of the files: one of them decides
+        result = broadcast_from_main(lambda: summary.show_finished(settings, path))
+        if result is not None:
+            return result
     if settings.devices > 1 and not is_launched():
         check_processes(settings.devices, settings.device)
         launch(settings.devices, run_experiment, settings, path, overrides, explain=user_message)
@@ -108,6 +110,7 @@ def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str
         data_hash=experiment.data_hash,
         facts=experiment.data.facts | source_hashes(config),
         found=None if experiment.data.found is None else experiment.data.found.record(),
+        files=experiment.files,
     )
 
 

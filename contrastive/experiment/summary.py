@@ -96,6 +96,8 @@ def already_done(run: FinishedRun) -> str:
         lines.append(
             f"warning: it was made by other {' and '.join(run.changed_since)} than there is now: rerun=true replaces it"
         )
+    if run.gone:
+        lines.append(f"warning: its data are not compared, nothing is left in {' and '.join(run.gone)}")
     return "\n".join([*lines, finished(run.path, run.result)])
 
 

@@ -39,7 +39,7 @@ from contrastive.run.files import (
     write_config,
     write_result,
 )
-from contrastive.run.finished import is_own
+from contrastive.run.finished import is_own, other_data
 from contrastive.run.log import Logs
 from contrastive.run.provenance import CODE_KEYS
 from contrastive.text import show
@@ -100,10 +100,11 @@ class RunDirectory:
         """
         self.result = result
         self.wait()
-        if self.logs is not None:
-            hashes = {"weights": write_weights(self.path), "log": self.logs.flush()}
-            self.result = {**result, **self.origin, **hashes}
-            write_result(self.path, self.result)
+        with main_process_first():  # what another process does next may read the result
+            if self.logs is not None:
+                hashes = {"weights": write_weights(self.path), "log": self.logs.flush()}
+                self.result = {**result, **self.origin, **hashes}
+                write_result(self.path, self.result)
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def open_run(
 
     Raises:
         ConfigError: in every process, when another process has the directory open, another configuration ran here, or
-            an interrupted run was made on other data or from other weights, or its files are damaged.
+            a run was made on other data, an interrupted one from other weights, or its files are damaged.
     """
     with ExitStack() as stack:
         origin: dict[str, Any] = {"made_by": provenance_hashes(config, environment)}
@@ -133,6 +134,8 @@ def open_run(
                 check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
             result = read_result(path)
+            if writable and result is not None:
+                remember_files(path, environment)
             if result is None and has_checkpoint(path):
                 state = load_checkpoint(path, made_by=origin["made_by"])
             if writable and result is None and (resumed_with := record(path, config=config, environment=environment)):
@@ -148,8 +151,8 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     """Check whether a run can be created in the directory, resumed, or must be refused.
 
     Raises:
-        ConfigError: the directory holds another run, one on other data or from other weights, damaged files, or a
-            folder that is a link.
+        ConfigError: the directory holds another run, one on other data, an interrupted one from other weights, damaged
+            files, or a folder that is a link.
     """
     check_is_run(path)
     state = run_state(path)
@@ -167,6 +170,8 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
         for key in ("data", "weights", "bias_from", "bias_labels")
         if state.environment.get(key) != environment.get(key)
     ]
+    if state.kind in ("finished", "resumable") and "data" in changed:
+        raise ConfigError(other_data(path, state, config, environment.get("files", {})))
     if state.kind == "resumable" and changed:
         raise ConfigError(
             f"{path} was interrupted with other {' and '.join(changed)} and cannot be continued exactly: "
@@ -176,6 +181,13 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
         print("warning: result.json is damaged: it is computed again from the checkpoint")
         (path / RESULT).unlink()
     (path / "failure.json").unlink(missing_ok=True)
+
+
+def remember_files(path: Path, environment: dict[str, Any]) -> None:
+    """Write where a finished run's data lie now, which are the same: the next start need not read them to know."""
+    recorded, files = read_environment(path), environment.get("files")
+    if files and files != recorded.get("files"):
+        write_text(path / "environment.json", json.dumps({**recorded, "files": files}, indent=1))
 
 
 def provenance_hashes(config: dict[str, Any], environment: dict[str, Any]) -> dict[str, str]:

@@ -1,14 +1,16 @@
-"""A finished run, recognized from its small files. Imports no torch, which takes longer than all of it."""
+"""A finished run, recognized from its small files and a listing of its data. Imports no torch, which takes longer than
+all of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contrastive.config.identity import config_hash, differences
+from contrastive.dataset.listing.places import Place, places
 from contrastive.errors import ConfigError
-from contrastive.run.files import ENCODER, HEAD, run_state, source_hashes
+from contrastive.run.files import ENCODER, HEAD, RunState, run_state, source_hashes
 from contrastive.run.log import has_same_log
 from contrastive.run.provenance import code_record
 
@@ -20,20 +22,27 @@ class FinishedRun:
     Attributes:
         changed_since: `code`, `weights`, `bias_from` where it was made by other code or from other sources than
             there are now.
+        gone: where its data were, if nothing is left there.
     """
 
     path: Path
     result: dict[str, Any]
     changed_since: Sequence[str] = ()
+    gone: Sequence[str] = ()
 
 
 def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
-    """The run in `path`, if it is finished with this configuration; it is only read.
+    """The run in `path`, if it is finished with this configuration, of files that lie as they did or are gone.
 
-    Neither data nor networks are needed to show it. Whatever else the directory holds is for `open_run`.
+    It is only read; neither data nor networks are needed. Whatever else the directory holds is for `open_run`, which
+    compares the data themselves: also of a run of an earlier version, which did not record how its files lay.
     """
     state = run_state(path)
     if state.kind != "finished" or differences(state.config, config) or not is_own(state.result, config):
+        return None
+    files = places(config["dataset"])
+    gone = gone_places(state, config, files)
+    if not gone and files != state.environment.get("files", {}):
         return None
     for name in (ENCODER, HEAD):
         if not (path / name).exists():
@@ -43,7 +52,26 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
     with suppress(ConfigError):  # the file that it started from may be gone
         changed += [key for key, value in source_hashes(config).items() if state.environment.get(key) != value]
-    return FinishedRun(path=path, result=state.result, changed_since=changed)
+    return FinishedRun(path=path, result=state.result, changed_since=changed, gone=gone)
+
+
+def gone_places(state: RunState, config: dict[str, Any], files: Mapping[str, Place]) -> list[str]:
+    """Where the files lay that a run was made of, if none is left; at a place that was not the run's none was."""
+    same_places = all(state.config["dataset"].get(key) == config["dataset"].get(key) for key in files)
+    is_empty = all(place["listing"] is None for place in files.values())
+    return [place["path"] for place in files.values()] if same_places and is_empty else []
+
+
+def other_data(path: Path, state: RunState, config: dict[str, Any], files: Mapping[str, Place]) -> str:
+    """The sentence for a run in `path` that was made of other data than there are now in `files`."""
+    recorded = state.environment.get("files") or places(state.config["dataset"])
+    before, now = (" and ".join(place["path"] for place in each.values()) for each in (recorded, files))
+    if now == before:
+        said = f"{path} was made from other data than {f'{now} holds now' if now else 'those given'}"
+    else:
+        said = f"{path} was made from {before or 'data given in Python'}, and {now or 'what is given'} holds other data"
+    own = "dataset.name=NAME" if "name" in config["dataset"] else "hydra.run.dir=PATH"
+    return f"{said}: try {own} for a run of its own, or rerun=true to replace that one"
 
 
 def is_own(result: dict[str, Any], config: dict[str, Any]) -> bool:

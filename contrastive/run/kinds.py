@@ -2,6 +2,8 @@
 
 from typing import Any, NotRequired, TypedDict
 
+from contrastive.dataset.listing.places import Place
+
 Figures = dict[str, float]  # {metric: value}
 
 Group = TypedDict("Group", {"class": str, "bias": str, "n": int, "top1": Figures})
@@ -88,6 +90,7 @@ class Environment(TypedDict):
     code: str
     data: str
     threads: int
+    files: NotRequired[dict[str, Place]]
     commit: NotRequired[str | None]
     overrides: NotRequired[list[str]]
     earlier: NotRequired[list[dict[str, Any]]]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import contrastive
 from contrastive.config.identity import targets
+from contrastive.dataset.listing.places import Place
 from contrastive.files import file_hash
 
 ADDED = "+hydra.callbacks.record_jobs"  # what a sweep adds to the words that were typed begins with this
@@ -42,6 +43,7 @@ def environment_record(
     data_hash: str,
     facts: dict[str, str],
     found: dict[str, Any] | None = None,
+    files: dict[str, Place] | None = None,
 ) -> dict[str, Any]:
     """The content of environment.json.
 
@@ -51,6 +53,7 @@ def environment_record(
         compiled: what torch.compile compiles.
         facts: recorded by the dataset, such as its name.
         found: what the dataset was found to hold, see `Found.record`.
+        files: that it was read from, see `places`.
     """
     import torch
 
@@ -63,6 +66,7 @@ def environment_record(
         "data": data_hash,
         **facts,
         **({} if found is None else {"found": found}),
+        **({"files": files} if files else {}),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "device": device_name(device),

@@ -15,13 +15,13 @@ from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable, search_path
-from contrastive.config.identity import differences
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result, run_state
+from contrastive.run.finished import finished_run
 from contrastive.study.spec import Row, Table, row_folder
 from contrastive.text import format_grid
 
@@ -100,11 +100,10 @@ def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
 
 
 def is_done(job: TableJob, compose: Compose) -> bool:
-    """Whether the run is finished and whole, with the configuration that the job has now."""
-    run = run_state(job.path)
-    if run.kind != "finished":
+    """Whether the run is finished and whole, with the configuration and the files that the job has now."""
+    if run_state(job.path).kind != "finished":
         return False
-    return not differences(run.config, Settings.from_config(compose(job.overrides)).to_dict())
+    return finished_run(job.path, config=Settings.from_config(compose(job.overrides)).to_dict()) is not None
 
 
 def run_jobs(

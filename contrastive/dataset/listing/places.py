@@ -1,0 +1,83 @@
+"""Where the files of a dataset lie, and what a listing tells of them: compared before a finished run is shown, since
+reading them takes long. Imports no torch."""
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from contrastive.dataset.listing.names import is_of_a_tool
+
+# the settings that name files, of any dataset
+KEYS = ("root", "test", "val", "unlabeled", "table", "images", "labels", "test_images", "test_labels")
+
+
+class Place(TypedDict):
+    """What a setting names.
+
+    path: where it is, without links; as typed if it is a URL.
+    listing: sha256 over the name, size and modification time of every file; of a URL ''. None = there is none.
+    """
+
+    path: str
+    listing: str | None
+
+
+def places(dataset: Mapping[str, Any]) -> dict[str, Place]:
+    """{setting: the files that it names}; {} of a dataset that has no files of the user.
+
+    Args:
+        dataset: its node. Of the package's own datasets those without a `cache` make their images, or download files
+            and compare them with published checksums.
+    """
+    if str(dataset["_target_"]).startswith("contrastive.") and "cache" not in dataset:
+        return {}
+    typed = {key: str(dataset[key]) for key in KEYS if dataset.get(key) is not None}
+    if "table" in typed:
+        typed["table"] = str(Path(typed.get("root", ""), typed["table"]))
+    return {key: _place(value, cache=str(dataset.get("cache"))) for key, value in typed.items()}
+
+
+def _place(value: str, *, cache: str) -> Place:
+    if "://" in value:
+        return {"path": value, "listing": ""}
+    path, listing = Path(value).expanduser(), None
+    for name, size, time in _files(path, skip=os.path.realpath(cache)):
+        listing = listing or hashlib.sha256()
+        listing.update(os.fsencode(f"{name}\0{size}\0{time}\n"))
+    return {"path": str(path.resolve()), "listing": listing and listing.hexdigest()}
+
+
+def _files(path: Path, *, skip: str) -> Iterator[tuple[str, int, int]]:
+    """Name, size and modification time of a file, of every file below a folder, or of those of a pattern, in order.
+
+    Args:
+        skip: a folder that is left out.
+    """
+    if path.is_dir():
+        yield from _below(str(path), skip)
+        return
+    for file in [str(path)] if path.is_file() else sorted(glob.glob(re.sub(r"\{\d+\.\.\d+\}", "*", str(path)))):
+        info = os.stat(file)
+        yield os.path.basename(file), info.st_size, info.st_mtime_ns
+
+
+def _below(folder: str, skip: str) -> Iterator[tuple[str, int, int]]:
+    """The files below a folder, those of links too, each folder once: links may form a circle."""
+    entered = {skip}
+    for top, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(top)) in entered:
+            folders.clear()
+            continue
+        entered.add(real)
+        folders[:] = sorted(name for name in folders if not is_of_a_tool(name))
+        for name in sorted(name for name in names if not is_of_a_tool(name)):
+            path = os.path.join(top, name)
+            try:
+                info = os.stat(path)
+            except OSError:  # a link that leads nowhere
+                continue
+            yield path.removeprefix(folder), info.st_size, info.st_mtime_ns

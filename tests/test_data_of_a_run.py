@@ -1,0 +1,249 @@
+"""A finished run is shown only if its data are these: the files lie as they did, or their content is the same."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import contrastive
+from contrastive.cli.sweep import check_places
+from contrastive.cli.train import main
+from contrastive.config.identity import config_hash
+from contrastive.dataset.listing.places import places
+from contrastive.errors import ConfigError
+from contrastive.experiment import run as running
+from contrastive.run.files import read_environment, write_result
+from contrastive.run.finished import finished_run
+from tests.helpers import CONTIGUOUS, EMPTY_RESULT, ONE_THREAD, ROOT, program, write_finished, write_image_folder
+
+NODE = {"_target_": "contrastive.dataset.image_folder.image_folder", "name": None, "cache": "data/cache"}
+FOLDER = [
+    "dataset=image_folder", "dataset.size=8", "encoder=simple_convnet", "encoder.width=2", "encoder.kernel_size=3",
+    "epochs=0", "batch_size=4", "device=cpu", "evaluator=[knn]", "evaluator.knn.k=3", "augmentation=none", CONTIGUOUS,
+]  # fmt: skip
+
+
+def here(root: Path, **more: str) -> dict:
+    return places({**NODE, "root": str(root), **more})
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    return write_image_folder(tmp_path / "im", n=4)
+
+
+def edit(images: Path) -> None:
+    file = images / "train/ant/000.png"
+    times = file.stat()
+    file.write_bytes(bytes(reversed(file.read_bytes())))  # as large as before
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit,
+        lambda images: (images / "train/bee/deep").mkdir() or (images / "train/bee/deep/9.png").touch(),
+        lambda images: (images / "test/ant/000.png").unlink(),
+        lambda images: (images / "train/ant/000.png").rename(images / "train/ant/zero.png"),
+        lambda images: (images / "labels.csv").write_text("path,split\n"),
+    ],
+)
+def test_a_listing_tells_what_changed_below_a_folder(images, change):
+    before = here(images)
+    assert here(images) == before
+    change(images)
+    assert here(images)["root"]["path"] == before["root"]["path"]
+    assert here(images) != before
+
+
+def test_a_listing_leaves_out_what_is_no_data(images):
+    before = here(images)
+    (images / ".DS_Store").touch()
+    (images / ".ipynb_checkpoints").mkdir()
+    (images / ".ipynb_checkpoints/000.png").touch()
+    (images / "cache").mkdir()
+    (images / "cache/decoded.images").touch()
+    assert here(images, cache=str(images / "cache")) == before
+
+
+def test_a_listing_follows_links_and_ends_in_a_circle(images, tmp_path):
+    far = tmp_path / "far"
+    shutil.move(images / "train/ant", far)
+    (images / "train/ant").symlink_to(far)
+    (images / "train/circle").symlink_to(images)
+    (images / "train/nowhere").symlink_to(tmp_path / "nowhere")
+    before = here(images)
+    (far / "000.png").unlink()
+    assert here(images) != before
+    (tmp_path / "link").symlink_to(images)
+    assert here(tmp_path / "link") == here(images)
+
+
+def test_a_table_files_patterns_and_urls_have_places(tmp_path):
+    for name in ("x.npy", "00.tar", "01.tar", "t.csv"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "im").mkdir()
+    assert here(tmp_path / "im", table="../t.csv")["table"]["path"] == str(tmp_path / "t.csv")
+    arrays = places({**NODE, "images": str(tmp_path / "x.npy"), "labels": None})
+    assert list(arrays) == ["images"] and arrays["images"]["listing"]
+    pattern = here(tmp_path / "{00..01}.tar")
+    (tmp_path / "01.tar").write_text("longer than before")
+    assert pattern["root"]["listing"] and here(tmp_path / "{00..01}.tar") != pattern
+    assert here(tmp_path / "none")["root"] == {"path": str(tmp_path / "none"), "listing": None}
+    assert places({**NODE, "root": "s3://bucket/train"})["root"] == {"path": "s3://bucket/train", "listing": ""}
+
+
+def test_published_data_has_no_place(tmp_path):
+    assert places({"_target_": "contrastive.dataset.cifar.cifar10", "root": str(tmp_path)}) == {}
+    assert places({"_target_": "mine.data", "root": str(tmp_path)})
+
+
+@pytest.fixture
+def shown(images, tmp_path):
+    """Whether a run that was made of these images is shown without them being read."""
+    config = {"seed": 0, "dataset": {**NODE, "root": str(images)}}
+    path = write_finished(tmp_path / "run", config=config, environment={"files": here(images)})
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    write_result(path, {**EMPTY_RESULT, "made_by": {"config": config_hash(config)}})
+
+    def is_shown(root: Path) -> bool:
+        found = finished_run(path, config={**config, "dataset": {**NODE, "root": str(root)}})
+        return found is not None and (not found.gone or list(found.gone))
+
+    return is_shown
+
+
+def test_a_finished_run_is_shown_where_its_files_lie_as_they_did(shown, images, tmp_path):
+    assert shown(images) is True
+    shutil.copytree(images, tmp_path / "copy/im")
+    assert not shown(tmp_path / "copy/im")  # equal or not: what they hold decides
+    edit(images)
+    assert not shown(images)
+
+
+def test_a_run_whose_data_are_gone_is_shown(shown, images, tmp_path):
+    shutil.rmtree(images)
+    assert shown(images) == [str(images)]
+    assert not shown(tmp_path / "typo/im")
+
+
+@pytest.fixture
+def one_run(images, tmp_path, monkeypatch):
+    """The run of a folder, by the words of a command line; what reading takes is counted."""
+    monkeypatch.chdir(tmp_path)
+    contrastive.pretrain(*FOLDER, "dataset.root=im")
+    built, build = [], running.build
+    monkeypatch.setattr(running, "build", lambda *given: built.append(1) or build(*given))
+    return built
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_other_images_in_a_folder_of_the_same_name_are_another_run(one_run, tmp_path):
+    other = write_image_folder(tmp_path / "im2/im", seed=1, n=4)
+    with pytest.raises(ConfigError) as refused:
+        contrastive.pretrain(*FOLDER, "dataset.root=im2/im")
+    assert f"was made from {tmp_path / 'im'}, and {other} holds other data: try dataset.name=NAME" in str(refused.value)
+    own = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", **{"dataset.name": "b"})
+    assert "image_folder-b" in str(own.path)
+    replaced = contrastive.pretrain(*FOLDER, "dataset.root=im2/im", rerun=True)
+    assert read_environment(replaced.path)["files"]["root"]["path"] == str(other)
+
+
+@pytest.mark.slow
+def test_images_that_changed_in_their_place_are_another_run(one_run, images):
+    source = images / "train/bee/000.png"
+    shutil.copy(source, images / "train/ant/000.png")
+    with pytest.raises(ConfigError, match=f"was made from other data than {images} holds now: try dataset.name=NAME"):
+        contrastive.pretrain(*FOLDER, "dataset.root=im")
+
+
+@pytest.mark.slow
+def test_a_copied_folder_is_the_same_run_and_the_next_start_is_fast(one_run, images, tmp_path, capsys):
+    shutil.copytree(images, tmp_path / "far/im", copy_function=shutil.copy)
+    for n_read in (1, 1):
+        contrastive.pretrain(*FOLDER, "dataset.root=far/im")
+        assert len(one_run) == n_read
+        assert "is done already" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_run_of_an_earlier_version_is_shown_if_its_data_are_these(one_run, images, capsys):
+    (file,) = Path("outputs").rglob("environment.json")
+    record = json.loads(file.read_text())
+    del record["files"]
+    file.write_text(json.dumps(record))
+    contrastive.pretrain(*FOLDER, "dataset.root=im")
+    assert one_run == [1] and "is done already" in capsys.readouterr().out
+    file.write_text(json.dumps({**record, "data": "other"}))
+    with pytest.raises(ConfigError, match=f"was made from other data than {images} holds now"):
+        contrastive.pretrain(*FOLDER, "dataset.root=im")
+
+
+GIVEN = [word for word in FOLDER if not word.startswith("dataset")]
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_data_given_in_python_are_compared_by_content(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    x, y = np.random.default_rng(0).integers(0, 255, (30, 8, 8), np.uint8), np.arange(30) % 3
+    first = contrastive.pretrain(*GIVEN, data=(x, y))
+    capsys.readouterr()
+    assert contrastive.pretrain(*GIVEN, data=(x.copy(), y.copy())).test == first.test
+    assert "is done already" in capsys.readouterr().out
+    for other in ((255 - x, y), (x, y[::-1]), (x[:-3], y[:-3])):
+        with pytest.raises(ConfigError, match=r"was made from other data than those given: try dataset\.name=NAME"):
+            contrastive.pretrain(*GIVEN, data=other)
+    assert "arrays-b" in str(contrastive.pretrain(*GIVEN, data=(255 - x, y), **{"dataset.name": "b"}).path)
+
+
+@pytest.mark.slow
+def test_a_sweep_whose_jobs_would_share_a_run_is_refused_before_the_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        [*FOLDER, "dataset.root=im,im2/im"],
+        [*FOLDER, "dataset.root=a,b", "dataset.name=x,y"],
+        ["dataset=shards", "dataset.root=sh", "dataset.test=a,b"],
+    ):
+        with pytest.raises(ConfigError, match=r"would be one run, outputs/.*: try a command for each"):
+            check_places([*words, "seed=0,1"])
+    check_places([*FOLDER, "dataset.root=im,other"])
+    assert main(["-m", *FOLDER, "dataset.root=im,im2/im"]) == 2
+    assert "would be one run" in capsys.readouterr().err and not Path("outputs").exists()
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_shown_without_torch(images, tmp_path):
+    assert program(*FOLDER, "dataset.root=im", cwd=tmp_path).returncode == 0
+    command = [sys.executable, "-X", "importtime", str(ROOT / "train.py"), *FOLDER, "dataset.root=im"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=ONE_THREAD)
+    assert "is done already" in done.stdout and "contrastive.run.finished" in done.stderr
+    assert " torch\n" not in done.stderr
+
+
+PRETRAIN = """
+import contrastive
+result = contrastive.pretrain("dataset.size=8", "encoder.width=2", "epochs=1", "batch_size=256", "evaluator=[knn]",
+                              "device=cpu", "channels_last=false", "hydra.run.dir=run")
+print("figures", result.test, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_every_process_of_a_script_reads_the_result(tmp_path):
+    (tmp_path / "script.py").write_text(PRETRAIN)
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "script.py"]
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    for _ in range(3):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        assert "figures" in done.stdout
