@@ -1,11 +1,13 @@
 """Images in arrays: .npy files, what Python has, and runs of both."""
 
+import os
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import contrastive
 from contrastive.dataset.array import rows
@@ -104,7 +106,8 @@ def test_without_labels_a_tenth_is_tested(files):
         ({"images": "no.npy"}, r"is no array of numpy .*try dataset\.images=FILE\.npy"),
         ({"images": "float.npy"}, r"are float64 and images are uint8 or uint16: try \(x \* 255\)"),
         ({"images": "x.npy", "labels": "short.npy"}, "the labels of 60 training images are int64 .59,.: try"),
-        ({"images": "x.npy", "labels": "y.npy", "test_images": "x.npy"}, "belong together"),
+        ({"images": "x.npy", "labels": "y.npy", "test_images": "x.npy"}, "the test images have none: try labels"),
+        ({"images": "x.npy", "test_labels": "y.npy"}, "test images and labels are an array each: try"),
     ],
 )
 def test_refusals(files, options, sentence):
@@ -128,11 +131,61 @@ def test_what_python_has():
     assert given_data(x, name="given").classes == ()
 
 
+class Items(Dataset):
+    """Four items that a function makes."""
+
+    def __init__(self, make, n: int = 4) -> None:
+        self.make, self.n = make, n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int):
+        return self.make(i)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from images()
+
+
+RGB = images((N, 8, 8, 3), np.uint8)
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
         (3, r"data is a int: try data=\(images, labels\)"),
         ({"val": images()}, "data has the splits val"),
+        ({}, r"data has the splits {}: try {\"train\""),
+        (
+            {"train": RGB, "test": RGB[:, :6]},
+            "the test images are uint8 of 3 x 6 x 8 and the training images uint8 of 3 x",
+        ),
+        ({"train": RGB, "test": RGB[..., 0]}, "the test images are uint8 of 1 x 8 x 8 and the training"),
+        (
+            {"train": RGB.astype(np.uint16), "test": RGB},
+            "the test images are uint8 of .* and the training images uint16",
+        ),
+        ({"train": RGB, "val": RGB[:, :6]}, "the validation images are uint8 of 3 x 6 x 8"),
+        ({"train": (RGB, LABEL), "test": RGB}, "the training images have labels and the test images have none"),
+        ({"train": (RGB, LABEL), "test": (RGB, LABEL + 1)}, "the test images have the label 3 and no training image"),
+        (RGB[:1], "1 image cannot be divided for the test: try at least 4"),
+        ((RGB[:3], LABEL[:3]), r"class 0 \(1\), 1 \(1\), 2 \(1\) has fewer than 3 labeled images"),
+        ({"train": (RGB[:3], LABEL[:3]), "test": (RGB, LABEL)}, "class 0, 1, 2 has fewer than two labeled training"),
+        (Stream(), r"data is a Stream without a length: try data=list\(dataset\)"),
+        (DataLoader(TensorDataset(torch.zeros(4))), "data is a DataLoader: try"),
+        (Items(lambda i: (RGB[i], 0, "name")), r"item 0 of data has 3 parts: try pairs, data=\[x\[:2\]"),
+        (Items(lambda i: {"image": RGB[i], "label": 0}), "item 0 of data is a dict of image, label: try pairs"),
+        (Items(lambda i: (RGB[i], None if i else 3)), "item 1 of data differs from item 0 in having a label"),
+        (["a.png", "b.png"], "item 0 of data is a str and no image"),
+        ((Items(lambda i: RGB[i]),) * 2, r"data is a pair of Datasets: try data={\"train\""),
+        (RGB.astype(int), r"are int64 and images are uint8 or uint16: try x\.astype\('uint8'\) of values from 0 to"),
+        (RGB.astype(int) * 99, r"try x\.astype\('uint16'\)"),
+        (torch.zeros(4, 8, 8, dtype=torch.bfloat16), "no array of numpy"),
+        ((RGB, LABEL[:-1]), "the labels of 60 training images are int64 .59,.: try"),
+        ((RGB, LABEL / 2), "the labels of 60 training images are float64"),
+        ((RGB, [[0], [1, 2]] * 30), "no array of numpy .*: try arrays of one shape"),
         ([images((8, 8)), images((9, 8))], r"image 1 of data is uint16 \(9, 8\) and the first one is uint16 \(8, 8\)"),
         ([(torch.rand(3, 8, 8), 0)], "are float32: try the Dataset without ToTensor"),
     ],
@@ -140,6 +193,95 @@ def test_what_python_has():
 def test_what_python_has_and_a_run_cannot_use(data, sentence):
     with pytest.raises(ConfigError, match=sentence):
         given_data(data, name="given")
+
+
+@pytest.mark.parametrize(
+    ("label", "classes"),
+    [
+        (LABEL[:, None], ("0", "1", "2")),
+        (NAMES[LABEL].astype(object), ("ant", "bee", "cat")),
+        (np.array([700, 3, 3_000_000_000])[LABEL], ("3", "700", "3000000000")),
+        (LABEL - 1, ("0", "1")),
+    ],
+)
+def test_labels_are_the_values_that_occur(label, classes):
+    data = given_data((RGB, label), name="given")
+    assert data.classes == classes
+    values = {x.tobytes(): str(y) for x, y in zip(RGB.transpose(0, 3, 1, 2), label.ravel(), strict=True)}
+    named = [classes[y] if y >= 0 else "-1" for y in data.pretrain.label]
+    assert named == [values[x.numpy().tobytes()] for x in data.pretrain.image]
+
+
+def test_bgr_turned_to_rgb_and_the_other_order_of_bytes_are_images():
+    assert torch.equal(as_images(RGB[..., ::-1], "x"), as_images(RGB[..., ::-1].copy(), "x"))
+    assert np.array_equal(as_images(images().astype(">u2"), "x").numpy(), images().transpose(0, 3, 1, 2))
+
+
+def medmnist(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.random.default_rng(seed).integers(0, 255, (n, 8, 8), np.uint8), LABEL[:n, None].astype(np.uint8)
+
+
+def test_an_archive_has_the_splits_of_medmnist(files):
+    parts = {"train": medmnist(30, 0), "val": medmnist(9, 1), "test": medmnist(12, 2)}
+    np.savez(
+        files / "med.npz",
+        **{f"{key}_images": image for key, (image, _) in parts.items()},
+        **{f"{key}_labels": label for key, (_, label) in parts.items()},
+    )
+    data = load(files, images="med.npz")
+    contrastive.check_dataset(data)
+    assert (len(data.pretrain), len(data.probe_val), len(data.test)) == (30, 9, 12)
+    assert data.facts == {"dataset_name": "med"} and data.classes == ("0", "1", "2")
+    assert torch.equal(data.probe_val.image, torch.from_numpy(parts["val"][0])[:, None])
+    assert data.found is not None and data.found.splits["val"] == {"0": 3, "1": 3, "2": 3}
+    assert "images are uint8, 8 x 8 pixels of 1 channel" in str(data.found)
+    np.savez(files / "other.npz", a=parts["train"][0], b=LABEL)
+    with pytest.raises(ConfigError, match=r"other.npz holds a \(30, 8, 8\), b \(60,\): try numpy.save of each"):
+        load(files, images="other.npz")
+    with pytest.raises(ConfigError, match="training images and labels are an array each"):
+        load(files, images="x.npy", labels="med.npz")
+
+
+def header(text: str) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(400)
+
+
+SHAPE = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"hello", pickle.dumps([1]), header("[" * 5000), header("__import__('os')"), b"PK\x03\x04" + bytes(100),
+        header("{'descr': 'zz', 'fortran_order': False, 'shape': (3, 8, 8), }"),
+        *(header(SHAPE % shape) for shape in ("(1000000000000, 8, 8)", "(-3, 8, 8)", f"({9**40}, 8)")),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_array_is_one_sentence(files, content):
+    (files / "odd.npy").write_bytes(content)
+    for options in ({"images": "odd.npy"}, {"images": "x.npy", "labels": "odd.npy"}):
+        with pytest.raises(
+            ConfigError, match=r"odd\.npy is no array of numpy \(.+\): try dataset\.\w+=FILE\.npy"
+        ) as said:
+            load(files, **options)
+        assert "allow_pickle" not in str(said.value) or "unsafely" not in str(said.value)
+
+
+def test_a_pipe_and_an_array_of_objects_are_no_arrays_of_images(files):
+    os.mkfifo(files / "pipe.npy")
+    np.save(files / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    for name in ("pipe.npy", "objects.npy", "."):
+        with pytest.raises(ConfigError, match=r"is no array of numpy"):
+            load(files, images=name)
+
+
+def test_the_report_counts_classes_and_says_where_a_split_is_from(files):
+    data = load(files, images="x.npy", labels="y.npy")
+    assert data.found is not None
+    assert data.found.splits == {"train": dict.fromkeys(NAMES, 16), "test": dict.fromkeys(NAMES, 4)}
+    assert data.found.places["test"] == "a fixed fifth of each class of these"
+    given = given_data((images(), LABEL - 1), name="given")
+    assert given.found is not None and given.found.splits["train"][""] == 20
 
 
 @pytest.mark.slow

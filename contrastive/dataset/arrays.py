@@ -7,13 +7,13 @@ from typing import Any, TypedDict
 
 from torch import Tensor
 
-from contrastive.dataset.array.rows import as_images, chosen_rows, load_array
-from contrastive.dataset.array.splits import as_labels, divided
-from contrastive.dataset.splits import ChannelStats, channel_stats, first_per_class, name_splits
+from contrastive.dataset.array.rows import as_images, load_array
+from contrastive.dataset.array.splits import NAMES, Array, Part, as_data, as_splits
+from contrastive.dataset.splits import channel_stats
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, locked, write_text
 from contrastive.schema import misfit
-from contrastive.types import Data, Split
+from contrastive.types import Data
 
 
 class Facts(TypedDict):
@@ -35,15 +35,17 @@ def arrays(
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
-    """Images of one size in .npy files, which are mapped: memory does not grow with them.
+    """Images of one size in .npy files, which are mapped: memory does not grow with them. Or all in one .npz file.
 
     Images are uint8 or uint16, (N, height, width) or, of K channels, (N, height, width, K) or (N, K, height, width).
     Without test images a fixed fifth of each class is the test split, without labels a fixed tenth of all; of more than
     1 GB the rows stay on disk.
 
     Args:
-        images: file of the training images.
-        labels: file of their labels, whole numbers or text, -1 = unlabeled; None = no image has a label.
+        images: file of the training images; or a .npz file with train_images, train_labels, val_images, val_labels,
+            test_images and test_labels as MedMNIST has them, which is read into memory. Those of val and test may be
+            missing. Probes are selected on val.
+        labels: file of their labels (N,) or (N, 1), whole numbers or text, -1 = unlabeled; None = no image has a label.
         test_images: file of the test images; None = a part of `images`.
         test_labels: file of their labels.
         name: of the dataset, recorded by the run; None = that of the file of images.
@@ -54,50 +56,50 @@ def arrays(
     Shapes: images (N, K, H, W).
 
     Raises:
-        ConfigError: a file is missing or no array, has another shape or dtype, or labels do not fit the images.
+        ConfigError: a file is missing or no array, has another shape or dtype, labels do not fit the images, or the
+            splits do not fit together.
     """
     if images is None:
         raise ConfigError(
             "dataset=arrays needs a file of images: try dataset.images=x.npy dataset.labels=y.npy, or "
             "contrastive.pretrain(data=...) with the data that a run from Python was given"
         )
-    if (test_images is None) != (test_labels is None) and labels is not None:
-        raise ConfigError("test images and their labels belong together: try dataset.test_images=x.npy and test_labels")
-    train, test, classes = _splits(images, labels, test_images, test_labels)
-    typed = (images, labels, test_images, test_labels)
-    facts = _facts([Path(path) for path in typed if path is not None], train.image, Path(cache))
-    digest = hashlib.sha256(repr((facts["sha256"], per_class, hold_out)).encode()).hexdigest()
-    stats: ChannelStats = (tuple(facts["mean"]), tuple(facts["std"]))
-    return name_splits(
-        first_per_class(train, per_class) if classes else train,
-        test,
-        classes=classes,
-        hold_out=hold_out and bool(classes),
-        stats=stats,
+    typed = {"images": images, "labels": labels, "test_images": test_images, "test_labels": test_labels}
+    files = {key: Path(path) for key, path in typed.items() if path is not None}
+    splits = as_splits(_parts({key: load_array(path, f"dataset.{key}") for key, path in files.items()}, images), images)
+    facts = _facts([*files.values()], splits.splits["train"].image, Path(cache))
+    return as_data(
+        splits,
+        stats=(tuple(facts["mean"]), tuple(facts["std"])),
         facts={"dataset_name": name or Path(images).stem},
-        digest=digest,
+        per_class=per_class,
+        hold_out=hold_out,
+        digest=hashlib.sha256(repr((facts["sha256"], per_class, hold_out)).encode()).hexdigest(),
     )
 
 
-def _splits(
-    images: str, labels: str | None, test_images: str | None, test_labels: str | None
-) -> tuple[Split, Split, tuple[str, ...]]:
-    """The training split, the test split, and the names of the classes."""
-    image = as_images(load_array(Path(images), "dataset.images"), f"the images of {images}")
-    raw = [None if path is None else load_array(Path(path), "dataset.labels") for path in (labels, test_labels)]
-    others = None
-    if test_images is not None:
-        others = as_images(load_array(Path(test_images), "dataset.test_images"), f"the images of {test_images}")
-    label, test_label, classes = as_labels(raw[0], raw[1], n=len(image), n_test=None if others is None else len(others))
-    if others is not None and test_label is not None:
-        if (others.shape[1:], others.dtype) != (image.shape[1:], image.dtype):
+def _parts(loaded: dict[str, Array | dict[str, Array]], images: str) -> dict[str, Part]:
+    """The splits in the arrays of the settings, or in one archive that holds all of them by MedMNIST's names."""
+    archive = loaded["images"]
+    if isinstance(archive, dict):
+        known = {f"{split}_{what}" for split in NAMES for what in ("images", "labels")}
+        if len(loaded) > 1 or "train_images" not in archive or not archive.keys() <= known:
+            held = ", ".join(f"{key} {value.shape}" for key, value in archive.items()) or "nothing"
             raise ConfigError(
-                f"the test images are {tuple(others.shape[1:])} {others.dtype} and the training images "
-                f"{tuple(image.shape[1:])} {image.dtype}: try another dataset.test_images"
+                f"{images} holds {held}: try numpy.save of each and dataset.images=x.npy dataset.labels=y.npy, or the "
+                "names train_images, train_labels, test_images, test_labels in one file"
             )
-        return Split(image, label), Split(others, test_label), classes
-    kept, tested = divided(label)
-    return Split(chosen_rows(image, kept), label[kept]), Split(chosen_rows(image, tested), label[tested]), classes
+        arrays_of: dict[str, Any] = archive
+    else:
+        arrays_of = {key if key.startswith("test") else f"train_{key}": value for key, value in loaded.items()}
+    parts = {}
+    for split, name in NAMES.items():
+        image, label = (arrays_of.get(f"{split}_{what}") for what in ("images", "labels"))
+        if isinstance(image, dict) or isinstance(label, dict) or (image is None and label is not None):
+            raise ConfigError(f"{name} images and labels are an array each: try FILE.npy, as numpy.save writes it")
+        if image is not None:
+            parts[split] = Part(as_images(image, f"the {name} images of {images}"), label)
+    return parts
 
 
 def _facts(files: list[Path], image: Tensor, cache: Path) -> Facts:

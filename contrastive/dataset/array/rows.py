@@ -15,17 +15,25 @@ from contrastive.errors import ConfigError
 IN_MEMORY = 2**30  # bytes of chosen rows that are copied into memory
 
 
-def load_array(path: Path, key: str) -> npt.NDArray[Any]:
-    """The array of a .npy file, mapped into memory.
+def load_array(path: Path, key: str) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """The array of a .npy file, mapped into memory; the arrays of a .npz file by name, read into it.
 
     Raises:
         ConfigError: there is no such file, or it holds something else.
     """
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except (OSError, ValueError, EOFError) as error:
+        if not path.is_file():  # a pipe would wait for ever
+            raise OSError("there is no such file")
+        with warnings.catch_warnings(action="ignore"):  # of a header by Python 2
+            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except Exception as error:  # numpy and zipfile raise errors of many kinds for a file that is damaged
+        reason = " ".join(str(error).split()).partition(". If you trust")[0] or type(error).__name__
         raise ConfigError(
-            f"{path} is no array of numpy ({' '.join(str(error).split())}): try {key}=FILE.npy, as numpy.save writes it"
+            f"{path} is no array of numpy ({reason}): try {key}=FILE.npy, as numpy.save writes it"
         ) from error
 
 
@@ -37,18 +45,31 @@ def as_images(array: npt.NDArray[Any], what: str) -> Tensor:
     Raises:
         ConfigError: another shape or dtype.
     """
-    if array.dtype not in (np.uint8, np.uint16):
-        raise ConfigError(
-            f"{what} are {array.dtype} and images are uint8 or uint16: try (x * 255).round().astype('uint8') of images "
-            "in [0, 1]"
-        )
+    if array.dtype.newbyteorder("=") not in (np.uint8, np.uint16):
+        raise ConfigError(f"{what} are {array.dtype} and images are uint8 or uint16: try {_as_integers(array)}")
     if array.ndim not in (3, 4) or 0 in array.shape:
         raise ConfigError(f"{what} are {array.shape}: try (N, height, width) or (N, height, width, channels)")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if min(array.strides) < 0:  # x[..., ::-1], BGR as RGB, of which torch makes no tensor
+        array = array.copy()
     with warnings.catch_warnings(action="ignore"):  # torch has no read-only tensors: writing to this one would crash
-        image = torch.from_numpy(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        image = torch.from_numpy(array)
     if image.ndim == 3:
         return image[:, None]
     return image.movedim(channel_axis(array.shape[1:]) + 1, 1)
+
+
+def _as_integers(array: npt.NDArray[Any]) -> str:
+    """What makes images of an array of another dtype."""
+    if array.dtype.kind in "iu" and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low >= 0 and high < 2**16:
+            return f"x.astype('{'uint8' if high < 256 else 'uint16'}') of values from {low} to {high}"
+        return f"values from 0 to 65535, these are from {low} to {high}"
+    if array.dtype.kind == "b":
+        return "x.astype('uint8') * 255"
+    return "(x * 255).round().astype('uint8') of images in [0, 1]"
 
 
 def chosen_rows(image: Tensor, rows: Tensor) -> Tensor:

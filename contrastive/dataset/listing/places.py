@@ -44,11 +44,11 @@ def places(dataset: Mapping[str, Any]) -> dict[str, Place]:
 def _place(value: str, *, cache: str) -> Place:
     if "://" in value:
         return {"path": value, "listing": ""}
-    path, listing = Path(value).expanduser(), None
+    path, listing, is_empty = Path(value).expanduser(), hashlib.sha256(), True
     for name, size, time in _files(path, skip=os.path.realpath(cache)):
-        listing = listing or hashlib.sha256()
         listing.update(os.fsencode(f"{name}\0{size}\0{time}\n"))
-    return {"path": str(path.resolve()), "listing": listing and listing.hexdigest()}
+        is_empty = False
+    return {"path": str(path.resolve()), "listing": None if is_empty else listing.hexdigest()}
 
 
 def _files(path: Path, *, skip: str) -> Iterator[tuple[str, int, int]]:
