@@ -18,7 +18,8 @@ from PIL import Image
 
 from contrastive.__main__ import main
 from contrastive.config.identity import dataset_name
-from contrastive.dataset.shard.index import Fields, index_shards
+from contrastive.dataset.shard.index import index_shards
+from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import expand, shards, warn_of_mixing
 from contrastive.dataset.splits import channel_stats, fingerprint

@@ -29,7 +29,7 @@ SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter wher
 
 
 EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
-LATER = ("imbalance", "table", "columns", "channels", "frame", "val")  # settings of datasets that runs of before lack
+LATER = ("imbalance", "table", "columns", "channels", "frame", "val", "image")  # of datasets; runs of before lack them
 
 
 # settings of every encoder, as they are where nothing is set

@@ -18,6 +18,7 @@ SPLITS = {
 }
 # words of a split's folder that add nothing: training_set, seg_train, test-images, Train2017
 EMPTY_WORDS = ("set", "data", "dataset", "split", "image", "images", "img", "imgs", "seg", "pred")
+SECRET = re.compile(r"(?<=://)(?:[^/@]*|[^@]*:[^@]*)@|[?][^/]*=.*")  # in a URL; keys may have a /
 TOOLS = ("__macosx", "__pycache__", "@eadir", "$recycle.bin", "lost+found", "system volume information")
 
 
@@ -52,3 +53,15 @@ def by_suffix(names: Iterable[str]) -> dict[str, int]:
         suffix = Path(name).suffix.lower()
         counts[suffix] = counts.get(suffix, 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def name_of(root: str) -> str:
+    """The name of a data set by its folder, URL or pattern: of S, S/train and S/train/{000..099}.tar it is S."""
+    folder = Path(without_secrets(root)).resolve()
+    folder = folder.parent if folder.suffix == ".tar" else folder
+    return folder.parent.name if split_of(folder.name) and folder.parent.name else folder.name
+
+
+def without_secrets(place: str) -> str:
+    """A URL without what may be a key: what stands before @, and a query. A path is itself."""
+    return SECRET.sub("", place) if "://" in place else place

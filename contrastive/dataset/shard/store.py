@@ -4,6 +4,7 @@ obstore, an extra, is imported where a URL is given, and nowhere else. Retries, 
 variables (AWS_REGION, AWS_SKIP_SIGNATURE=true for a public bucket, ...) are its own.
 """
 
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,10 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from contrastive.dataset.listing.names import split_of, without_secrets
 from contrastive.errors import ConfigError
 
+NAMES = ".names.json"  # what `packed_names` are kept in, beside each shard
 URL = re.compile(r"(s3|gs|az|https?|file)://")
 AT_ONCE = 32  # shards that are asked at once; of each obstore reads up to ten ranges at once
 GAP = 2**16  # bytes between two images up to which one request reads both: few beside what a request takes
@@ -54,6 +57,15 @@ Shard = Path | Remote
 def is_url(pattern: str) -> bool:
     """Whether it names objects in a store."""
     return URL.match(pattern) is not None
+
+
+def check_no_secrets(place: str) -> None:
+    """Raise ConfigError for a URL with a key in it, which logs and the records of a run would keep."""
+    if without_secrets(place) != place:
+        raise ConfigError(
+            f"{without_secrets(place)} has a key in it, which the records of a run would keep: try it without, and "
+            "the key in the environment, as AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=..."
+        )
 
 
 def look_up(places: Sequence[str]) -> list[Shard]:
@@ -137,13 +149,30 @@ def at_hand(shard: Shard, folder: Path) -> Iterator[Path]:
         copy.unlink(missing_ok=True)
 
 
-def beside(shard: Remote, name: str) -> bytes | None:
-    """The object of this name in the folder of a shard; None if there is none."""
-    try:
-        other = _head(f"{shard.url.rpartition('/')[0]}/{name}")
-    except ConfigError:
-        return None
-    return next(read(other, [0], [other.size]))
+def beside(shard: Shard, name: str, *, above: bool = False) -> bytes | None:
+    """The file of this name in the folder of a shard; None if there is none.
+
+    Args:
+        above: look into the folder above, too, where that of the shard is a split's.
+    """
+    folder = shard.url.rpartition("/")[0] if isinstance(shard, Remote) else str(shard.absolute().parent)
+    outer, _, own = folder.rpartition("/")
+    for place in (folder, outer) if above and split_of(own) else (folder,):
+        if not isinstance(shard, Remote):
+            if (path := Path(place, name)).is_file():
+                return path.read_bytes()
+            continue
+        try:
+            other = _head(f"{place}/{name}")
+        except ConfigError:
+            continue
+        return next(read(other, [0], [other.size]))
+    return None
+
+
+def packed_names(shard: Shard) -> dict[str, str]:
+    """{key: the file that it was packed from} of a shard that `pack` wrote; of others nothing."""
+    return dict(json.loads(beside(shard, f"{shard.stem}{NAMES}") or "{}"))
 
 
 def _head(url: str) -> Remote:
