@@ -102,6 +102,7 @@ def test_numbers_are_named_by_a_file_beside_the_shards_if_it_has_a_line_for_each
     hash_of_data = fingerprint(load(folder))
     (tmp_path / "S/classes.txt").write_text("cat\ndog\nbird\n")
     assert load(folder).classes == ("cat", "bird") and fingerprint(load(folder)) == hash_of_data
+    assert load(folder).found.notes == ("labels are from key.cls (24), their names from classes.txt",)
     (folder / "classes.txt").write_text("crane\ncrane\ncrane\n")
     assert load(folder).classes == ("crane 0", "crane 2")
     (folder / "classes.txt").write_text("cat\ndog\n")  # too few: labels from 1, or of another set

@@ -268,6 +268,20 @@ def test_refusals_say_what_to_do(folder):
             load(folder, **options)
 
 
+def test_an_image_that_is_as_it_was_indexed_is_not_called_damaged(tmp_path):
+    thin = io.BytesIO()
+    Image.new("RGB", (1, 9000)).save(thin, "png")
+    source = write_image_folder(tmp_path / "insects")
+    (source / "train/bee/005.png").write_bytes(thin.getvalue())
+    assert main(["pack", str(source), str(tmp_path / "S")]) == 0
+    assert shards(root=str(tmp_path / "S"), size=32).found.left_out == {}
+    with pytest.raises(
+        ConfigError,
+        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\): .*: try another",
+    ):
+        shards(root=str(tmp_path / "S"), size=224)
+
+
 def test_a_shard_that_is_written_again_with_the_same_size_is_indexed_again(folder):
     before = load(folder)
     write_tar(
@@ -302,20 +316,20 @@ def contents(split: Split) -> set[tuple[int, bytes]]:
 
 def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
     source = write_image_folder(tmp_path / "insects")
-    (source / "train/bee/005.png").write_bytes(b"no image")
-    dest = tmp_path / "packed"
+    broken = source / "train/bee/005.png"
+    broken.write_bytes(broken.read_bytes()[:-60])  # behind its header
+    why, dest = decode(broken, 8), tmp_path / "packed"
     assert main(["pack", str(source), str(dest), "--per-shard", "16"]) == 0
     said = capsys.readouterr().out
     assert f"{dest}/train: 39 images, 3 shards" in said
-    broken = f"{source}/train/bee/005.png: cannot identify image file"
-    assert f"left out: 1, not to be decoded, in {dest}/left_out.txt ({broken})" in said
-    assert (dest / "left_out.txt").read_text() == f"{broken}\n"
+    assert f"left out: 1, not to be decoded, in {dest}/left_out.txt ({broken}: {why})" in said
+    assert (dest / "left_out.txt").read_text() == f"{broken}: {why}\n"
     assert (dest / "classes.txt").read_text() == "ant\nbee\n"
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dest, check=True)
     packed = shards(root=str(dest), size=12, cache=str(tmp_path / "cache"))
     assert not (tmp_path / "cache").exists()  # the indices lie beside the shards
     assert packed.found.places == {"train": f"{dest}/train", "test": f"{dest}/test"}
-    assert list(packed.found.left_out.values()) == [["bee/005.png in 00000.tar: cannot identify image file"]]
+    assert list(packed.found.left_out.values()) == [[f"bee/005.png in 00000.tar: {why}"]]
     folder = load_image_folder(source)
     for mine, theirs in ((packed.pretrain, folder.pretrain), (packed.test, folder.test)):
         assert contents(mine) == contents(theirs)

@@ -14,13 +14,13 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
-from contrastive.dataset.listing.names import name_of, split_of
+from contrastive.dataset.listing.names import check_no_secrets, name_of, split_of
 from contrastive.dataset.shard.contents import check_label, names_of, numbers, report, values_of
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
 from contrastive.dataset.shard.sample import LABEL, Fields
-from contrastive.dataset.shard.store import GAP, Shard, check_no_secrets, is_url, look_up, matching
+from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.seeding import generator
@@ -135,7 +135,13 @@ def shards(
 
 
 def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:
-    """{train, val, test: its shards}. A folder without shards whose folders are splits is all of them."""
+    """{train, val, test: its shards}. A folder without shards whose folders are splits is all of them.
+
+    Raises:
+        ConfigError: a URL has a key in it.
+    """
+    for place in (root, val, test):
+        check_no_secrets(place or "")
     base = Path(root)
     own = {"train": root}
     if base.is_dir() and not any(base.glob("*.tar")):
@@ -155,9 +161,8 @@ def expand(pattern: str) -> list[Shard]:
     """The tar files of a folder, or of a pattern with {000..099} and *, on a disk or below a URL; sorted.
 
     Raises:
-        ConfigError: there is none, or a URL has a key in it.
+        ConfigError: there is none.
     """
-    check_no_secrets(pattern)
     base = Path(pattern)
     if base.is_dir():
         pattern = f"{glob.escape(pattern)}/*.tar"

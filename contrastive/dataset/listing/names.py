@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+from contrastive.errors import ConfigError
+
 # What Pillow reads within `decode.FORMATS`, whatever a program called it.
 PICTURES = (
     ".apng", ".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
@@ -65,3 +67,12 @@ def name_of(root: str) -> str:
 def without_secrets(place: str) -> str:
     """A URL without what may be a key: what stands before @, and a query. A path is itself."""
     return SECRET.sub("", place) if "://" in place else place
+
+
+def check_no_secrets(place: str) -> None:
+    """Raise ConfigError for a URL with a key in it, which logs and the records of a run would keep."""
+    if without_secrets(place) != place:
+        raise ConfigError(
+            f"{without_secrets(place)} has a key in its URL, which the records of a run would keep: try it without, "
+            "and the key in environment variables, of s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )

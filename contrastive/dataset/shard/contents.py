@@ -72,7 +72,7 @@ def report(
         splits={name: _counts(split.label, classes) for name, split in splits.items()},
         places=places,
         left_out=left_out,
-        notes=tuple(_notes(indices)),
+        notes=tuple(_notes(indices, classes)),
     )
 
 
@@ -82,10 +82,11 @@ def _counts(label: Tensor, classes: tuple[str, ...]) -> dict[str, int]:
     return {name: n for name, n in zip(("", *classes), counts, strict=True) if n}
 
 
-def _notes(indices: Sequence[Index]) -> Iterator[str]:
+def _notes(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str]:
     sources = sum((Counter(index.sources) for index in indices), Counter[str]())
     fields = sorted({name for index in indices for name in index.fields})
     if sources:
-        yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}"
+        named = "" if set(classes) <= set(map(str, values_of(indices, "label"))) else ", their names from classes.txt"
+        yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}{named}"
     elif fields:
         yield f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}"

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from contrastive.dataset.listing.names import split_of, without_secrets
+from contrastive.dataset.listing.names import split_of
 from contrastive.errors import ConfigError
 
 NAMES = ".names.json"  # what `packed_names` are kept in, beside each shard
@@ -57,15 +57,6 @@ Shard = Path | Remote
 def is_url(pattern: str) -> bool:
     """Whether it names objects in a store."""
     return URL.match(pattern) is not None
-
-
-def check_no_secrets(place: str) -> None:
-    """Raise ConfigError for a URL with a key in it, which logs and the records of a run would keep."""
-    if without_secrets(place) != place:
-        raise ConfigError(
-            f"{without_secrets(place)} has a key in it, which the records of a run would keep: try it without, and "
-            "the key in the environment, as AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=..."
-        )
 
 
 def look_up(places: Sequence[str]) -> list[Shard]:
@@ -207,9 +198,10 @@ def _store(root: str) -> Any:
         from obstore.store import HTTPStore, from_url
     except ImportError as error:
         raise ConfigError(f"{root} is read by obstore: try pip install 'debiased-contrastive[remote]'") from error
-    if root.startswith("http"):
-        return HTTPStore.from_url(root, client_options={"allow_http": root.startswith("http:")})
-    return from_url(f"{root}/" if root == "file://" else root)
+    with _explained(root):
+        if root.startswith("http"):
+            return HTTPStore.from_url(root, client_options={"allow_http": root.startswith("http:")})
+        return from_url(f"{root}/" if root == "file://" else root)
 
 
 @contextmanager
