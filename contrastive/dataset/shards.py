@@ -171,8 +171,8 @@ def expand(pattern: str) -> list[Shard]:
         found = matching(each) if is_url(each) else sorted(glob.glob(each))
         if not found:
             deeper = sorted(base.glob("*/*.tar")) if base.is_dir() else []
-            hint = f"dataset.root={deeper[0].parent}" if deeper else "dataset.root=FOLDER, a folder of .tar files"
-            raise ConfigError(f"there is no shard {each}: try {hint}")
+            there = deeper[0].parent if deeper else "FOLDER, a folder of .tar files"
+            raise ConfigError(f"there is no shard {each}: try dataset.root={there}")
         places += found
     return look_up(places)
 
