@@ -56,7 +56,7 @@ def _check_end(path: Path, end: int) -> None:
         while rest := file.read(2**20):
             if rest.count(0) < len(rest):
                 raise ConfigError(
-                    f"{path} goes on behind its end at byte {end}, as tars joined by cat do: try tar --concatenate in its place"
+                    f"{path} goes on behind its end at byte {end}, as tars joined by cat do: try tar --concatenate"
                 )
 
 
