@@ -16,8 +16,8 @@ from PIL import Image
 from contrastive.dataset.folder import packed
 from contrastive.dataset.shard import index
 from contrastive.dataset.shard.images import DECODER
-from contrastive.dataset.shard.index import Fields
 from contrastive.dataset.shard.pack import pack_folder
+from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from tests.helpers import (

@@ -15,8 +15,8 @@ import torch
 
 from contrastive.__main__ import main
 from contrastive.dataset.shard import index, store
-from contrastive.dataset.shard.index import Fields
 from contrastive.dataset.shard.pack import pack_folder
+from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shards import shards
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError

@@ -18,7 +18,9 @@ from PIL import Image
 
 from contrastive.__main__ import main
 from contrastive.config.identity import dataset_name
-from contrastive.dataset.shard.index import Fields, index_shards
+from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.shard.index import index_shards
+from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import expand, shards, warn_of_mixing
 from contrastive.dataset.splits import channel_stats, fingerprint
@@ -129,14 +131,11 @@ def test_oddities_of_tars(tmp_path):
         path = write_tar(tmp_path / f"{format}.tar", files, format=format)
         with tarfile.open(path, "a") as tar:
             tar.addfile(tarfile.TarInfo("empty.png"))
-            link = tarfile.TarInfo("c.png")
-            link.type, link.linkname = tarfile.SYMTYPE, "b.png"
-            tar.addfile(link)
         found = dict(samples(path))
         assert list(found) == [f"{long}/ü", "b", "empty"]
         assert list(found["b"]) == ["png", "seg.png", "cls"]
         (index,) = index_shards([path], tmp_path / "cache", Fields())
-        assert index.entries["label"].tolist() == [2, 1] and list(index.faults) == ["empty"]
+        assert index.labels == [2, 1] and index.entries["label"].tolist() == [0, 1] and list(index.faults) == ["empty"]
         offset, length = index.entries[1][["offset", "length"]]
         assert path.read_bytes()[offset : offset + length] == picture(2)
 
@@ -196,18 +195,32 @@ def test_a_damaged_image_is_found_by_its_bytes_and_named(folder, capsys):
     assert len(said) == 1 and "001.tar is damaged at 00033.png" in said[0]
 
 
-def test_what_is_no_image_is_left_out_and_named(folder, capsys):
-    write_tar(
-        folder / "003.tar", {"x.cls": b"1", "y.png": b"no image", "y.cls": b"2", "z.png": picture(7), "z.cls": b"3"}
-    )
-    data = load(folder)
-    said = capsys.readouterr().out
-    assert "003.tar: x cannot be read and is left out: it is empty, or no file of it is an image" in said
-    assert "003.tar: y cannot be read" in said
-    assert len(data.pretrain) + len(data.test) == 61
-    write_tar(folder / "004.tar", {"x.png": picture(1), "x.cls": b"cat"})
-    with pytest.raises(ConfigError, match=r"004\.tar has no whole number as label or bias of x"):
-        load(folder)
+def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
+    half = picture(9, "jpeg")[:-40]
+    files = {
+        "x.cls": b"1", "y.png": b"no image", "y.cls": b"2", "z.png": picture(7), "z.cls": b"3", "w.jpg": half,
+        "IMG_2020.01.jpg": picture(1), "IMG_2020.02.jpg": picture(1),
+    }  # fmt: skip
+    write_tar(folder / "003.tar", files)
+    first = load(folder)
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)  # a second start reads no shard
+    for data in (first, load(folder)):
+        assert len(data.pretrain) + len(data.test) == 61
+        assert data.found.left_out == {
+            "no file of its key is an image by its suffix, which begins at the first dot": [
+                "x in 003.tar (cls)", "IMG_2020 in 003.tar (01.jpg, 02.jpg)"
+            ],
+            "not to be decoded": [
+                "y in 003.tar: cannot identify image file",
+                f"w in 003.tar: {decode(io.BytesIO(half), 8)}",
+            ],
+        }  # fmt: skip
+        classes = {str(i): n for i, n in enumerate(torch.bincount(data.pretrain.label).tolist())}
+        assert data.found.splits["train"] == classes
+        assert data.found.places == {
+            "train": str(folder), "test": f"a fixed draw of {len(data.test)} images of {folder}"
+        }  # fmt: skip
+        assert data.found.notes == ("labels are from key.cls (61)",)
 
 
 def test_labels_and_biases_of_json(tmp_path):
@@ -255,6 +268,39 @@ def test_refusals_say_what_to_do(folder):
             load(folder, **options)
 
 
+def test_an_image_that_is_as_it_was_indexed_is_not_called_damaged(tmp_path):
+    thin = io.BytesIO()
+    Image.new("RGB", (1, 9000)).save(thin, "png")
+    source = write_image_folder(tmp_path / "insects")
+    (source / "train/bee/005.png").write_bytes(thin.getvalue())
+    assert main(["pack", str(source), str(tmp_path / "S")]) == 0
+    assert shards(root=str(tmp_path / "S"), size=32).found.left_out == {}
+    with pytest.raises(
+        ConfigError,
+        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\): .*: try another",
+    ):
+        shards(root=str(tmp_path / "S"), size=224)
+
+
+def test_a_shard_that_is_written_again_with_the_same_size_is_indexed_again(folder):
+    before = load(folder)
+    write_tar(
+        folder / "000.tar", {f"{i:05}.{s}": c for i in range(20) for s, c in (("png", picture(i)), ("cls", b"0"))}
+    )
+    after = load(folder)
+    assert fingerprint(after) != fingerprint(before)
+    assert after.found.splits["train"]["0"] > before.found.splits["train"]["0"]
+
+
+def test_the_name_of_a_split_is_that_of_the_folder_above(folder):
+    for root in ("S/train", "S/Train/{000..099}.tar", "S", "S/*.tar", "s3://bucket/S/training_set", "s3://S/train"):
+        assert dataset_name("shards", {"name": None, "root": root}) == "shards-S"
+    inner = shutil.copytree(folder, folder / "inner/train")
+    assert load(inner).facts["dataset_name"] == "inner"
+    with pytest.raises(ConfigError, match=r"there is no shard .*/\*\.tar: try dataset\.root=.*/deep/part$"):
+        load(shutil.copytree(inner, folder / "deep/part").parent)
+
+
 def test_patterns(folder):
     for root in (folder, folder / "{000..002}.tar"):
         assert dataset_name("shards", {"name": None, "root": str(root)}) == "shards-tars"
@@ -270,15 +316,20 @@ def contents(split: Split) -> set[tuple[int, bytes]]:
 
 def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
     source = write_image_folder(tmp_path / "insects")
-    (source / "train/bee/005.png").write_bytes(b"no image")
-    dest = tmp_path / "packed"
+    broken = source / "train/bee/005.png"
+    broken.write_bytes(broken.read_bytes()[:-60])  # behind its header
+    why, dest = decode(broken, 8), tmp_path / "packed"
     assert main(["pack", str(source), str(dest), "--per-shard", "16"]) == 0
     said = capsys.readouterr().out
-    assert f"{dest}/train: 39 images, 3 shards" in said and "bee/005.png cannot be read" in said
+    assert f"{dest}/train: 39 images, 3 shards" in said
+    assert f"left out: 1, not to be decoded, in {dest}/left_out.txt ({broken}: {why})" in said
+    assert (dest / "left_out.txt").read_text() == f"{broken}: {why}\n"
     assert (dest / "classes.txt").read_text() == "ant\nbee\n"
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dest, check=True)
-    packed = shards(root=f"{dest}/train", test=f"{dest}/test", size=12, cache=str(tmp_path / "cache"))
+    packed = shards(root=str(dest), size=12, cache=str(tmp_path / "cache"))
     assert not (tmp_path / "cache").exists()  # the indices lie beside the shards
+    assert packed.found.places == {"train": f"{dest}/train", "test": f"{dest}/test"}
+    assert list(packed.found.left_out.values()) == [[f"bee/005.png in 00000.tar: {why}"]]
     folder = load_image_folder(source)
     for mine, theirs in ((packed.pretrain, folder.pretrain), (packed.test, folder.test)):
         assert contents(mine) == contents(theirs)
@@ -320,18 +371,16 @@ def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_pa
     assert main(["pack", str(source), str(dest), *typed, "--per-shard", "16"]) == 0
     said = capsys.readouterr().out.splitlines()[-1]
     words = dict(word.split("=") for word in said.split() if word.startswith("dataset."))
-    assert set(words) == {f"dataset.{key}" for key in ("name", "root", "test", "bias", "size")} | (
-        {"dataset.val"} if kind == "table" else set()
-    )
-    places = {key: words.get(f"dataset.{key}") for key in ("root", "val", "test", "bias")}
-    packed = shards(**places, size=12, cache=str(tmp_path / "cache"))
+    assert words == {"dataset.root": str(dest), "dataset.bias": "bias", "dataset.size": "32"}
+    packed = shards(root=str(dest), bias="bias", size=12, cache=str(tmp_path / "cache"))
+    assert set(packed.found.places) == {"train", "test"} | ({"val"} if kind == "table" else set())
     assert not (tmp_path / "cache").exists()  # the indices beside the shards have the biases
     folder = load_image_folder(source, **options)
     for name in ("pretrain", "probe_val", "test") if kind == "table" else ("pretrain", "test"):
         assert triples(getattr(packed, name)) == triples(getattr(folder, name))
     assert len(packed.probe_train) == len(folder.probe_train)
     assert (dest / "biases.txt").read_text() == "".join(f"{name}\n" for name in folder.biases)
-    assert (len(packed.classes), len(packed.biases)) == (len(folder.classes), len(folder.biases))
+    assert (packed.classes, packed.biases) == (folder.classes, folder.biases)
 
 
 def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):

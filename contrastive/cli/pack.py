@@ -7,17 +7,18 @@ SOURCE is a folder as dataset=image_folder takes it: train/<class>/ and test/<cl
 labels, or any folder with dataset.table, dataset.columns or dataset.bias_pattern of that dataset. DEST/train and
 DEST/test (of a table with validation images DEST/val, too) get the shards and an index beside each, DEST/classes.txt
 the classes and DEST/biases.txt the biases in the order of their numbers, DEST/SHA256SUMS the hashes of the shards.
-Files that cannot be read are named. Interrupted, the same command goes on; typed in several terminals at once, it
-shares the work.
+Each image is decoded once: those that cannot be are left out by the index, and named in DEST/left_out.txt. Interrupted,
+the same command goes on; typed in several terminals at once, it shares the work.
 """
 
 from pathlib import Path
 from typing import Any
 
 from contrastive.config.arguments import Parser, answering
+from contrastive.dataset.listing.names import without_secrets
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.text import show
+from contrastive.text import as_typed, show
 
 FOLDER_KEYS = ("dataset.table", "dataset.columns", "dataset.bias_pattern")
 
@@ -32,20 +33,23 @@ def main(words: list[str]) -> int:
     parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="images in a shard; default: 10000")
     options = parser.parse_args(words)
     if url := next((word for word in words if is_url(word)), None):
-        raise ConfigError(f"pack reads and writes folders of this machine, got {url}: try a folder, and upload that")
+        raise ConfigError(
+            f"pack reads and writes folders of this machine, got {without_secrets(url)}: try a folder, and upload that"
+        )
     check_at_least("--per-shard", options.per_shard, 1, example=10_000)
     settings = folder_settings(options.settings)
 
-    from contrastive.dataset.shard.pack import pack_folder
+    from contrastive.dataset.shard.pack import LEFT_OUT, pack_folder
 
     dest = options.dest
     written = pack_folder(options.source, dest, per_shard=options.per_shard, **settings)
     for name, found in written.items():
         show(f"{dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
-    keys = {"train": "root", "val": "val", "test": "test"}
-    said = [f"dataset.name={dest.resolve().name}", *(f"dataset.{keys[name]}={dest}/{name}" for name in written)]
-    said += ["dataset.bias=bias"] * (dest / "biases.txt").exists()
-    show(f"\npython train.py dataset=shards {' '.join(said)} dataset.size=32")
+    if n := sum(len(index.faults) for found in written.values() for index in found):
+        first = (dest / LEFT_OUT).read_text().partition("\n")[0]
+        show(f"left out: {n:,}, not to be decoded, in {dest / LEFT_OUT} ({first}{', ...' if n > 1 else ''})")
+    bias = " dataset.bias=bias" if (dest / "biases.txt").exists() else ""
+    show(f"\npython train.py dataset=shards dataset.root={as_typed(dest)}{bias} dataset.size=32")
     return 0
 
 

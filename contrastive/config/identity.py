@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
+
+from contrastive.dataset.listing.names import name_of
 
 # The groups of components, each a folder of configs/ and of the package.
 COMPONENTS = (
@@ -69,9 +70,7 @@ def dataset_name(option: str, node: Mapping[str, Any]) -> str:
     """A dataset as a heading or a folder: its option; an image folder, or that of shards, adds its own name."""
     if "name" not in node:
         return option
-    folder = Path(node.get("root") or "").resolve()  # that of PATH/{000..099}.tar is PATH
-    own = (folder.parent if folder.suffix == ".tar" else folder).name
-    name = node["name"] or (own if node.get("root") else "")
+    name = node["name"] or (name_of(node["root"]) if node.get("root") else "")
     return "-".join([option, *([re.sub(r"[^\w.+-]+", "-", str(name))] if name else [])])
 
 

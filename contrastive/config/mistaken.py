@@ -7,6 +7,7 @@ from pathlib import Path
 from contrastive.config.identity import LISTS
 from contrastive.config.neighbors import neighbors
 from contrastive.config.reference import defaults
+from contrastive.dataset.listing.names import check_no_secrets
 from contrastive.errors import ConfigError
 
 # flags of Hydra, which are none of our settings
@@ -38,6 +39,8 @@ def check_words(words: Sequence[str]) -> None:
     Raises:
         ConfigError: with what to type.
     """
+    for word in words:
+        check_no_secrets(word)
     if {"-m", "--multirun"}.intersection(words) and (shown := [word for word in words if word in EXCLUSIVE]):
         raise ConfigError(f"{shown[0]} shows one run, and -m starts several: try it without -m")
     if (n := sum(word.startswith("dataset.root=") for word in words)) > 1:

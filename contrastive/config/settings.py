@@ -12,9 +12,10 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL
+from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL, flatten
 from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
+from contrastive.dataset.listing.names import check_no_secrets
 from contrastive.errors import (
     ConfigError,
     check_at_least,
@@ -29,7 +30,7 @@ SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter wher
 
 
 EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
-LATER = ("imbalance", "table", "columns", "channels", "frame", "val")  # settings of datasets that runs of before lack
+LATER = ("imbalance", "table", "columns", "channels", "frame", "val", "image")  # of datasets; runs of before lack them
 
 
 # settings of every encoder, as they are where nothing is set
@@ -148,6 +149,8 @@ class Settings:
         """
         plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
         plain.pop("hydra", None)
+        for value in flatten(plain).values():
+            check_no_secrets(str(value))
         for key in sorted(plain.keys() - cls.__dataclass_fields__.keys()):
             raise ConfigError(no_setting(key, cls.__dataclass_fields__))
         for key in sorted(cls.__dataclass_fields__.keys() - plain.keys()):

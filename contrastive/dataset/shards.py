@@ -3,8 +3,8 @@
 import glob
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -13,10 +13,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION, warn_left_out
+from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
+from contrastive.dataset.listing.names import check_no_secrets, name_of, split_of
+from contrastive.dataset.shard.contents import check_label, names_of, numbers, report, values_of
 from contrastive.dataset.shard.images import DECODER, StoredImages
-from contrastive.dataset.shard.index import Fields, Index, index_shards
+from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
+from contrastive.dataset.shard.sample import LABEL, Fields
 from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least, check_choice
@@ -42,7 +45,8 @@ def shards(
     size: int | None = None,
     frame: int | None = None,
     name: str | None = None,
-    label: str = "label",
+    image: str | None = None,
+    label: str = LABEL,
     bias: str | None = None,
     labeled: int | None = None,
     chunk: int = 1,
@@ -53,22 +57,28 @@ def shards(
 ) -> Data:
     """Tar shards in WebDataset's layout: key.jpg with key.cls or key.json beside it, on a disk or in an object store.
 
-    The first start indexes each shard once, in all processes of the run; images are then read, checked and decoded as
-    steps need them. They become RGB of one size as in `image_folder`. What is no image is left out by the index, and
-    named. Mean and standard deviation are those of 10,000 evenly spaced training images.
+    The first start reads and decodes each shard once, in all processes of the run, and leaves out what is no image or
+    is broken; images are then read, checked and decoded as steps need them. They become RGB of one size as in
+    `image_folder`. Mean and standard deviation are those of 10,000 evenly spaced training images.
+
+    The labels that occur are the classes: numbers, or words. Numbers are named by the lines of classes.txt, as `pack`
+    writes it, if it lies beside the shards; biases by those of biases.txt.
 
     Args:
         root: a folder of .tar files, or a pattern: `data/{000..099}.tar`, `data/train-*.tar`; or the same of a URL,
-            s3://bucket/..., gs://, az:// or https://, read through obstore.
+            s3://bucket/..., gs://, az:// or https://, read through obstore. Of a folder that `pack` wrote train/, val/
+            and test/ are the splits.
         val: likewise, of the images that probes are selected on; None = a fixed tenth of the training images.
         test: likewise, of the test images; None = a fixed tenth of the rows, at most 10,000, left out of the training.
         size: side of the images in pixels.
         frame: training crops its views from whole images in frames of so many pixels, see `Split.for_views`, as
             published ImageNet protocols do; 512 leaves most of ImageNet unshrunk. Evaluation crops the center. None =
             views are of the cropped center, too.
-        name: of the dataset, recorded by the run; None = the name of the folder.
-        label: field of key.json with the label, a whole number, where there is no key.cls; without either it is -1.
-        bias: field of key.json with the bias, a whole number from 0; None = no bias labels.
+        name: of the dataset, recorded by the run; None = the name of the folder, of S/train that of S.
+        image: suffix of the image, where a key has several: `jpg`; None = each key has one.
+        label: field of key.json with the label, a whole number or a word; `folder` is the folder of the image within
+            the tar. Where it is `label`, key.cls comes first. An image without it, or with -1, has no label.
+        bias: field of key.json with the bias, likewise; every image has one. None = no bias labels.
         labeled: keep the labels of about so many training images alone, a fixed draw from each class, so that bank,
             probes and validation are as small; None = all. Training without labels uses all images as before.
         chunk: rows that are shuffled as one; 1 = single rows, for a local disk.
@@ -80,7 +90,8 @@ def shards(
     Shapes: images (N, 3, size, size).
 
     Raises:
-        ConfigError: root or size is missing, no shard is found, a shard cannot be read, or a setting is out of range.
+        ConfigError: root or size is missing, no shard is found, a shard cannot be read or is not what it seems, no
+            image has the field of the label, or a setting is out of range.
     """
     if root is None or size is None:
         raise ConfigError(
@@ -92,51 +103,58 @@ def shards(
     check_at_least("dataset.chunk", chunk, 1, example=256)
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
     check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
-    fields, windows = Fields(label, bias), Windows(chunk, window)
-    read = partial(_split, cache=Path(cache), fields=fields, size=size, on_damage=on_damage, windows=windows)
-    train, digest = read(root)
-    if is_url(root) and chunk == 1 and cast(StoredImages, train.image).mean_length <= GAP / SPACING:
-        tqdm.write(f"{root}: {ADVICE}")
-    if test is None:
-        (train, tested), test_digest = _with_test(train), ""
-    else:
-        tested, test_digest = read(test)
-    train = replace(train, frame=frame)
-    own_val, *val_digest = (None,) if val is None else read(val)
-    folder = Path(root).parent if Path(root).suffix == ".tar" else Path(root)
-    key = (digest, test_digest, ORDER, chunk, window, size, labeled, hold_out, *val_digest)
-    return _named(
-        train,
-        own_val,
-        tested,
+    fields, windows = Fields(label, bias, image and image.lower().removeprefix(".")), Windows(chunk, window)
+    places = _places(root, val, test)
+    indices = {key: index_shards(expand(place), Path(cache), fields) for key, place in places.items()}
+    every = [index for found in indices.values() for index in found]
+    check_label(label, every)
+    classes, biases = values_of(every, "label"), values_of(every, "bias")
+    splits = {}
+    for key, found in indices.items():
+        images = StoredImages(found, size=size, on_damage=on_damage).as_tensor()
+        if not len(images):
+            raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
+        own_bias = None if bias is None else numbers(found, "bias", biases)
+        splits[key] = Split(images, numbers(found, "label", classes), own_bias, windows=windows)
+    _advise(splits["train"], places["train"])
+    if "test" not in splits:
+        splits["train"], splits["test"] = _with_test(splits["train"])
+        places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
+    splits["train"] = replace(splits["train"], frame=frame)
+    class_names = names_of(classes, every[0], "classes.txt")
+    data = _named(
+        splits,
+        class_names,
+        names_of(biases, every[0], "biases.txt"),
         labeled=labeled,
         hold_out=hold_out,
-        facts={
-            "dataset_name": name or folder.resolve().name,
-            "decoder": DECODER,
-            "test_split": test or f"a fixed draw of {len(tested):,} images of {root}",
-        },
-        digest=hashlib.sha256(repr(key).encode()).hexdigest(),
+        facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
+        digest=_digest(indices, chunk, window, size, labeled, hold_out),
     )
+    return replace(data, found=report(every, splits, places, class_names))
 
 
-def _split(
-    pattern: str, cache: Path, fields: Fields, *, size: int, on_damage: str, windows: Windows
-) -> tuple[Split, str]:
-    """The images and labels of the shards of a pattern, and the hash of their bytes."""
-    found = index_shards(expand(pattern), cache, fields)
-    for index in found:
-        for key, why in index.faults.items():
-            warn_left_out(f"{index.shard}: {key}", why)
-    images = StoredImages(found, size=size, on_damage=on_damage)
-    if not len(images):
-        raise ConfigError(f"{pattern} has no image that can be read: try another dataset.root=PATH")
-    label, bias = _column(found, "label"), None if fields.bias is None else _column(found, "bias")
-    return Split(images.as_tensor(), label, bias, windows=windows), "".join(index.digest for index in found)
+def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:
+    """{train, val, test: its shards}. A folder without shards whose folders are splits is all of them.
+
+    Raises:
+        ConfigError: a URL has a key in it.
+    """
+    for place in (root, val, test):
+        check_no_secrets(place or "")
+    base = Path(root)
+    own = {"train": root}
+    if base.is_dir() and not any(base.glob("*.tar")):
+        within = {split: path for path in sorted(base.iterdir()) if (split := split_of(path.name))}
+        own |= {split: str(path) for split, path in within.items() if any(path.glob("*.tar"))}
+    typed = {"val": val, "test": test}
+    return own | {split: place for split, place in typed.items() if place is not None}
 
 
-def _column(found: list[Index], key: str) -> Tensor:
-    return torch.cat([torch.from_numpy(index.entries[key].astype("int64")) for index in found])
+def _digest(indices: Mapping[str, list[Index]], *settings: object) -> str:
+    """A hash of all that the images, their labels and their order are made of."""
+    digests = {key: "".join(index.digest for index in found) for key, found in indices.items()}
+    return hashlib.sha256(repr((digests, ORDER, *settings)).encode()).hexdigest()
 
 
 def expand(pattern: str) -> list[Shard]:
@@ -145,13 +163,16 @@ def expand(pattern: str) -> list[Shard]:
     Raises:
         ConfigError: there is none.
     """
-    if Path(pattern).is_dir():
+    base = Path(pattern)
+    if base.is_dir():
         pattern = f"{glob.escape(pattern)}/*.tar"
     places = []
     for each in _numbered(pattern):
         found = matching(each) if is_url(each) else sorted(glob.glob(each))
         if not found:
-            raise ConfigError(f"there is no shard {each}: try dataset.root=FOLDER, a folder of .tar files")
+            deeper = sorted(base.glob("*/*.tar")) if base.is_dir() else []
+            there = deeper[0].parent if deeper else "FOLDER, a folder of .tar files"
+            raise ConfigError(f"there is no shard {each}: try dataset.root={there}")
         places += found
     return look_up(places)
 
@@ -168,6 +189,13 @@ def _numbered(pattern: str) -> list[str]:
     ]
 
 
+def _advise(split: Split, place: str) -> None:
+    """Say so where each of many small images of a store would be a request."""
+    assert split.windows is not None
+    if is_url(place) and split.windows.chunk == 1 and cast(StoredImages, split.image).mean_length <= GAP / SPACING:
+        tqdm.write(f"{place}: {ADVICE}")
+
+
 def _with_test(split: Split) -> tuple[Split, Split]:
     """Training and test images, a fixed draw of a tenth, at most 10,000."""
     n = len(split)
@@ -178,32 +206,29 @@ def _with_test(split: Split) -> tuple[Split, Split]:
 
 
 def _named(
-    train: Split,
-    val: Split | None,
-    test: Split,
+    splits: Mapping[str, Split],
+    classes: tuple[str, ...],
+    biases: tuple[str, ...],
     *,
     labeled: int | None,
     hold_out: bool,
     facts: dict[str, str],
     digest: str,
 ) -> Data:
-    """The dataset of these splits, whose classes and biases are the numbers that occur."""
-    splits = [split for split in (train, val, test) if split is not None]
-    n_classes = 1 + int(torch.cat([split.label for split in splits]).max())
-    biases = [split.bias for split in splits if split.bias is not None]
-    n_biases = 1 + int(torch.cat(biases).max()) if biases else 0
+    """The dataset of these splits."""
+    train = splits["train"]
     assert train.windows is not None
-    if n_classes and train.windows.chunk > 1:
+    if classes and train.windows.chunk > 1:
         warn_of_mixing(train.label, train.windows)
     sample = train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))]
     return name_splits(
         train if labeled is None else _few_labels(train, labeled),
-        test,
-        classes=tuple(map(str, range(n_classes))),
-        hold_out=hold_out and n_classes > 0,
+        splits["test"],
+        classes=classes,
+        hold_out=hold_out and bool(classes),
         stats=channel_stats(sample),
-        biases=tuple(map(str, range(n_biases))),
-        own_val=val,
+        biases=biases,
+        own_val=splits.get("val"),
         facts=facts,
         digest=digest,
     )

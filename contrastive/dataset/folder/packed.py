@@ -9,8 +9,8 @@ from contrastive.dataset.folder.bands import RGB_8, common_kind
 from contrastive.dataset.folder.cache import DecodedImages, is_decoded, listing_hash
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.shard.images import StoredImages
-from contrastive.dataset.shard.index import Fields
 from contrastive.dataset.shard.pack import pack
+from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.splits import stats_of_levels
 from contrastive.errors import ConfigError
 

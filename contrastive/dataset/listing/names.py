@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+from contrastive.errors import ConfigError
+
 # What Pillow reads within `decode.FORMATS`, whatever a program called it.
 PICTURES = (
     ".apng", ".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
@@ -18,6 +20,7 @@ SPLITS = {
 }
 # words of a split's folder that add nothing: training_set, seg_train, test-images, Train2017
 EMPTY_WORDS = ("set", "data", "dataset", "split", "image", "images", "img", "imgs", "seg", "pred")
+SECRET = re.compile(r"(?<=://)(?:[^/@]*|[^@]*:[^@]*)@|[?][^/]*=.*")  # in a URL; keys may have a /
 TOOLS = ("__macosx", "__pycache__", "@eadir", "$recycle.bin", "lost+found", "system volume information")
 
 
@@ -52,3 +55,24 @@ def by_suffix(names: Iterable[str]) -> dict[str, int]:
         suffix = Path(name).suffix.lower()
         counts[suffix] = counts.get(suffix, 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def name_of(root: str) -> str:
+    """The name of a data set by its folder, URL or pattern: of S, S/train and S/train/{000..099}.tar it is S."""
+    folder = Path(without_secrets(root)).resolve()
+    folder = folder.parent if folder.suffix == ".tar" else folder
+    return folder.parent.name if split_of(folder.name) and folder.parent.name else folder.name
+
+
+def without_secrets(place: str) -> str:
+    """A URL without what may be a key: what stands before @, and a query. A path is itself."""
+    return SECRET.sub("", place) if "://" in place else place
+
+
+def check_no_secrets(place: str) -> None:
+    """Raise ConfigError for a URL with a key in it, which logs and the records of a run would keep."""
+    if without_secrets(place) != place:
+        raise ConfigError(
+            f"{without_secrets(place)} has a key in its URL, which the records of a run would keep: try it without, "
+            "and the key in environment variables, of s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from contrastive.dataset.shard.index import Fields, index_shards
+from contrastive.dataset.shard.index import index_shards
+from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shard.store import look_up
 
 if __name__ == "__main__":

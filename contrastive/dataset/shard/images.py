@@ -16,12 +16,14 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
-from contrastive.dataset.shard.store import AT_ONCE, Remote, read
+from contrastive.dataset.shard.sample import Value
+from contrastive.dataset.shard.store import AT_ONCE, Remote, packed_names, read
 from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
 from contrastive.text import printable
 
 DECODER = f"Pillow {PIL.__version__}"  # what a run on stored images records: its steps decode
+CHANGED = "its bytes are not those that were indexed"
 SMALL = 4096  # bytes of an image: a decode so short that threads wait for Python longer than they gain
 
 
@@ -35,7 +37,7 @@ class StoredImages:
         size: side of the images in pixels; they are decoded as `image_folder` decodes.
         on_damage: what happens where bytes no longer have their checksum, or cannot be decoded. `stop`; or `replace`
             by the next whole image of the same label and bias, the same for any number of processes.
-        remedy: what the sentence about damage ends in.
+        remedy: what the sentence about bytes that have changed ends in.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
         damaged: rows of all shards that others stood in for, by all selections of the same images; each is said once.
     """
@@ -177,7 +179,7 @@ class StoredImages:
     def _decode(self, raw: bytes, entry: np.void, frame: int | None) -> Pixels | str:
         """The pixels, or what is wrong with the bytes. Only a checksum finds most damage: decoders do not notice it."""
         if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
-            return "its bytes are not those that were indexed"
+            return CHANGED
         return decode(io.BytesIO(raw), self.size, frame)
 
     def _replaced(self, row: int, fault: str, frame: int | None) -> Pixels:
@@ -185,11 +187,13 @@ class StoredImages:
         (shard,), (entry,) = self._entries(np.array([row]))
         path, offset = self.indices[shard].shard, int(entry["offset"])
         name = name_in(next(read(path, [offset - BLOCKSIZE], [BLOCKSIZE])))
+        if file := packed_names(path).get(name.partition(".")[0]):
+            name += f" ({file})"
         said = f"{path} is damaged at {name}, byte {offset}: {fault}"
         if self.on_damage == "replace":
             for k in range(1, len(self)):
                 (s,), others = self._entries(np.array([(row + k) % len(self)]))
-                if (others[0]["label"], others[0]["bias"]) == (entry["label"], entry["bias"]):
+                if self._meaning(s, others[0]) == self._meaning(shard, entry):
                     pixels = self._decode(next(self._read(s, others)), others[0], frame)
                     if not isinstance(pixels, str):
                         known = row if self.chosen is None else int(self.chosen[row])
@@ -198,4 +202,14 @@ class StoredImages:
                             stands_in = "the next image of its label stands in for it"
                             tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
                         return pixels
+        if fault != CHANGED:
+            raise ConfigError(
+                f"{path} has an image that is as it was indexed and cannot be decoded here, {name}: {fault}: "
+                "try another dataset.size, or the Pillow that indexed it"
+            )
         raise ConfigError(f"{said}: {self.remedy}")
+
+    def _meaning(self, s: int, entry: np.void) -> tuple[Value | None, Value | None]:
+        """The label and the bias of an image, whose numbers are those of its shard."""
+        index, label, bias = self.indices[s], int(entry["label"]), int(entry["bias"])
+        return index.labels[label] if label >= 0 else None, index.biases[bias] if bias >= 0 else None

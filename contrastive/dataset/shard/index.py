@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,15 +24,17 @@ from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
-from contrastive.dataset.folder.decode import FORMATS, decode, refusal
-from contrastive.dataset.listing.names import SUFFIXES
+from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.shard.sample import NAMED, Fields, Value, read_sample
 from contrastive.dataset.shard.store import Remote, Shard, at_hand, beside
-from contrastive.dataset.shard.tar import Members, samples
+from contrastive.dataset.shard.tar import samples
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, open_lock, write_text
 
-FORMAT = 1  # of the index: raise it when the same shard would be indexed otherwise
+FORMAT = 2  # of the index: raise it when the same shard would be indexed otherwise
+# label and bias are places in `Index.labels` and `Index.biases`; -1 = none
 ENTRY = np.dtype([("offset", "<u8"), ("length", "<u4"), ("crc", "<u4"), ("label", "<i4"), ("bias", "<i4")])
+NO_IMAGE = "no file of its key is an image by its suffix, which begins at the first dot"
 CHUNK = 512  # samples that are read at once
 HELPER_BYTES = 200_000_000  # of shards that a further process is started for
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,23 +46,13 @@ class Index(NamedTuple):
 
     shard: Shard
     entries: Entries  # (n,) of ENTRY, mapped
+    digest: str  # sha256 of the entries and of what their labels and biases are
     faults: dict[str, str]  # key of each image that cannot be read and is left out, and the reason
-    digest: str  # sha256 of the entries
-    levels: list[list[int]] | None  # (3, 256), how often a channel has a level; None if the images were not decoded
-
-
-class Fields(NamedTuple):
-    """What an index holds beside the bytes.
-
-    Args:
-        label: field of key.json with the label, where there is no key.cls.
-        bias: field of key.json with the bias; None = no bias labels.
-        size: decode every image to this side, and count its levels; None = read its header alone.
-    """
-
-    label: str = "label"
-    bias: str | None = None
-    size: int | None = None
+    labels: list[Value]
+    biases: list[Value]
+    sources: dict[str, int]  # where labels are from: {`key.cls`, or a field of key.json: of how many images}
+    fields: list[str]  # some of those of key.json, among them that of the label
+    levels: list[list[int]] | None  # (3, 256), how often a channel has a level; None if they were not counted
 
 
 def index_shards(
@@ -72,7 +65,7 @@ def index_shards(
         make: writes the shard of a number, if that is missing, too.
 
     Raises:
-        ConfigError: a shard cannot be read or has a label that is no whole number.
+        ConfigError: a shard cannot be read, has two images with one key, or a label that is no whole number or word.
     """
     found: dict[int, Index] = {}
     for i, shard in enumerate(shards):
@@ -183,8 +176,8 @@ def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
     try:
         facts = json.loads(facts_path.read_bytes())
         entries = np.load(array, mmap_mode="r")
-        is_whole = entries.dtype == ENTRY and len(entries) == facts["n"]
-        return Index(shard, entries, facts["faults"], facts["sha256"], facts["levels"]) if is_whole else None
+        is_whole = entries.dtype == ENTRY and len(entries) == facts.pop("n")
+        return Index(shard, entries, **facts) if is_whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -203,7 +196,7 @@ def _copied(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
 
 
 def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
-    """Read a shard once; what cannot be read as an image is left out here, so that their number is fixed."""
+    """Read a shard once; what cannot be decoded is left out here, once and for all: the number of rows is fixed."""
     array, facts_path = _files(shard, cache, fields)
     with at_hand(shard, array.parent) as path:
         table, facts = _examined(shard, path, fields)
@@ -218,67 +211,49 @@ def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
 def _examined(shard: Shard, path: Path, fields: Fields) -> tuple[Entries, dict[str, Any]]:
     """The entries of a shard, whose file is at `path`, and the facts about them."""
     entries, faults, levels = list[tuple[int, ...]](), dict[str, str](), torch.zeros(3, 256, dtype=torch.int64)
+    labels, biases, sources, seen = dict[Value, int](), dict[Value, int](), Counter[str](), set[str]()
     found = samples(path)
     quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # they are refused
     with quiet, path.open("rb") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         while chunk := list(islice(found, CHUNK)):
-            read = [_sample(file, key, members, fields, shard) for key, members in chunk]
-            examine = map if fields.size is None else pool.map  # threads are for decoding
-            examined = examine(lambda sample: _examine(sample[1], fields.size), read)
-            for (key, _), (entry, _), (fault, counts) in zip(chunk, read, examined, strict=True):
-                if fault is not None:
-                    faults[key] = fault.partition(" <_io.BytesIO")[0]  # the rest is where it lay in memory
+            read = [read_sample(file, key, members, fields, shard) for key, members in chunk]
+            decoded = pool.map(lambda sample: _decode(sample.raw, fields.size), read)
+            for (key, members), sample, counts in zip(chunk, read, decoded, strict=True):
+                seen |= {name for name in sample.fields if len(seen) < NAMED or name == fields.label}
+                if isinstance(counts, str) or sample.raw is None:
+                    faults[key] = str(counts or f"{NO_IMAGE} ({', '.join(members)})")
                     continue
-                entries.append(entry)
+                label, bias = _number(sample.label, labels), _number(sample.bias, biases)
+                entries.append((sample.offset, len(sample.raw), zlib.crc32(sample.raw), label, bias))
+                sources[sample.source] += sample.label is not None
                 if counts is not None:
                     levels += counts
     table = np.array(entries, ENTRY)
-    digest, counted = hashlib.sha256(table.tobytes()).hexdigest(), None if fields.size is None else levels.tolist()
-    return table, {"n": len(table), "faults": faults, "sha256": digest, "levels": counted}
+    values = [list(labels), list(biases)]
+    return table, {
+        "n": len(table),
+        "digest": hashlib.sha256(table.tobytes() + json.dumps(values).encode()).hexdigest(),
+        "faults": faults,
+        "labels": values[0],
+        "biases": values[1],
+        "sources": +sources,
+        "fields": sorted(seen),
+        "levels": None if fields.size is None else levels.tolist(),
+    }
 
 
-def _sample(
-    file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Shard
-) -> tuple[tuple[int, ...], bytes]:
-    """The entry of a sample and the bytes of its image, none where it has no image."""
-
-    def content(suffix: str) -> bytes:
-        offset, length = members[suffix]
-        file.seek(offset)
-        return file.read(length)
-
-    image = next((suffix for suffix in members if f".{suffix}" in SUFFIXES), None)
-    try:
-        named = json.loads(content("json")) if "json" in members else {}
-        label = int(content("cls")) if "cls" in members else int(named.get(fields.label, -1))
-        bias = -1 if fields.bias is None else int(named[fields.bias])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(
-            f"{shard} has no whole number as label or bias of {key} ({type(error).__name__}: {error}): "
-            "try another dataset.label or dataset.bias"
-        ) from error
-    if image is None:
-        return (0, 0, 0, label, bias), b""
-    raw = content(image)
-    return (members[image][0], len(raw), zlib.crc32(raw), label, bias), raw
+def _number(value: Value | None, known: dict[Value, int]) -> int:
+    """The place of a value among those that are known; a new one is added at the end."""
+    return -1 if value is None else known.setdefault(value, len(known))
 
 
-def _examine(raw: bytes, size: int | None) -> tuple[str | None, Tensor | None]:
-    """Why bytes are no image, and how often each of its channels has each level, if it is decoded."""
+def _decode(raw: bytes | None, size: int | None) -> Tensor | str | None:
+    """How often each channel has each level, if a size is given; or the reason why the bytes are no image."""
+    if raw is None:
+        return None
     if not raw:
-        return f"it is empty, or no file of it is an image (known are {', '.join(SUFFIXES)})", None
-    if size is None:
-        return _header_fault(raw), None
-    pixels = decode(io.BytesIO(raw), size)
+        return "it is empty"
+    pixels = decode(io.BytesIO(raw), size or 1)
     if isinstance(pixels, str):
-        return pixels, None
-    return None, torch.from_numpy(np.stack([np.bincount(channel.ravel(), minlength=256) for channel in pixels]))
-
-
-def _header_fault(raw: bytes) -> str | None:
-    """Why bytes are no image, or none that shall be decoded, by their header alone."""
-    try:
-        with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
-            return refusal(opened, 1)
-    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
-        return " ".join(str(error).split()) or type(error).__name__
+        return pixels.partition(" <_io.BytesIO")[0]  # the rest is where it lay in memory
+    return None if size is None else torch.from_numpy(np.stack([np.bincount(c.ravel(), minlength=256) for c in pixels]))

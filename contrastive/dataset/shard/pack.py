@@ -12,11 +12,13 @@ import numpy as np
 from tqdm import tqdm
 
 from contrastive.dataset.folder.cache import listing_hash
-from contrastive.dataset.folder.layout import ImageFile, Part, warn_left_out
+from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.listed import listed_images
-from contrastive.dataset.listing.names import SUFFIXES
-from contrastive.dataset.shard.index import Fields, Index, index_shards
+from contrastive.dataset.listing.names import PICTURES
+from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import Permutation
+from contrastive.dataset.shard.sample import Fields
+from contrastive.dataset.shard.store import NAMES
 from contrastive.dataset.shard.tar import write_shard
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
@@ -24,14 +26,16 @@ from contrastive.text import printable
 
 PER_SHARD = 10_000  # images
 READERS = 16  # threads that wait for files
+LEFT_OUT = "left_out.txt"
 AHEAD = 256  # files that are read before they are written
 
 
 def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[Index]:
     """The images in shards of `folder`, with an index beside each; what an earlier call wrote is kept.
 
-    The key of an image is its number in `part`. A label is written as key.cls, a bias as key.json. A file that cannot
-    be read is written without bytes, so that the index names it. Processes that call this at once share the work.
+    The key of an image is its number in `part`; a .names.json beside each shard tells its file. A label is written as
+    key.cls, a bias as key.json. What cannot be opened is written without bytes, so that the index leaves it out, as it
+    does with what cannot be decoded. Processes that call this at once share the work.
 
     Raises:
         ConfigError: the disk is too small.
@@ -42,6 +46,9 @@ def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[In
 
     def make(i: int) -> None:
         rows = range(i * per_shard, min((i + 1) * per_shard, len(part.files)))
+        write_text(
+            shards[i].with_suffix(NAMES), json.dumps({_key(row): printable(part.files[row].path) for row in rows})
+        )
         write_shard(shards[i], _members(part, rows))
 
     return index_shards(shards, None, fields, make=make)
@@ -60,7 +67,7 @@ def pack_folder(
 
     A table with validation images adds `dest`/val. `dest`/classes.txt has the classes in the order of their numbers, as
     biases.txt has the biases if there are any, and `dest`/SHA256SUMS the hashes of the shards. Files that cannot be
-    read are named in warnings.
+    decoded are left out by the index, and named in `dest`/left_out.txt.
 
     Args:
         per_shard: images of a shard.
@@ -76,7 +83,7 @@ def pack_folder(
     """
     listed = listed_images(source, table=table, columns=columns, bias_pattern=bias_pattern)
     is_by_path = table is None and bias_pattern is None
-    found = {}
+    found, left_out = {}, list[str]()
     for name, part in (("train", listed.train), ("val", listed.val), ("test", listed.test)):
         if not part.files:
             continue
@@ -86,12 +93,14 @@ def pack_folder(
         _claim(dest / name / ".source", listing_hash(shuffled, size=per_shard) + labels)
         found[name] = pack(shuffled, dest / name, Fields(bias="bias" if listed.biases else None), per_shard=per_shard)
         for key, why in ((key, why) for index in found[name] for key, why in index.faults.items()):
-            warn_left_out(part.folder / shuffled.files[int(key)].path, why)
+            left_out.append(printable(f"{part.folder / shuffled.files[int(key)].path}: {why}") + "\n")
     shards = [Path(str(index.shard)) for name in found for index in found[name]]
     sums = [f"{file_hash(shard)}  {shard.relative_to(dest)}\n" for shard in tqdm(shards, desc="hashing", unit="shard")]
     for title, names in (("classes", listed.classes), ("biases", listed.biases)):
         if names or title == "classes":
             write_text(dest / f"{title}.txt", "".join(f"{printable(name)}\n" for name in names))
+    if left_out:
+        write_text(dest / LEFT_OUT, "".join(sorted(left_out)))
     write_text(dest / "SHA256SUMS", "".join(sums))
     return found
 
@@ -133,8 +142,12 @@ def _members(part: Part, rows: range) -> Iterator[tuple[str, bytes]]:
 
 def _sample(row: int, file: ImageFile, content: bytes) -> Iterator[tuple[str, bytes]]:
     suffix = Path(file.path).suffix.lower()
-    yield f"{row:09}{suffix if suffix in SUFFIXES else '.jpg'}", content  # decoders go by the content
+    yield f"{_key(row)}{suffix if suffix in PICTURES else '.jpg'}", content  # decoders go by the content
     if file.label >= 0:
-        yield f"{row:09}.cls", str(file.label).encode()
+        yield f"{_key(row)}.cls", str(file.label).encode()
     if file.bias >= 0:
-        yield f"{row:09}.json", json.dumps({"bias": file.bias}).encode()
+        yield f"{_key(row)}.json", json.dumps({"bias": file.bias}).encode()
+
+
+def _key(row: int) -> str:
+    return f"{row:09}"

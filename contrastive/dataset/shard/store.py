@@ -4,6 +4,7 @@ obstore, an extra, is imported where a URL is given, and nowhere else. Retries, 
 variables (AWS_REGION, AWS_SKIP_SIGNATURE=true for a public bucket, ...) are its own.
 """
 
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,10 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from contrastive.dataset.listing.names import split_of
 from contrastive.errors import ConfigError
 
+NAMES = ".names.json"  # what `packed_names` are kept in, beside each shard
 URL = re.compile(r"(s3|gs|az|https?|file)://")
 AT_ONCE = 32  # shards that are asked at once; of each obstore reads up to ten ranges at once
 GAP = 2**16  # bytes between two images up to which one request reads both: few beside what a request takes
@@ -137,13 +140,30 @@ def at_hand(shard: Shard, folder: Path) -> Iterator[Path]:
         copy.unlink(missing_ok=True)
 
 
-def beside(shard: Remote, name: str) -> bytes | None:
-    """The object of this name in the folder of a shard; None if there is none."""
-    try:
-        other = _head(f"{shard.url.rpartition('/')[0]}/{name}")
-    except ConfigError:
-        return None
-    return next(read(other, [0], [other.size]))
+def beside(shard: Shard, name: str, *, above: bool = False) -> bytes | None:
+    """The file of this name in the folder of a shard; None if there is none.
+
+    Args:
+        above: look into the folder above, too, where that of the shard is a split's.
+    """
+    folder = shard.url.rpartition("/")[0] if isinstance(shard, Remote) else str(shard.absolute().parent)
+    outer, _, own = folder.rpartition("/")
+    for place in (folder, outer) if above and split_of(own) else (folder,):
+        if not isinstance(shard, Remote):
+            if (path := Path(place, name)).is_file():
+                return path.read_bytes()
+            continue
+        try:
+            other = _head(f"{place}/{name}")
+        except ConfigError:
+            continue
+        return next(read(other, [0], [other.size]))
+    return None
+
+
+def packed_names(shard: Shard) -> dict[str, str]:
+    """{key: the file that it was packed from} of a shard that `pack` wrote; of others nothing."""
+    return dict(json.loads(beside(shard, f"{shard.stem}{NAMES}") or "{}"))
 
 
 def _head(url: str) -> Remote:
@@ -178,9 +198,10 @@ def _store(root: str) -> Any:
         from obstore.store import HTTPStore, from_url
     except ImportError as error:
         raise ConfigError(f"{root} is read by obstore: try pip install 'debiased-contrastive[remote]'") from error
-    if root.startswith("http"):
-        return HTTPStore.from_url(root, client_options={"allow_http": root.startswith("http:")})
-    return from_url(f"{root}/" if root == "file://" else root)
+    with _explained(root):
+        if root.startswith("http"):
+            return HTTPStore.from_url(root, client_options={"allow_http": root.startswith("http:")})
+        return from_url(f"{root}/" if root == "file://" else root)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""Tar shards in WebDataset's layout: the files of a sample lie side by side and share a key (a.jpg, a.cls, a.json)."""
+"""Tar shards in WebDataset's layout: the files of a sample share a key (a.jpg, a.cls, a.json)."""
 
 import io
+import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from pathlib import Path
 
 from contrastive.errors import ConfigError
@@ -14,20 +14,50 @@ Members = dict[str, tuple[int, int]]  # of one sample: {suffix: (offset, length)
 
 
 def samples(path: Path) -> Iterator[tuple[str, Members]]:
-    """The key of each sample of a shard and where its bytes lie, in the shard's order.
+    """Each key of a shard, in the order of their first files, and where the bytes of its files lie.
+
+    A hard link is the file of the tar that it leads to.
 
     Raises:
-        ConfigError: the file is no tar, is compressed, ends in the middle of a sample, or has a damaged header.
+        ConfigError: the file is no tar, is compressed, is cut, has a damaged header or bytes behind its end, has two
+            files of one key and suffix, or has something that is no plain file under the name of one.
     """
+    found, places = dict[str, Members](), dict[str, tuple[int, int] | None]()
     with _opened(path) as tar:
-        files = (member for member in _members(tar, path) if member.isfile() and is_part(member.name))
-        for key, members in groupby(files, lambda member: key_and_suffix(member.name)[0]):
-            yield key, {key_and_suffix(m.name)[1]: (m.offset_data, m.size) for m in members}
+        for member in _members(tar, path):
+            name, is_link = posixpath.normpath(member.name), member.islnk()
+            if (member.isreg() and not member.issparse()) or is_link:
+                target = posixpath.normpath(member.linkname)
+                places[name] = places.get(target) if is_link else (member.offset_data, member.size)
+            if member.isdir() or not is_part(name):
+                continue
+            if (place := places.get(name)) is None:
+                raise ConfigError(
+                    f"{path} has a link or a sparse file in place of the bytes of {member.name}: "
+                    "try tar --dereference without --sparse"
+                )
+            key, suffix = key_and_suffix(name)
+            if suffix in found.setdefault(key, {}):
+                raise ConfigError(
+                    f"{path} has two files with the key {key} and the suffix {suffix}: try another key for one of them"
+                )
+            found[key][suffix] = place
         end = tar.offset  # tarfile takes a damaged header for the end
+    _check_end(path, end)
+    yield from found.items()
+
+
+def _check_end(path: Path, end: int) -> None:
+    """Raise ConfigError where tarfile stopped before the end of a file: nothing but zeros follows the last member."""
     with path.open("rb") as file:
         file.seek(end)
-        if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # what every tar ends with
+        if file.read(BLOCKSIZE) != bytes(BLOCKSIZE):  # what every tar ends with
             raise ConfigError(f"{path} is cut, or has a damaged header, at byte {end}: try copying it again")
+        while rest := file.read(2**20):
+            if rest.count(0) < len(rest):
+                raise ConfigError(
+                    f"{path} goes on behind its end at byte {end}, as tars joined by cat do: try tar --concatenate"
+                )
 
 
 def _members(tar: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:

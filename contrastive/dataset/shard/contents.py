@@ -1,0 +1,92 @@
+"""What all shards of a data set hold together: classes, biases, the labels of each split, and the report of it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contrastive.dataset.shard.index import NO_IMAGE, Index
+from contrastive.dataset.shard.sample import LABEL, NAMED, Value, choice
+from contrastive.dataset.shard.store import beside, packed_names
+from contrastive.errors import ConfigError
+from contrastive.found import Found
+from contrastive.text import printable
+from contrastive.types import Split
+
+Column = Literal["label", "bias"]
+
+
+def values_of(indices: Sequence[Index], column: Column) -> list[Value]:
+    """The labels or biases that occur, numbers before words."""
+    found = {value for index in indices for value in _own(index, column)}
+    return sorted(found, key=lambda value: (isinstance(value, str), value))
+
+
+def numbers(indices: Sequence[Index], column: Column, values: Sequence[Value]) -> Tensor:
+    """The place of each image's label or bias among the values, (n,) int64; -1 = none."""
+    places = {value: i for i, value in enumerate(values)}
+    parts = []
+    for index in indices:
+        here = np.array([*(places[value] for value in _own(index, column)), -1])  # an entry of -1 is the last
+        parts.append(here[index.entries[column]])
+    return torch.from_numpy(np.concatenate(parts))
+
+
+def _own(index: Index, column: Column) -> list[Value]:
+    return index.labels if column == "label" else index.biases
+
+
+def names_of(values: Sequence[Value], index: Index, file: str) -> tuple[str, ...]:
+    """The values as text; numbers by their line, from 0, of a file beside the shards that has one for each."""
+    raw = beside(index.shard, file, above=True) if values and all(isinstance(value, int) for value in values) else None
+    lines = [printable(line.strip()) for line in (raw or b"").decode(errors="replace").splitlines()]
+    if not all(isinstance(value, int) and 0 <= value < len(lines) for value in values):
+        return tuple(printable(str(value)) for value in values)
+    named = {value: lines[value] for value in values if isinstance(value, int)}
+    twice = Counter(named.values())
+    return tuple(name if twice[name] == 1 and name else f"{name} {value}".strip() for value, name in named.items())
+
+
+def check_label(label: str, indices: Sequence[Index]) -> None:
+    """Raise ConfigError if a field is asked for that no image has."""
+    fields = {name for index in indices for name in index.fields}
+    if label not in (LABEL, *fields):
+        raise ConfigError(f"no image has the field {label} in its key.json: {choice('label', label, fields)}")
+
+
+def report(
+    indices: Sequence[Index], splits: Mapping[str, Split], places: Mapping[str, str], classes: tuple[str, ...]
+) -> Found:
+    """What was found, from the indices alone: no shard is read."""
+    left_out = defaultdict[str, list[str]](list)
+    for index in indices:
+        packed = packed_names(index.shard) if index.faults else {}
+        for key, why in index.faults.items():
+            reason = NO_IMAGE if why.startswith(NO_IMAGE) else "not to be decoded"
+            said = why.removeprefix(NO_IMAGE) if reason == NO_IMAGE else f": {why}"
+            left_out[reason].append(f"{packed.get(key, key)} in {index.shard.name}{said}")
+    return Found(
+        splits={name: _counts(split.label, classes) for name, split in splits.items()},
+        places=places,
+        left_out=left_out,
+        notes=tuple(_notes(indices, classes)),
+    )
+
+
+def _counts(label: Tensor, classes: tuple[str, ...]) -> dict[str, int]:
+    """{class: images}, those without a label under ''."""
+    counts = torch.bincount(label + 1, minlength=len(classes) + 1).tolist()
+    return {name: n for name, n in zip(("", *classes), counts, strict=True) if n}
+
+
+def _notes(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str]:
+    sources = sum((Counter(index.sources) for index in indices), Counter[str]())
+    fields = sorted({name for index in indices for name in index.fields})
+    if sources:
+        named = "" if set(classes) <= set(map(str, values_of(indices, "label"))) else ", their names from classes.txt"
+        yield f"labels are from {', '.join(f'{source} ({n:,})' for source, n in sources.items())}{named}"
+    elif fields:
+        yield f"no image has a label; dataset.label=FIELD takes one of {', '.join(fields[:NAMED])}"
