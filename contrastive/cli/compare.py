@@ -47,8 +47,9 @@ def main(words: list[str]) -> int:
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
     is_dry = asked[-1:] == ["true"]
     done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, dry_run=is_dry)
-    if done.crashed:
-        print("\n".join([*done.crashed, "run the same command again to continue"]), file=sys.stderr)
+    if done.not_done:
+        said = [*done.not_done, "there is no verdict before these runs are done: run the same command again"]
+        show("\n".join(said), file=sys.stderr)
         return 1
     if not is_dry:
         show(conclude(done.contest))

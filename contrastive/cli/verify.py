@@ -37,7 +37,8 @@ from contrastive.run.files import (
 from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
-from contrastive.study.render.files import check_folder
+from contrastive.study.compare.whole import unchecked
+from contrastive.study.render.files import check_folder, read_table_json
 from contrastive.text import show
 from contrastive.training.checkpointer import resume
 from contrastive.training.hook import Hook
@@ -82,14 +83,24 @@ def main(words: list[str]) -> int:
 
 
 def verify_tables(folder: Path) -> int:
-    """Compare every table of a folder with what its record gives; returns 0 if they agree, else 1."""
+    """Compare every table of a folder with what its record gives, and look whether the records of comparisons are
+    whole; returns 0 if all is well, else 1."""
     checked, wrong = check_folder(folder)
     if not checked:
         raise ConfigError(f"{folder} contains no JSON of a table: {USAGE}")
     for message in wrong:
         show(message, file=sys.stderr)
+    for path, said in not_checked(folder).items():
+        show(f"{path} is of an earlier version, not checked: {', '.join(said)}")
     print(f"{checked} tables of {folder} recomputed, {len(wrong)} differ")
     return 1 if wrong else 0
+
+
+def not_checked(folder: Path) -> dict[Path, list[str]]:
+    """{record of a comparison: what its version does not tell} of a folder of tables."""
+    records = {path: read_table_json(path) for path in sorted(folder.glob("*.json"))}
+    compared = {path: record for path, record in records.items() if record is not None and "comparison" in record}
+    return {path: said for path, record in compared.items() if (said := unchecked(record))}
 
 
 def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | None = None) -> Iterator[Check]:

@@ -1,5 +1,6 @@
 """Estimate the time and memory of a run from a few of its steps, before hours are spent."""
 
+import math
 import resource
 import time
 from collections.abc import Callable
@@ -25,9 +26,18 @@ MANY = 10_000
 
 
 class Timing(NamedTuple):
-    """Seconds that a run takes in all, and lines that say where they go and what memory it needs."""
+    """What a run takes.
+
+    Attributes:
+        seconds: in all.
+        memory: the most that is held, in words.
+        is_finite: whether the losses of the steps were.
+        text: lines that say where the time goes and what memory it needs.
+    """
 
     seconds: float
+    memory: str
+    is_finite: bool
     text: str
 
 
@@ -39,7 +49,7 @@ def estimate(experiment: Experiment) -> Timing:
     settings, loader, device = experiment.settings, experiment.loader, experiment.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    step, _ = first_steps(experiment, STEPS[device.type])
+    step, losses = first_steps(experiment, STEPS[device.type])
     training = settings.epochs * len(loader) * step
     extraction, seconds = evaluation_seconds(experiment)
     points = {name: _points(experiment.evaluators[name], settings.epochs) for name in seconds}
@@ -62,10 +72,11 @@ def estimate(experiment: Experiment) -> Timing:
         row("evaluation", evaluation, f"{'before and ' if before else ''}after: features {clock(extraction)}, "
             f"{', '.join(judged) or 'nothing'}{'; not timed: ' if untimed else ''}{', '.join(untimed)}"),
         row("together", total, ""),
-        f"  peak memory  {peak_memory(device)}",
+        f"  peak memory  {(memory := peak_memory(device))}",
         f"  written      {_written(settings.dataset)}",
     ]  # fmt: skip
-    return Timing(total, "\n".join(line.rstrip() for line in lines))
+    text = "\n".join(line.rstrip() for line in lines)
+    return Timing(seconds=total, memory=memory.strip(), is_finite=all(map(math.isfinite, losses)), text=text)
 
 
 def _written(dataset: dict[str, Any]) -> str:

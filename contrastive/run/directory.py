@@ -24,6 +24,7 @@ from contrastive.files import check_no_link, open_lock, write_text
 from contrastive.run.checkpoint import CheckpointWriter, load_checkpoint
 from contrastive.run.files import (
     ENCODER,
+    FAILURE,
     HEAD,
     LAST,
     PREVIOUS,
@@ -90,7 +91,7 @@ class RunDirectory:
     def fail(self, report: dict[str, Any]) -> None:
         """Write failure.json, which says where and how training broke down."""
         if self.logs is not None:
-            write_text(self.path / "failure.json", json.dumps(report, indent=1))
+            write_text(self.path / FAILURE, json.dumps(report, indent=1))
 
     def finish(self, result: dict[str, Any], write_weights: Callable[[Path], dict[str, str]]) -> None:
         """Write the weights and, last, the result: the run is done.
@@ -180,7 +181,7 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     if state.kind == "resumable" and (path / RESULT).exists():
         print("warning: result.json is damaged: it is computed again from the checkpoint")
         (path / RESULT).unlink()
-    (path / "failure.json").unlink(missing_ok=True)
+    (path / FAILURE).unlink(missing_ok=True)
 
 
 def remember_files(path: Path, environment: dict[str, Any]) -> None:
@@ -232,7 +233,7 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
 
 # of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
 FILES = (
-    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "metrics.jsonl", "failure.json",
+    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "metrics.jsonl", FAILURE,
     "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
     "environment.json", "config.yaml",
 )  # fmt: skip
@@ -278,10 +279,13 @@ def check_is_run(path: Path) -> None:
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[None]:
     """Keep every other process out of the directory, and name this one to whoever is refused.
 
     The kernel releases the lock when its process ends, however it ends: a file that is left over locks nothing.
+
+    Args:
+        instead: what whoever is refused may do besides waiting.
 
     Raises:
         ConfigError: another process holds the lock, or its file is a link.
@@ -295,8 +299,7 @@ def lock(path: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise ConfigError(
-                f"another process ({file.read() or 'just starting'}) is running in {path}: "
-                "wait for it, or try hydra.run.dir=PATH"
+                f"another process ({file.read() or 'just starting'}) is running in {path}: wait for it, {instead}"
             ) from None
         file.truncate(0)
         file.write(f"pid {os.getpid()} on {socket.gethostname()}")

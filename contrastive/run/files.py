@@ -19,6 +19,7 @@ from contrastive.schema import misfit
 
 # in a run directory; result.json, written last, means that the run is done
 RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
+FAILURE = "failure.json"  # of a run whose training broke down by itself: a loss that is not finite, a bug in it
 LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
 PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
 # of an encoder's node: read by the program for every encoder
@@ -208,6 +209,15 @@ def read_result(run: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return result if is_whole and misfit(result, Result) is None else None
+
+
+def read_failure(run: Path) -> str | None:
+    """Why the training of a run broke down by itself; None where it did not, or where a file or the machine was why."""
+    try:
+        content = json.loads((run / FAILURE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return str(content.get("reason", "training broke down")) if isinstance(content, dict) else None
 
 
 def read_environment(run: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 It informs: a run of other code is shown and resumed, and says so. Only other settings, data and weights are refused.
 """
 
+import ast
 import hashlib
 import importlib.metadata
 import json
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kernel module is loaded
+NOT_HASHED = ("contrastive", "torch", "torchvision")  # by module: their versions are recorded
+LIBRARIES = {"site-packages", "dist-packages"}  # folders of modules that are not the user's own
 CODE_KEYS = ("commit", "dirty", "diff", "modules")  # what tells one state of the code from another
 
 
@@ -141,13 +144,70 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
-    """{module: sha256 of its file} of the modules that the configuration names, other than this package and torch."""
-    hashes = {}
-    for target in sorted({target for _, target in targets(config)}):
-        if target.split(".")[0] not in ("contrastive", "torch", "torchvision") and (found := find_module(target)):
-            name, file = found
-            hashes[name] = file_hash(file)
-    return hashes
+    """{module: sha256 of its file} of the modules that the configuration names, other than this package and torch, and
+    of the user's own modules that these import."""
+    names = sorted({target for _, target in targets(config) if target.split(".")[0] not in NOT_HASHED})
+    named = dict(found for target in names if (found := find_module(target)) is not None)
+    own = {module_name(place): file for place, file in own_sources(names).items()}
+    return {name: file_hash(file) for name, file in sorted((named | own).items())}
+
+
+def own_sources(names: Sequence[str]) -> dict[str, Path]:
+    """{path as it is imported: file} of the user's own modules among these dotted names and of all that they import,
+    found without importing any. Of a package all modules: it may look for them in its folder.
+
+    The user's own are those that are neither Python's, nor an installed library's, nor this package's.
+    """
+    found: dict[str, Path] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        for place, file in _files_of(name).items():
+            if place not in found:
+                found[place] = file
+                waiting += _imported(file, module_name(place), is_package=file.name == "__init__.py")
+    return dict(sorted(found.items()))
+
+
+def module_name(place: str) -> str:
+    """`pack.loss` of pack/loss.py, `pack` of pack/__init__.py."""
+    return place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _files_of(name: str) -> dict[str, Path]:
+    """{path as it is imported: file} of the user's own module that a dotted name leads to, and of its package."""
+    top, *inner = name.split(".")
+    if not top.isidentifier() or top in (*NOT_HASHED, *sys.stdlib_module_names, "__main__"):
+        return {}
+    spec = find_spec(top)
+    if spec is None or LIBRARIES.intersection(Path(spec.origin or "").parts):
+        return {}
+    for folder in map(Path, spec.submodule_search_locations or ()):
+        if LIBRARIES.intersection(folder.parts):
+            continue
+        for n in range(len(inner) + 1):  # the outermost folder with an __init__.py is the package
+            place = folder.joinpath(*inner[:n])
+            if (place / "__init__.py").is_file():
+                return {file.relative_to(folder.parent).as_posix(): file for file in sorted(place.rglob("*.py"))}
+            if n and (file := place.with_suffix(".py")).is_file():
+                return {file.relative_to(folder.parent).as_posix(): file}
+    is_file = spec.submodule_search_locations is None and spec.origin is not None and spec.origin.endswith(".py")
+    return {f"{top}.py": Path(str(spec.origin))} if is_file else {}
+
+
+def _imported(file: Path, module: str, *, is_package: bool) -> list[str]:
+    """The dotted names that a file imports, in functions too; none of a file that is no Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except SyntaxError:
+        return []
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    for node in (node for node in nodes if isinstance(node, ast.ImportFrom)):
+        around = package[: len(package) - node.level + 1] if node.level else []
+        home = ".".join([*around, *([node.module] if node.module else [])])
+        names += [f"{home}.{alias.name}" for alias in node.names]
+    return names
 
 
 def find_module(target: str) -> tuple[str, Path] | None:

@@ -19,7 +19,6 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
-from contrastive.errors import ConfigError
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
 from contrastive.study.spec import Row, Table, row_folder
@@ -43,11 +42,10 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class Failed(NamedTuple, Generic[AnyJob]):
-    """A job that failed; `is_refused` if its settings or its training are why, not a killed process or a full disk."""
+    """A job that failed, and why."""
 
     job: AnyJob
     reason: str
-    is_refused: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +111,7 @@ def run_jobs(
     folders: Sequence[Path],
     n_parallel: int,
     gpus: Sequence[str] = (),
+    code: Path | None = None,
 ) -> list[Failed[AnyJob]]:
     """Run every job, each writing what it prints to its log; returns those that failed.
 
@@ -120,31 +119,32 @@ def run_jobs(
         folders: of components of one's own.
         n_parallel: processes at a time.
         gpus: that they are spread over.
+        code: a folder whose modules come before all others of their names.
     """
     failed: list[Failed[AnyJob]] = []
     # composed when its process starts: a table of a hundred runs begins at once
-    tasks = (_Run(compose(job.overrides), job, tuple(folders)) for job in jobs)
+    tasks = (_Run(compose(job.overrides), job, tuple(folders), code) for job in jobs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
         job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
         if failure is None:
             result = read_result(job.path)  # none of a dry run
             print(f"{place}: done{f' in {minutes_of(result):.1f} min' if result else ''}", flush=True)
         else:
-            reason, is_refused = failure if isinstance(failure, tuple) else (str(failure), False)  # the latter: it died
-            failed.append(Failed(job, reason, is_refused))
-            print(f"{place}: FAILED, see {job.log}: {reason}", flush=True)
+            failed.append(Failed(job, str(failure)))
+            print(f"{place}: FAILED, see {job.log}: {failure}", flush=True)
     return failed
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One job in a process of its own; returns why it failed and whether it was refused, None when it is done."""
+    """One job in a process of its own; returns why it failed, None when it is done."""
 
     cfg: DictConfig
     job: Any
     folders: tuple[Path, ...]
+    code: Path | None
 
-    def __call__(self) -> tuple[str, bool] | None:
+    def __call__(self) -> str | None:
         self.job.path.mkdir(parents=True, exist_ok=True)
         with (self.job.path / ".lock").open("a") as file:  # a process of a killed command may be saving this very run
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -154,6 +154,7 @@ class _Run:
         print(f"python train.py {shlex.join(self.job.overrides)} hydra.run.dir={self.job.path}", flush=True)
         try:
             with importable([Path.cwd(), *self.folders]):
+                sys.path[:0] = [] if self.code is None else [str(self.code.resolve())]
                 settings = checked_settings(self.cfg, self.job.overrides)
                 from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
 
@@ -164,7 +165,7 @@ class _Run:
                 traceback.print_exc()
             else:
                 print(f"error: {sentence}", file=sys.stderr)
-            return sentence or f"{type(error).__name__}: {error}", isinstance(error, ConfigError)
+            return sentence or f"{type(error).__name__}: {error}"
         finally:
             sys.stdout.flush()
 

@@ -48,6 +48,7 @@ class RunRecord(TypedDict):
     audit: dict[str, Any]
     curves: dict[str, CurveRecord]
     correct: NotRequired[dict[str, str]]
+    point: NotRequired[dict[str, Any]]  # of a comparison: the values of what is searched
 
 
 class RowRecord(TypedDict):
@@ -86,6 +87,39 @@ class EnvironmentRecord(TypedDict):
     torch: str
 
 
+class PointRecord(TypedDict):
+    """A point of a search with what its runs were worth on the held-out images, None of one that failed.
+
+    `minutes` are those of each run; an earlier version tells those of the first.
+    """
+
+    point: dict[str, str]
+    values: list[float | None]
+    minutes: list[float | None] | float | None
+    correct: str | None
+
+
+class SearchRecord(TypedDict):
+    """A search of a contestant; nothing is chosen where every point failed."""
+
+    points: list[PointRecord]
+    chosen: dict[str, str] | None
+
+
+class ComparisonRecord(TypedDict):
+    """What `study.compare.outcome` adds of contrastive compare."""
+
+    plan: dict[str, Any]
+    failed: dict[str, int]
+    reasons: dict[str, str]
+    knobs: dict[str, dict[str, str]]
+    searches: dict[str, list[SearchRecord]]
+    judged: list[dict[str, Any]]
+    left_alone: NotRequired[dict[str, dict[str, Any]]]
+    folders: NotRequired[list[str]]  # of --config-dir
+    sealed: NotRequired[dict[str, Any]]
+
+
 class Record(TypedDict):
     """The JSON of a table."""
 
@@ -100,7 +134,7 @@ class Record(TypedDict):
     environments: list[EnvironmentRecord]
     protocols: list[dict[str, str]]
     views: str | None
-    comparison: NotRequired[dict[str, Any]]  # of contrastive compare, see `study.compare.outcome`
+    comparison: NotRequired[ComparisonRecord]
 
 
 @dataclass

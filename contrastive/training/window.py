@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from contrastive.config.messages import is_out_of_memory
 from contrastive.distributed.process import all_reduce_sum, world_size
 from contrastive.errors import ConfigError
 from contrastive.run.directory import RunDirectory
@@ -75,7 +76,9 @@ class Window:
         """
         loader, epoch, (loss, grad_norm) = self.loader, self.epoch, values[-1]
         index = loader.indices(epoch, batch)
+        what, value = ("gradient", grad_norm) if math.isfinite(loss) else ("loss", loss)
         self.run.fail({
+            "reason": f"{what} of {value:.0e}" if math.isfinite(value) else f"{what} not finite",
             "epoch": epoch + 1,
             "batch": batch + 1,
             "step": epoch * len(loader) + batch + 1,
@@ -87,7 +90,6 @@ class Window:
             "embeddings_of_the_newest_step": {name: statistics(value) for name, value in output.main.outputs.items()},
             "try": ADVICE,
         })  # fmt: skip
-        what, value = ("gradient", grad_norm) if math.isfinite(loss) else ("loss", loss)
         raise ConfigError(
             f"the {what} became {value} in epoch {epoch + 1}, batch {batch + 1}; the last checkpoint is kept and "
             f"{self.run.path / 'failure.json'} describes the batch: {ADVICE}"
@@ -119,11 +121,19 @@ def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int
     finite = torch.stack([value.isfinite().all() for value in named.values()]).tolist()  # waits for the device once
     broken = [name for name, is_finite in zip(named, finite, strict=True) if not is_finite]
     if broken:
-        run.fail({"step": step, "weights": broken, "try": ADVICE})
+        run.fail({"reason": "weights not finite", "step": step, "weights": broken, "try": ADVICE})
         raise ConfigError(
             f"{len(broken)} weights, {broken[0]} first, are no longer finite after step {step}; the last checkpoint is "
             f"kept: {ADVICE}"
         )
+
+
+def record_failure(run: RunDirectory, error: Exception, *, step: int) -> None:
+    """Write failure.json about an exception inside loss or step, unless memory, a file, the GPU or another process may
+    be why: a run that the machine ended says nothing about its loss."""
+    is_of_machine = isinstance(error, OSError) or is_out_of_memory(error) or "CUDA error" in str(error)
+    if not is_of_machine and world_size() == 1:
+        run.fail({"reason": " ".join(f"{type(error).__name__}: {error}".split()), "step": step})
 
 
 def statistics(x: Tensor) -> dict[str, str | int]:

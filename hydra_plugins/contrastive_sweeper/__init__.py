@@ -11,7 +11,8 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
-from contrastive.study.compare.engine import announcement, conclude, contest_of, run_all
+from contrastive.run.directory import lock
+from contrastive.study.compare.engine import begin, conclude, contest_of, run_all
 from contrastive.study.compare.plan import read_plan
 from contrastive.study.compare.stages import Run
 from contrastive.text import show
@@ -42,26 +43,25 @@ class CompareSweeper(Sweeper):
         self.contest = contest_of(plan, folders)
         self.kept = [word for word in arguments if word not in own]  # callbacks that record every job
         self.n_jobs = 0
-        device = "the launcher's device"
-        show(announcement(self.contest, folders, n_parallel=1, device=device))
-        if crashed := run_all(self.contest, self.launch):
-            raise ConfigError(f"{crashed[0]}: try the same command again, which goes on with what is not done")
-        show(conclude(self.contest))
-        return crashed
+        with lock(self.contest.base, instead="then the same command shows what came out"):
+            begin(self.contest, n_parallel=1, device="the launcher's device")
+            if not_done := run_all(self.contest, self.launch):
+                raise ConfigError(f"{not_done[0]}: try the same command again, which goes on with what is not done")
+            show(conclude(self.contest))
+        return []
 
-    def launch(self, runs: Sequence[Run]) -> list[str]:
-        """Run all of a stage; the contest is told of settings that cannot be trained."""
+    def launch(self, runs: Sequence[Run]) -> dict[Run, str]:
+        """Run all of a stage; returns why a run was not done.
+
+        Raises:
+            ConfigError: code or options were edited: the jobs of a launcher read them where they lie.
+        """
         returns = self.launching.launch([self.words(run) for run in runs], initial_job_idx=self.n_jobs)
         self.n_jobs += len(runs)
-        crashed = []
-        for run, done in zip(runs, returns, strict=True):
-            if (error := failure(done)) is None:
-                continue
-            if isinstance(error, ConfigError):
-                self.contest.fail(run, str(error))
-            else:
-                crashed.append(f"failed: {run}: {error}")
-        return crashed
+        if contest_of(self.contest.plan, self.contest.folders).base != self.contest.base:
+            raise ConfigError("code or settings changed while this comparison ran: undo that and run the same command")
+        failures = [failure(done) for done in returns]
+        return {run: str(error) for run, error in zip(runs, failures, strict=True) if error is not None}
 
     def words(self, run: Run) -> list[str]:
         """The overrides of a run, its directory among them."""

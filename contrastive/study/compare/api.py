@@ -54,8 +54,8 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
     typed = [*words, *(f"{key}={_text(key, value)}" for key, value in settings.items())]
     try:
         done = run_comparison(typed, folders=[] if config_dir is None else [Path(config_dir).resolve()], n_jobs=n_jobs)
-        if done.crashed:
-            raise ConfigError(f"{done.crashed[0]}: try the same call again, which continues")
+        if done.not_done:
+            raise ConfigError(f"{done.not_done[0]}: try the same call again, which continues")
         conclude(done.contest)
     except Exception as error:
         message = user_message(error, words=typed)

@@ -3,44 +3,57 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from statistics import mean
 from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable, search_path
-from contrastive.config.identity import flatten, identity, key_of
+from contrastive.config.identity import config_hash, flatten, key_of, targets
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import SHARED_KEYS, Settings, checked_settings
+from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import read_result
+from contrastive.run.directory import lock
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import planned_difference
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.plan import METHOD_SEARCHES, Plan, read_plan
+from contrastive.study.compare.seal import (
+    CODE,
+    OPTIONS,
+    check_package,
+    other_comparisons,
+    package_hash,
+    read_sealed,
+    read_sources,
+    seal,
+)
 from contrastive.study.compare.space import knobs_of
-from contrastive.study.compare.stages import FAILED, Contest, Run
-from contrastive.study.jobs import composer, default_jobs, minutes_of, run_jobs, short_hours, this_device
+from contrastive.study.compare.stages import Contest, Run
+from contrastive.study.compare.trial import Trial, hours, try_contestants
+from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
 from contrastive.text import as_typed, clock, counted, marked, show
 
 BASE = Path("outputs") / "compare"
-# Runs what is due. Those that the settings or the training make impossible it tells the contest; returns a sentence for
-# each that failed otherwise, such as one that was killed.
-Launch = Callable[[Sequence[Run]], list[str]]
+TRIES, PAUSE = 3, 20.0  # of a run that the machine ended, and seconds before one where nothing else is left to do
+# Runs what is due; returns why a run was not done.
+Launch = Callable[[Sequence[Run]], dict[Run, str]]
 
 
 class Done(NamedTuple):
-    """A contest whose runs are over, and a sentence for each that failed for a reason that is not its own."""
+    """A contest whose runs are over, and a sentence for each that was not done for a reason that is not its own."""
 
     contest: Contest
-    crashed: list[str]
+    not_done: list[str]
 
 
 def run_comparison(
@@ -53,40 +66,64 @@ def run_comparison(
         folders: of options and modules of one's own.
         n_jobs: runs at a time; -1 = one on each GPU or core.
         dry_run: say what it would take, and stop.
+
+    Raises:
+        ConfigError: the plan, its data or a contestant cannot be used, or another process runs this comparison.
     """
     plan = read_plan(words)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
         contest = contest_of(plan, folders)
-        on_cpu, device = this_device(list(plan.common))
-        gpus = gpus_for(list(plan.common))
-        n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
-        show(announcement(contest, folders, n_parallel=n_parallel, device=device))
-        if dry_run:
-            return Done(contest, [])
-        composed = composer(folders)
+        with nullcontext() if dry_run else lock(contest.base, instead="then the same command shows what came out"):
+            on_cpu, device = this_device(list(plan.common))
+            gpus = gpus_for(list(plan.common))
+            n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
+            trials = begin(contest, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
+            if dry_run:
+                return Done(contest, [])
+            composed = composer([contest.base / OPTIONS, *folders])
 
-        def launch(runs: Sequence[Run]) -> list[str]:
-            failed = run_jobs(runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus)
-            for one in failed:
-                if one.is_refused:
-                    contest.fail(one.job, one.reason)
-            return [f"failed: {one.job}: {one.reason}" for one in failed if not one.is_refused]
+            def launch(runs: Sequence[Run]) -> dict[Run, str]:
+                failed = run_jobs(
+                    runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=contest.base / CODE
+                )
+                check_package(contest)
+                return {one.job: one.reason for one in failed}
 
-        return Done(contest, run_all(contest, launch, n_parallel=n_parallel))
+            return Done(contest, run_all(contest, launch, trials=trials, n_parallel=n_parallel))
+
+
+def begin(
+    contest: Contest, *, n_parallel: int, device: str, gpus: Sequence[str] = (), dry_run: bool = False
+) -> dict[str, Trial]:
+    """Say what a comparison takes, try every contestant, and seal what its runs are made of.
+
+    Returns:
+        the trials; none where every run is done.
+    """
+    show(announcement(contest))
+    sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
+    trials: dict[str, Trial] = {}
+    if contest.due():
+        trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
+        show(costs(contest, trials, n_parallel=n_parallel, device=device))
+    if not dry_run:
+        seal(contest, sources, {key: data for trial in trials.values() for key, data in trial.data.items()})
+    return trials
 
 
 def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = None) -> Contest:
     """The contest of a plan, each contestant composed and checked and its knobs read; Hydra must be initialized.
 
     Args:
-        folders: of options of one's own.
+        folders: of options and modules of one's own.
         base: of its runs; None = outputs/compare/NAME.
 
     Raises:
         ConfigError: a contestant cannot be composed, no contestant has what is to be searched, they have several
             datasets, or no evaluator gives the metric.
     """
-    knobs, made_of = {}, {}
+    knobs, made_of, left_alone = {}, {}, {}
+    named = set[str]()
     on_the_way, datasets, unread = set[str](), set[str](), {*plan.ranges}
     for own in plan.contestants:
         words = [*plan.common, *own.fixed]
@@ -105,7 +142,9 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
         compose("train", [*words, *trial, *search_path(folders)])  # a range of no setting is said at once
         config = settings.to_dict()
         searched = {knob.key: knob.typed for knob in knobs[own.name]}
-        made_of[own.name] = [identity(config), module_hashes(config), searched]
+        made_of[own.name] = {"config": config_hash(config), "modules": module_hashes(config), "searched": searched}
+        named |= {target for _, target in targets(config)}
+        left_alone[own.name] = {key: value for key, value in _numbers_of_loss(cfg, reads) if key not in searched}
         datasets.add(choices["dataset"])
         if plan.evaluator not in settings.evaluator:
             names = ", ".join(settings.evaluator)
@@ -119,8 +158,12 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
             f"contestants are compared on one dataset, got {' and '.join(sorted(datasets))}: try one at a time"
         )
     (dataset,) = datasets
-    base = base or BASE / plan.folder(dataset, made_of)
-    return Contest(plan=plan, knobs=knobs, base=base, dataset=dataset, on_the_way=tuple(sorted(on_the_way)))
+    sealed = {"package": package_hash(), "contestants": made_of}
+    return Contest(
+        plan=plan, knobs=knobs, base=base or BASE / plan.folder(dataset, plan.digest(sealed)), dataset=dataset,
+        on_the_way=tuple(sorted(on_the_way)), left_alone=left_alone, folders=tuple(folders), made_of=sealed,
+        targets=tuple(sorted(named)),
+    )  # fmt: skip
 
 
 def _settings_read(cfg: DictConfig) -> list[str]:
@@ -130,72 +173,87 @@ def _settings_read(cfg: DictConfig) -> list[str]:
     return [key for key in flatten(written) if key not in SHARED_KEYS or f"${{{key}}}" in text]
 
 
-def run_all(contest: Contest, launch: Launch, *, n_parallel: int = 1) -> list[str]:
-    """Run stage after stage until nothing is due; returns a sentence for each run that may be tried again.
+def _numbers_of_loss(cfg: DictConfig, reads: Sequence[str]) -> list[tuple[str, Any]]:
+    """(setting, value) of the numbers that the loss of a configuration has or reads."""
+    written: Any = OmegaConf.to_container(cfg, resolve=False)
+    loss = [*flatten({"loss": written["loss"]}).items(), *((key, written[key]) for key in SHARED_KEYS if key in reads)]
+    return [(key, value) for key, value in loss if isinstance(value, int | float) and not isinstance(value, bool)]
+
+
+def run_all(
+    contest: Contest, launch: Launch, *, trials: Mapping[str, Trial] | None = None, n_parallel: int = 1
+) -> list[str]:
+    """Run stage after stage until nothing is due. A run that was not done is tried again, three times in all.
 
     Args:
-        n_parallel: runs at a time, for the time that is left.
+        trials: for the time that is left.
+        n_parallel: runs at a time.
+
+    Returns:
+        a sentence for each run that is still not done.
+
+    Raises:
+        ConfigError: a run lacks the figure that is judged, or was trained on other data.
     """
-    crashed: list[str] = []
-    tried = set[Path]()
-    while runs := [run for run in contest.due() if run.path not in tried]:
+    tried, reasons = Counter[Path](), dict[Run, str]()
+    pace = 1.0  # how long runs take by the clock, in their trials' time
+    while runs := [run for run in contest.due() if tried[run.path] < TRIES]:
+        if all(tried[run.path] for run in runs):
+            print(f"{counted(len(runs), 'run')} not done for a reason of the machine: trying again", flush=True)
+            time.sleep(PAUSE)
+        left = f"; about {clock(3600 * pace * hours(contest, trials) / n_parallel)} to go in all" if trials else ""
         stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
-        done = minutes_done(contest)
-        left = contest.plan.n_runs - len(done)
-        ends = f"; about {clock(60 * mean(done) * left / n_parallel)} to go in all" if done else ""
-        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{ends}", flush=True)
-        crashed += launch(runs)
-        tried |= {run.path for run in runs}
-    return crashed
+        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{left}", flush=True)
+        since = time.monotonic()
+        reasons |= launch(runs)
+        if trials:
+            expected = 60 * sum(trials[run.own].minutes for run in runs) / n_parallel
+            pace = (time.monotonic() - since) / max(expected, 1e-9)
+        tried.update(run.path for run in runs)
+    contest.check_data(read_sealed(contest.base).get("data", {}))
+    return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]
 
 
-def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, device: str) -> str:
-    """What a comparison takes and what it can find, before anything runs."""
+def announcement(contest: Contest) -> str:
+    """What is compared, and what it can find, before anything runs."""
     plan = contest.plan
-    due = contest.due()
-    all_runs = plan.n_runs
     searched, again = "nothing is searched, ", ""
     if plan.budget > 1:
         searched = f"{plan.budget} points, {plan.finalists} finalists with two more seeds, "
         again = " and as many of the default settings"
-    lines = [
-        f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}",
-        *(f"  {name}: {', '.join(f'{knob.key} {knob.typed}' for knob in own) or 'nothing to search'}"
-          for name, own in contest.knobs.items()),
-        f"  {all_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}",
-    ]  # fmt: skip
-    done = minutes_done(contest)
-    if due:
-        minutes = mean(done) if done else _minutes(due[0], folders)
-        left = all_runs - len(done)
-        place = contest.base.absolute()
-        free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
-        lines.append(
-            f"  {left} to go, {minutes:.1f} minutes each on {device}: {short_hours(left * minutes / 60 / n_parallel)} "
-            f"hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
-        )
+    lines = [f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}"]
+    for name, own in contest.knobs.items():
+        alone = ", ".join(f"{key}={value}" for key, value in contest.left_alone.get(name, {}).items())
+        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
+        lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
+    n_runs = sum(map(contest.n_runs, plan.contestants))
+    lines.append(f"  {n_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}")
     about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
     points = planned_difference(plan, contest.dataset)
     lines.append(f"  detects a difference of {points:.1f} points between {about} with 80 % power")
     if 1 < plan.searches < METHOD_SEARCHES:
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
-    lines.append(f"  runs in {as_typed(contest.base)}")
+    lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
     return "\n".join(lines)
 
 
-def minutes_done(contest: Contest) -> list[float]:
-    """How long each finished run of a comparison took."""
-    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
-    return [minutes_of(result) for result in results if result is not None]
-
-
-def _minutes(run: Run, folders: Sequence[Path]) -> float:
-    """How long a run takes, from a few of its steps."""
-    from contrastive.experiment.build import build  # late: importing torch takes seconds
-    from contrastive.experiment.dry_run import estimate
-
-    cfg = compose("train", [*run.overrides, *search_path(folders)])
-    return estimate(build(Settings.from_config(cfg))).seconds / 60
+def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, device: str) -> str:
+    """What is left to run, by contestant and in all, from a trial of each."""
+    lines = []
+    for own in contest.plan.contestants:
+        trial = trials[own.name]
+        n_left = counted(contest.n_left(own), "run")
+        lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
+        if not trial.is_finite:
+            lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
+    place = contest.base.absolute()
+    free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
+    left = sum(map(contest.n_left, contest.plan.contestants))
+    needed = short_hours(hours(contest, trials) / n_parallel)
+    lines.append(
+        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
+    )
+    return "\n".join(lines)
 
 
 def conclude(contest: Contest) -> str:
@@ -205,7 +263,7 @@ def conclude(contest: Contest) -> str:
     said = zip(sentences(record), record["comparison"]["judged"], strict=True)
     lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), ""]
     if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
-        lines.append(f"runs that failed are not tried again: to try them, rm {as_typed(contest.base / FAILED)}")
+        lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     path = contest.base.with_name(f"{contest.base.name}.html")
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages

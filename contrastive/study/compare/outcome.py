@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contrastive.config.identity import flatten
 from contrastive.files import write_text
 from contrastive.run.files import RunState, run_state
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
-from contrastive.study.compare.stages import Contest, Run, figure
+from contrastive.study.compare.seal import read_sealed
+from contrastive.study.compare.stages import WORST, Contest, Run
 from contrastive.study.record import Shared, row_record, views_as_png
 from contrastive.study.spec import Row
 
@@ -23,13 +25,13 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
     plan, shared, metrics = contest.plan, Shared(), shown_metrics(contest)
     finals = {own.name: _final_runs(contest, own) for own in plan.contestants}
     rows = [
-        _row(own.name, (*own.fixed, *_chosen_words(contest, own)), finals[own.name], metrics, shared)
+        _row(contest, own.name, (*own.fixed, *_chosen_words(contest, own)), finals[own.name], shared)
         for own in plan.contestants
     ]
     if plan.budget > 1:  # else they are the same runs
         first = {(own.fixed, own.salt): own for own in reversed(plan.contestants)}  # of those with the same settings
         rows += [
-            _row(f"{own.name}{AS_IT_COMES}", own.fixed, contest.final(own, 0, {}), metrics, shared)
+            _row(contest, f"{own.name}{AS_IT_COMES}", own.fixed, contest.final(own, 0, {}), shared)
             for own in plan.contestants
             if first[own.fixed, own.salt] is own
         ]
@@ -45,6 +47,8 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
+            "left_alone": contest.left_alone, "folders": [_from_here(folder) for folder in contest.folders],
+            "sealed": read_sealed(contest.base),
             "searches": {
                 own.name: [_search(contest, own, i) for i in range(plan.searches)] for own in plan.contestants
             },
@@ -66,8 +70,6 @@ def shown_metrics(contest: Contest) -> list[str]:
     """The judged metric, then what else of kNN and linear probe the final runs have; without a verdict."""
     run = next((run for own in contest.plan.contestants for run in _final_runs(contest, own)), None)
     known = run_state(run.path).result.get("test", {}) if run else {}
-    if known:
-        figure(known, contest.plan.metric)
     return list(dict.fromkeys([contest.plan.metric, *(metric for metric in METRICS if metric in known)]))
 
 
@@ -75,7 +77,8 @@ def _n_failed(contest: Contest, own: Contestant) -> int:
     """Final runs that failed, or that a search without a point to train left out."""
     plan = contest.plan
     empty = sum(contest.chosen(own, search) is None for search in range(plan.searches)) if plan.searches > 1 else 0
-    return sum(map(contest.has_failed, _final_runs(contest, own))) + empty * plan.seeds
+    broke = sum(contest.failure(run) is not None for run in _final_runs(contest, own))
+    return broke + empty * plan.seeds
 
 
 def _final_runs(contest: Contest, own: Contestant) -> list[Run]:
@@ -93,26 +96,36 @@ def _chosen_words(contest: Contest, own: Contestant) -> list[str]:
     return [f"{key}={value}" for key, value in chosen.items()] if chosen else []
 
 
-def _row(name: str, words: Sequence[str], runs: Sequence[Run], metrics: list[str], shared: Shared) -> dict[str, Any]:
+def _row(contest: Contest, name: str, words: Sequence[str], runs: Sequence[Run], shared: Shared) -> dict[str, Any]:
+    """A row of the record; each run says in which settings it was at which point of the search."""
     states: dict[Path, RunState] = {run.path: run_state(run.path) for run in runs}
     finished = {path: state for path, state in states.items() if state.kind == "finished"}
-    return row_record(Row(name=name, overrides=tuple(words)), finished, metrics, shared)
+    row = row_record(Row(name=name, overrides=tuple(words)), finished, shown_metrics(contest), shared)
+    knobs = [knob.key for knob in contest.knobs[runs[0].own]] if runs else []
+    for run, state in zip(row["runs"], finished.values(), strict=True):
+        run["point"] = {key: flatten(state.config).get(key) for key in knobs}
+    return row
 
 
 def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
-    """Every point with the values of its runs on the held-out images, in percent; null for one that failed."""
+    """Every point with the values of its runs on the held-out images, in percent, null for one that failed, with the
+    minutes that each of them took, and which images the first was right about."""
     tried, chosen = contest.tried(own, search) or [], contest.chosen(own, search)
-    runs = contest.first_stage(own, search)
     points = []
-    for run, point in zip(runs, tried, strict=True):
-        result = run_state(run.path).result
+    for i, point in enumerate(tried):
+        runs = contest.runs_of_point(own, search, i, point.point)[: len(point.values)]
+        results = [run_state(run.path).result for run in runs]
         points.append({
             "point": point.point,
-            "values": [None if value == float("-inf") else round(value, 4) for value in point.values],
-            "minutes": round(result["time"]["seconds"] / 60, 2) if result else None,
-            "correct": result.get("correct", {}).get(contest.plan.metric) if result else None,
+            "values": [None if value == WORST else round(value, 4) for value in point.values],
+            "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
+            "correct": results[0].get("correct", {}).get(contest.plan.metric),
         })  # fmt: skip
     return {"points": points, "chosen": chosen}
+
+
+def _from_here(folder: Path) -> str:
+    return str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
 
 
 def _looks(contest: Contest) -> int:

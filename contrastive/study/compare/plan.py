@@ -120,32 +120,29 @@ class Plan:
             return [(b, a) for a, b in itertools.combinations(names, 2)]
         return [(name, names[0]) for name in names[1:]]
 
-    @property
-    def n_runs(self) -> int:
-        """Runs of the whole plan; a little fewer where a search chooses the default settings."""
-        if self.budget == 1:
-            return len(self.contestants) * self.searches * self.seeds
-        each = self.budget + 2 * self.finalists + self.seeds
-        return len(self.contestants) * (self.searches * each + self.seeds)
+    def folder(self, dataset: str, digest: str) -> str:
+        """A name for the runs: what is compared on what, and the `digest`. More seeds, searches or looks go on in the
+        same folder."""
+        names = "+".join(contestant.name for contestant in self.contestants)
+        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}"
 
-    def folder(self, dataset: str, made_of: Mapping[str, Any]) -> str:
-        """A name for the runs: what is compared on what, and a hash of what makes a run what it is. More seeds,
-        searches or looks go on in the same folder.
+    def digest(self, made_of: Mapping[str, Any]) -> str:
+        """A hash of what makes a run what it is.
 
         Args:
-            dataset: its option.
             made_of: of each contestant, all that its runs depend on.
         """
         places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
         salts = [(contestant.name, contestant.salt) for contestant in self.contestants]
         described = [salts, self.budget, self.finalists, self.metric, places, made_of]
-        digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
-        names = "+".join(contestant.name for contestant in self.contestants)
-        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}"
+        return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
-    @property
-    def command(self) -> str:
-        """What to type for this plan, without --config-dir."""
+    def command(self, folders: Sequence[str] = ()) -> str:
+        """What to type for this plan.
+
+        Args:
+            folders: those of --config-dir.
+        """
         listed = [*itertools.takewhile(lambda own: own.words == (f"loss={own.name}",), self.contestants)]
         others = self.contestants[len(listed) :] if len(listed) > 1 else self.contestants
         rows = {own.name: " ".join([*own.words, *([f"salt={own.salt}"] if own.salt else [])]) for own in others}
@@ -155,7 +152,8 @@ class Plan:
         words += [*self.common, *(f"{key}={value}" for key, value in self.ranges.items())]
         words += [*(f"{name}={getattr(self, name):g}" for name in NUMBERS), f"metric={self.metric}"]
         words += [f"pairs={self.pairs}"]
-        return " ".join(["contrastive compare", *map(_quoted, words)])
+        own = [word for folder in folders for word in ("--config-dir", folder)]
+        return " ".join(["contrastive compare", *map(_quoted, [*words, *own])])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, for the record."""

@@ -2,31 +2,37 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
-from contrastive.config.identity import key_of
+from contrastive.config.identity import flatten, is_identity, key_of
 from contrastive.errors import ConfigError
-from contrastive.files import write_text
-from contrastive.run.files import read_result
+from contrastive.run.files import read_failure, read_result, run_state
 from contrastive.study.compare.plan import Contestant, Plan, folder_name
 from contrastive.study.compare.space import Knob, points
 from contrastive.study.spec import merge_overrides
+from contrastive.text import as_typed
 
-FAILED = "failed.json"  # {run: why}, of runs whose settings or training are why
 SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
 WORST = float("-inf")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run of a comparison."""
+    """A run of a comparison.
+
+    Attributes:
+        stage: search | finalists | final.
+        own: the contestant that it is of.
+        name: what it is called on the terminal.
+    """
 
     overrides: tuple[str, ...]
     path: Path
     stage: str
+    own: str
     name: str
 
     @property
@@ -58,6 +64,11 @@ class Contest:
         knobs: of each contestant, by name.
         dataset: that all contestants train on, its option.
         on_the_way: words that search runs get besides, such as evaluators that wait for the end.
+        left_alone: numbers of each contestant's loss that are not searched, {contestant: {setting: value}}.
+        folders: of options and modules of one's own.
+        made_of: all that its runs depend on, hashed: the package, of each contestant its configuration, modules and
+            ranges.
+        targets: what the configurations of the contestants name.
     """
 
     plan: Plan
@@ -65,28 +76,72 @@ class Contest:
     base: Path
     dataset: str = "digits"
     on_the_way: tuple[str, ...] = ()
+    left_alone: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()
+    made_of: Mapping[str, Any] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def failures(self) -> dict[str, str]:
-        """{run: why} of runs that are not tried again."""
-        file = self.base / FAILED
-        content: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
-        return content
+        """{run: why} of runs whose training broke down by itself, which are not tried again."""
+        return {
+            str(run.path.relative_to(self.base)): reason
+            for own in self.plan.contestants for run in self.known(own)
+            if (reason := self.failure(run)) is not None
+        }  # fmt: skip
 
-    def fail(self, run: Run, reason: str) -> None:
-        """Remember that the settings of a run, or its training, do not work: it is not tried again."""
-        self.failures[str(run.path.relative_to(self.base))] = reason
-        write_text(self.base / FAILED, json.dumps(self.failures, indent=1))
-
-    def has_failed(self, run: Run) -> bool:
-        return str(run.path.relative_to(self.base)) in self.failures and read_result(run.path) is None
+    def failure(self, run: Run) -> str | None:
+        """Why the loss of a run, or its training, does not work; None where it does, or where it has not been tried."""
+        reason = read_failure(run.path)
+        return reason if reason is not None and read_result(run.path) is None else None
 
     def due(self) -> list[Run]:
-        """The runs that can begin now; none when the plan is done."""
+        """The runs that can begin now; none when the plan is done.
+
+        Raises:
+            ConfigError: a finished run lacks the figure that is judged.
+        """
         waiting = (run for search in range(self.plan.searches) for own in self.plan.contestants
                    for run in self._runs(own, search))  # fmt: skip
         # once: where the default settings were chosen, they are final runs and those of the default
-        return [run for run in dict.fromkeys(waiting) if not self.has_failed(run) and read_result(run.path) is None]
+        return [run for run in dict.fromkeys(waiting) if self._value(run) is None]
+
+    def known(self, own: Contestant) -> Iterator[Run]:
+        """The runs of a contestant, as far as the searches have come."""
+        for search in range(self.plan.searches):
+            yield from self._runs(own, search)
+
+    def n_runs(self, own: Contestant) -> int:
+        """Runs of a contestant in the whole plan; a few less where a search chooses the default settings."""
+        plan, n_points = self.plan, len(self.points(own, 0))
+        if not n_points:
+            return plan.searches * plan.seeds
+        return plan.searches * (n_points + 2 * min(plan.finalists, n_points) + plan.seeds) + plan.seeds
+
+    def n_left(self, own: Contestant) -> int:
+        """Those that are neither done nor broken."""
+        return max(0, self.n_runs(own) - sum(self._value(run) is not None for run in dict.fromkeys(self.known(own))))
+
+    def check_data(self, known: Mapping[str, str]) -> None:
+        """Check that every finished run was trained on the same data as the others with its settings of the dataset.
+
+        Args:
+            known: {settings of a dataset: hash of the data} that the comparison began with.
+
+        Raises:
+            ConfigError: one was not.
+        """
+        seen = dict(known)
+        for run in (run for own in self.plan.contestants for run in self.known(own)):
+            state = run_state(run.path)
+            if state.kind != "finished":
+                continue
+            data = state.environment["data"]
+            if seen.setdefault(data_key(state.config), data) != data:
+                raise ConfigError(
+                    f"{run} was trained on other data than this comparison began with: put them back, and "
+                    f"try rm -r {as_typed(run.path)} and the same command again"
+                )
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""
@@ -121,7 +176,7 @@ class Contest:
         """Every point with its first run, and further runs where they are done; None while one is missing."""
         found = []
         for i, point in enumerate(self.points(own, search)):
-            values = [self._value(self._searched(own, search, i, point, extra)) for extra in (0, 1, 2)]
+            values = [self._value(run) for run in self.runs_of_point(own, search, i, point)]
             if values[0] is None:
                 return None
             found.append(Tried(point=point, values=[value for value in values if value is not None]))
@@ -154,10 +209,14 @@ class Contest:
         first = _first_seed(own, search) + FIRST_FINAL
         as_it_comes = "" if point or self.plan.budget == 1 else " as it comes"
         return [
-            Run(overrides=(*words, f"seed={seed}"), path=folder / f"seed={seed}", stage="final",
+            Run(overrides=(*words, f"seed={seed}"), path=folder / f"seed={seed}", stage="final", own=own.name,
                 name=f"{own.name}{_search_text(self.plan, search)}{as_it_comes}, seed {seed}")
             for seed in range(first, first + self.plan.seeds)
         ]  # fmt: skip
+
+    def runs_of_point(self, own: Contestant, search: int, i: int, point: Mapping[str, str]) -> list[Run]:
+        """The run of point i of a search, and the two further seeds that it has as a finalist."""
+        return [self._searched(own, search, i, point, extra) for extra in (0, 1, 2)]
 
     def _searched(self, own: Contestant, search: int, i: int, point: Mapping[str, str], extra: int) -> Run:
         seed = _first_seed(own, search) + extra
@@ -169,7 +228,7 @@ class Contest:
         stage = "finalists" if extra else "search"
         name = f"{own.name}{_search_text(self.plan, search)}, point {i + 1}{f', seed {seed}' if extra else ''}"
         path = self._folder(own, search) / f"point={i + 1:02}" / f"seed={seed}"
-        return Run(overrides=words, path=path, stage=stage, name=name)
+        return Run(overrides=words, path=path, stage=stage, own=own.name, name=name)
 
     def _words(self, own: Contestant, point: Mapping[str, str]) -> tuple[str, ...]:
         return merge_overrides(self.plan.common, own.fixed, [f"{key}={value}" for key, value in point.items()])
@@ -178,24 +237,28 @@ class Contest:
         return self.base / f"search={search + 1}" / folder_name(own.name)
 
     def _value(self, run: Run) -> float | None:
-        """What a run is worth on its held-out images; None where it is not done."""
-        if self.has_failed(run):
-            return WORST
+        """What a run is worth on its held-out images, a final run on the test split; None where it is not done."""
         result = read_result(run.path)
         if result is None:
-            return None
-        return figure(result["val"], self.plan.metric)
+            return None if read_failure(run.path) is None else WORST
+        return figure(result["test" if run.stage == "final" else "val"], self.plan.metric, of=str(run))
 
 
-def figure(figures: Mapping[str, float], metric: str) -> float:
+def figure(figures: Mapping[str, float], metric: str, *, of: str) -> float:
     """One of the figures of a run.
 
     Raises:
         ConfigError: the run has no such figure.
     """
     if metric not in figures:
-        raise ConfigError(f"runs have no {metric}, they have {', '.join(figures) or 'none'}: try another metric")
+        raise ConfigError(f"{of} has no {metric}, it has {', '.join(figures) or 'none'}: try another metric")
     return float(figures[metric])
+
+
+def data_key(config: Mapping[str, Any]) -> str:
+    """What the data of a run follow from: the settings of its dataset, and the draw of its held-out images."""
+    node = {key: value for key, value in flatten(config["dataset"], "dataset.").items() if is_identity(key)}
+    return json.dumps([node, config.get("held_out")], sort_keys=True, default=str)
 
 
 def search_of(seed: int) -> int:

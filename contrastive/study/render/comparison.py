@@ -6,7 +6,7 @@ from typing import Any
 
 from contrastive.bits import unpack
 from contrastive.study.compare.judge import sentence
-from contrastive.study.compare.plan import Plan, plan_from_dict
+from contrastive.study.compare.plan import Plan, folder_name, plan_from_dict
 from contrastive.study.compare.space import read_knob
 from contrastive.study.statistics import best_of
 from contrastive.text import format_grid
@@ -34,7 +34,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
         *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
         *notes(record),
         protocol_text(record),
-        f"Command: `{plan_of(record).command}`",
+        f"Command: `{command(record)}`",
     ]
 
 
@@ -42,11 +42,43 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
     return plan_from_dict(record["comparison"]["plan"])
 
 
+def command(record: Mapping[str, Any]) -> str:
+    """What to type for this comparison."""
+    return plan_of(record).command(record["comparison"].get("folders", ()))
+
+
 def sentences(record: Mapping[str, Any]) -> list[str]:
-    """One sentence for each pair."""
+    """One sentence for each pair, with what was tried and failed."""
     plan = plan_of(record)
     label = record["metrics"].get(plan.metric, plan.metric)
-    return [sentence(claim, plan, label) for claim in record["comparison"]["judged"]]
+    return [
+        "; ".join([sentence(claim, plan, label), *(text for name in (claim["name"], claim["against"])
+                                                   if (text := failed_points(record, name)))])
+        for claim in record["comparison"]["judged"]
+    ]  # fmt: skip
+
+
+def failed_points(record: Mapping[str, Any], name: str) -> str:
+    """How many points of a method's searches broke down, and of what; empty where none did."""
+    points = [point for search in record["comparison"]["searches"][name] for point in search["points"]]
+    n = sum(None in point["values"] for point in points)
+    said = [reason for run, reason in record["comparison"]["reasons"].items()
+            if run.split("/")[1] == folder_name(name) and "/point=" in run]  # fmt: skip
+    return f"{name}: {n} of {len(points)} points failed ({', '.join(dict.fromkeys(said))})" if n else ""
+
+
+def runs_of_search(record: Mapping[str, Any]) -> tuple[int, float]:
+    """How many runs the searches of a comparison have, and their minutes; an earlier version tells those of each
+    point's first run, which stand for the others. (0, 0) of other tables, and of a search that is no run of its own."""
+    own = record.get("comparison")
+    if own is None or own["plan"]["budget"] == 1:
+        return 0, 0.0
+    points = [point for searches in own["searches"].values() for search in searches for point in search["points"]]
+    minutes = 0.0
+    for point in points:
+        told = point["minutes"] if isinstance(point["minutes"], list) else [point["minutes"]] * len(point["values"])
+        minutes += sum(each for each in told if each is not None)
+    return sum(len(point["values"]) for point in points), minutes
 
 
 def effects(record: Mapping[str, Any]) -> list[list[str]]:
@@ -79,9 +111,12 @@ def chosen(record: Mapping[str, Any]) -> list[list[str]]:
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:
-    """A sentence for each knob whose finalists lie at one edge, and for each run that failed."""
+    """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, and
+    for each run that failed."""
     found = [f"{name}: {key} is at an edge of {typed}; a wider range would be another comparison."
              for name, key, typed in at_an_edge(record)]  # fmt: skip
+    found += [f"not searched of {name}: {', '.join(f'{key}={value}' for key, value in own.items())}"
+              for name, own in record["comparison"].get("left_alone", {}).items() if own]  # fmt: skip
     found += [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
     return ["\n".join(f"- {text}" for text in found)] if found else []
 
@@ -143,7 +178,8 @@ def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def best_of_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """{method, n, value}: what the best of n points is worth on one half of the held-out images, chosen on the other.
 
-    Both halves take both parts. A run that failed is worth nothing.
+    Both halves take both parts. A run that failed is worth nothing; nothing is drawn of a method with a run that does
+    not tell its images.
     """
     curves = []
     for name, searches in record["comparison"]["searches"].items():
@@ -159,6 +195,8 @@ def best_of_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _halves(points: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """The accuracy of each point on the even and on the odd held-out images."""
     found = []
+    if any(point["correct"] is None and point["values"][0] is not None for point in points):
+        return []
     for point in points:
         if point["correct"] is None:
             found.append((0.0, 0.0))

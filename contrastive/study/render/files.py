@@ -9,6 +9,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.study.claims import claims_grid, judge_claims
 from contrastive.study.compare.outcome import judged_again
+from contrastive.study.compare.whole import faults
 from contrastive.study.record import record_frame, record_misfit
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
@@ -85,8 +86,8 @@ def read_table_json(path: Path) -> dict[str, Any] | None:
 def check_folder(folder: Path) -> tuple[int, list[str]]:
     """Recompute every table of a folder from its JSON.
 
-    The page must stand, whole, in the Markdown of the same name, which may say more around it; the verdicts in the
-    JSON must be those of its runs. JSON files that are no table are left out.
+    The record of a comparison must be whole. The page must stand, whole, in the Markdown of the same name, which may
+    say more around it; the verdicts in the JSON must be those of its runs. JSON files that are no table are left out.
 
     Returns:
         the number of tables, and a sentence for each that differs.
@@ -97,6 +98,9 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
         if record is None:
             continue
         checked += 1
+        if "comparison" in record and (said := faults(record)):
+            wrong.append(f"{path}: the record is not whole: {'; '.join(said)}: try contrastive compare with its words")
+            continue
         if "comparison" in record and record["comparison"]["judged"] != judged_again(record):
             wrong.append(f"{path}: the verdicts are not those of its runs: try contrastive compare with its words")
         remedy = f"try make reproduce-table TABLE={record['table']}"

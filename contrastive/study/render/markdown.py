@@ -71,7 +71,10 @@ def runs_and_minutes(record: dict[str, Any]) -> str:
     dates = sorted({run["date"] for run in runs if run["date"]})
     when = f" on {dates[0]}" if len(dates) == 1 else f" from {dates[0]} to {dates[-1]}" if dates else ""
     minutes = sum(run["minutes"] for run in runs)
-    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}{when}, {minutes:.1f} minutes in all"
+    searched, of_search = comparison.runs_of_search(record)
+    beside = f", {searched} of them in the search," if searched else ""
+    count = len(runs) + searched
+    return f"{count} run{'' if count == 1 else 's'}{beside}{when}, {minutes + of_search:.1f} minutes in all"
 
 
 def _runs(record: dict[str, Any]) -> list[dict[str, Any]]:

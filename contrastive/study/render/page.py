@@ -143,7 +143,7 @@ def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "chosen": comparison.chosen(record),
         "notes": comparison.notes(record),
         "protocol": comparison.protocol_text(record),
-        "command": comparison.plan_of(record).command,
+        "command": comparison.command(record),
         "knobs": [charts.knob_chart([p for p in points if p["knob"] == knob], methods) for knob in knobs],
         "best": charts.best_of_chart(best, methods) if best else None,
     }

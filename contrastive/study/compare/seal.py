@@ -1,0 +1,105 @@
+"""One comparison, one code: what its runs are made of is read once and copied into its folder, and they import that.
+
+BASE/code/       the user's own modules, with what they import from the user's folders
+BASE/options/    the YAMLs of --config-dir
+BASE/plan.json   hashes of the code, the configurations and the data
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import contrastive
+from contrastive.config.paths import CONFIGS
+from contrastive.errors import ConfigError
+from contrastive.files import atomic, write_text
+from contrastive.run.provenance import own_sources
+from contrastive.study.compare.stages import Contest
+
+PLAN, CODE, OPTIONS = "plan.json", "code", "options"
+DEPTHS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")  # of a folder of --config-dir; runs may lie in it, deeper
+TRAINS_NOTHING = ("cli", "render")  # folders of the package
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """The user's own files as they were when the comparison began, {path: content}."""
+
+    code: Mapping[str, bytes] = field(default_factory=dict)
+    options: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def read_sources(targets: Sequence[str], folders: Sequence[Path]) -> Sources:
+    """The modules that `_target_`s name, with what they import, and the YAMLs of folders, the first of a name."""
+    options: dict[str, bytes] = {}
+    for folder in folders:
+        for file in sorted(file for depth in DEPTHS for file in folder.glob(depth)):
+            options.setdefault(file.relative_to(folder).as_posix(), file.read_bytes())
+    return Sources(code={place: file.read_bytes() for place, file in own_sources(targets).items()}, options=options)
+
+
+def package_hash() -> str:
+    """A hash of this package's own code and YAMLs, but for commands and pages: other code would be other runs."""
+    package = Path(contrastive.__file__).parent
+    files = [file for file in package.rglob("*.py") if not set(TRAINS_NOTHING).intersection(file.parts)]
+    digest = hashlib.sha256()
+    for place, file in [*((file.relative_to(package), file) for file in sorted(files)),
+                        *((file.relative_to(CONFIGS), file) for file in sorted(CONFIGS.rglob("*.yaml")))]:  # fmt: skip
+        digest.update(f"{place} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:
+    """Copy the sources into the comparison's folder and write its plan.json.
+
+    Args:
+        data: {settings of a dataset: hash of the data} as the trials found them.
+
+    Raises:
+        ConfigError: the data are other than those that the comparison began with.
+    """
+    for folder, files in ((CODE, sources.code), (OPTIONS, sources.options)):
+        (contest.base / folder).mkdir(parents=True, exist_ok=True)
+        for place, content in files.items():
+            with atomic(contest.base / folder / place) as part:
+                part.write_bytes(content)
+    before = read_sealed(contest.base).get("data", {})
+    if any(before.get(key, now) != now for key, now in data.items()):
+        raise ConfigError(
+            f"the data are other than those that {contest.base} began with: put them back, or try dataset.name=NAME "
+            "for a comparison on these"
+        )
+    hashes = {
+        folder: {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
+        for folder, files in ((CODE, sources.code), (OPTIONS, sources.options))
+    }
+    record = {"plan": contest.plan.to_dict(), "made_of": contest.made_of, **hashes, "data": {**before, **data}}
+    write_text(contest.base / PLAN, json.dumps(record, indent=1))
+
+
+def read_sealed(base: Path) -> dict[str, Any]:
+    """The content of plan.json without the plan; {} where there is none."""
+    file = base / PLAN
+    content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return {key: value for key, value in content.items() if key != "plan"}
+
+
+def check_package(contest: Contest) -> None:
+    """Raise ConfigError if this package was edited since the comparison began: its code is not copied."""
+    if contest.made_of.get("package") != package_hash():
+        raise ConfigError(
+            "the code of contrastive itself changed while this comparison ran: undo that and run the same command "
+            "again; with the new code it is another comparison, which begins anew"
+        )
+
+
+def other_comparisons(base: Path) -> list[str]:
+    """What a comparison of these names that lies beside this one was made of otherwise, a sentence for each."""
+    return [
+        f"{file.parent.name} beside it is of other code, settings or an older version: its runs do not count here"
+        for file in sorted(base.parent.glob(f"{base.name.rpartition('-')[0]}-????????/{PLAN}"))
+        if file.parent != base
+    ]

@@ -1,0 +1,95 @@
+"""A trial of every contestant before the first run: a few real steps tell a bug, the memory, the time and the data."""
+
+import contextlib
+import io
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from omegaconf import DictConfig
+
+from contrastive.config.compose import importable
+from contrastive.config.messages import user_message
+from contrastive.config.settings import Settings
+from contrastive.distributed.pool import run_in_processes
+from contrastive.errors import ConfigError
+from contrastive.study.compare.stages import Contest, data_key
+from contrastive.study.jobs import Compose
+
+
+class Trial(NamedTuple):
+    """What a trial of a contestant found.
+
+    Attributes:
+        minutes: that a run takes, its start and evaluation included.
+        memory: in words, the most that was held.
+        is_finite: whether the losses of its steps were.
+        data: {settings of the dataset: hash of the data}.
+    """
+
+    minutes: float
+    memory: str
+    is_finite: bool
+    data: dict[str, str]
+
+
+def try_contestants(
+    contest: Contest, *, compose: Compose, n_parallel: int, gpus: Sequence[str] = ()
+) -> dict[str, Trial]:
+    """Take a few steps of every contestant in the settings of its final runs, each in a process of its own.
+
+    Raises:
+        ConfigError: one cannot be trained; the sentence names it, the error and its line.
+    """
+    words = {own.name: contest.final(own, 0, {})[0].overrides for own in contest.plan.contestants}
+    tasks = (_Try(name, compose(own), contest.folders) for name, own in words.items())
+    found: dict[str, Trial] = {}
+    for task, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus):
+        if not isinstance(result, Trial):
+            raise ConfigError(f"{task.name} cannot be trained: {result}")
+        found[task.name] = result
+    return {name: found[name] for name in words}
+
+
+def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:
+    """Hours of all runs that are left, one after the other."""
+    return sum(contest.n_left(own) * trials[own.name].minutes for own in contest.plan.contestants) / 60
+
+
+@dataclass(frozen=True)
+class _Try:
+    """The trial of one contestant; returns why it failed instead, in a sentence."""
+
+    name: str
+    cfg: DictConfig
+    folders: tuple[Path, ...]
+
+    def __call__(self) -> Trial | str:
+        since = time.perf_counter()
+        try:
+            with importable([Path.cwd(), *self.folders]), contextlib.redirect_stdout(io.StringIO()):
+                from contrastive.experiment.build import build  # late: importing torch takes seconds
+                from contrastive.experiment.dry_run import estimate
+
+                settings = Settings.from_config(self.cfg)
+                experiment = build(settings)
+                start = time.perf_counter() - since
+                timing = estimate(experiment)
+        except Exception as error:
+            return user_message(error) or in_a_line(error)
+        return Trial(
+            minutes=(start + timing.seconds) / 60,
+            memory=timing.memory,
+            is_finite=timing.is_finite,
+            data={data_key(settings.to_dict()): experiment.data_hash},
+        )
+
+
+def in_a_line(error: Exception) -> str:
+    """The last line of the error's traceback, and where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{said} ({last.filename}, line {last.lineno}, in {last.name}): try it again when that is mended"

@@ -1,0 +1,149 @@
+"""Whether the record of a comparison is whole: every search, seed and contestant, and what follows from the search.
+
+A verdict recomputed from a record says nothing of the runs that somebody left out of it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contrastive.bits import unpack
+from contrastive.study.compare.outcome import AS_IT_COMES
+from contrastive.study.compare.plan import Contestant, plan_from_dict
+from contrastive.study.compare.space import read_knob
+from contrastive.study.compare.stages import WORST, Contest, Run, Tried
+from contrastive.study.record import correct_name
+
+NEAR = 0.006  # in points: figures of a record are rounded
+Record = Mapping[str, Any]
+
+
+def faults(record: Record) -> list[str]:
+    """What a record lacks or contradicts, a few words each; none of a whole one."""
+    own = record["comparison"]
+    if missing := list(_missing(record)):
+        return missing
+    knobs = {name: [read_knob(key, typed) for key, typed in ranges.items()] for name, ranges in own["knobs"].items()}
+    contest = Contest(plan=plan_from_dict(own["plan"]), knobs=knobs, base=Path())
+    found = [*_origin(record, contest), *_data(record)]
+    for contestant in contest.plan.contestants:
+        for i, search in enumerate(own["searches"][contestant.name]):
+            found += [f"{contestant.name}, search {i + 1}: {said}" for said in _search(contest, contestant, i, search)]
+        found += _finals(record, contest, contestant)
+    return found
+
+
+def unchecked(record: Record) -> list[str]:
+    """What cannot be checked of a record of an earlier version."""
+    own, runs = record["comparison"], [run for row in record["rows"] for run in row["runs"]]
+    is_told = own["plan"]["searches"] == 1 or all("point" in run for run in runs)
+    return [*([] if own.get("sealed") else ["hashes of code and settings"]),
+            *([] if is_told else ["settings of each final run"])]  # fmt: skip
+
+
+def _missing(record: Record) -> Iterator[str]:
+    """Contestants or searches that are not there, and rows of nobody."""
+    own, rows = record["comparison"], {row["name"] for row in record["rows"]}
+    names = [contestant["name"] for contestant in own["plan"]["contestants"]]
+    for name in names:
+        if name not in rows or not all(name in own[part] for part in ("searches", "knobs", "failed")):
+            yield f"{name} is not there"
+        elif (n := len(own["searches"][name])) != own["plan"]["searches"]:
+            yield f"{name} has {n} of {own['plan']['searches']} searches"
+    yield from (f"{name} is no contestant" for name in rows - {*names, *(f"{name}{AS_IT_COMES}" for name in names)})
+
+
+def _origin(record: Record, contest: Contest) -> Iterator[str]:
+    """The name of a comparison ends in a hash of what it was made of."""
+    sealed = record["comparison"].get("sealed")
+    if sealed and not record["table"].endswith(f"-{contest.plan.digest(sealed['made_of'])}"):
+        yield "its plan, code or settings are not those that its name has the hash of"
+
+
+def _data(record: Record) -> Iterator[str]:
+    """Runs of one seed are of one data."""
+    seen: dict[int, str] = {}
+    for row in record["rows"]:
+        for run in row["runs"]:
+            if seen.setdefault(run["seed"], run["data"]) != run["data"]:
+                yield f"{row['name']}, seed {run['seed']}: other data than another contestant has"
+
+
+def _search(contest: Contest, own: Contestant, i: int, search: Record) -> Iterator[str]:
+    """Points that are missing or changed, and a choice that does not follow from their figures."""
+    if contest.plan.budget == 1:  # records of earlier versions have a run of the default settings here
+        if search["chosen"] != {}:
+            yield "settings were chosen, and nothing was searched"
+        return
+    points = search["points"]
+    if [point["point"] for point in points] != contest.points(own, i):
+        yield "points are missing, or other ones than are searched"
+        return
+    for j, point in enumerate(points, start=1):
+        if not _is_share(point["values"][0], point.get("correct")):
+            yield f"the figure of point {j} is not that of its images"
+    tried = [Tried(point=point["point"], values=[WORST if value is None else value for value in point["values"]])
+             for point in points]  # fmt: skip
+    last = contest.finalists(tried)
+    if any(len(point.values) != (3 if j in last else 1) for j, point in enumerate(tried)):
+        yield "the finalists are not its best points, with three seeds each"
+        return
+    able = [tried[j] for j in last] or [point for point in tried if point.value > WORST]
+    best = max((point.value for point in able), default=WORST)
+    good = [point.point for point in able if point.value >= best - NEAR]
+    if search["chosen"] not in good and (good or search["chosen"] is not None):
+        yield "the chosen settings are not its best"
+
+
+def _finals(record: Record, contest: Contest, own: Contestant) -> Iterator[str]:
+    """Final runs that are missing, of other seeds, or of other settings than were chosen."""
+    plan, said = contest.plan, record["comparison"]
+    rows = {row["name"]: row for row in record["rows"]}
+    chosen = [search["chosen"] for search in said["searches"][own.name]]
+    words = {key: value for point in chosen if point is not None and plan.searches == 1 for key, value in point.items()}
+    if rows[own.name]["overrides"] != [*own.fixed, *(f"{key}={value}" for key, value in words.items())]:
+        yield f"{own.name}: its row has other settings than were chosen"
+    wanted = [(run, point) for i, point in enumerate(chosen) if point is not None
+              for run in contest.final(own, i, point)]  # fmt: skip
+    broke = sum(str(run.path) in said["reasons"] for run, _ in wanted)
+    empty = chosen.count(None) * plan.seeds if plan.searches > 1 else 0
+    if said["failed"][own.name] != broke + empty:
+        yield f"{own.name}: {said['failed'][own.name]} failed runs are counted, there are reasons for {broke}"
+    yield from _row(rows[own.name], wanted, said["reasons"], plan.metric)
+    if (default := rows.get(f"{own.name}{AS_IT_COMES}")) is not None:
+        yield from _row(default, [(run, {}) for run in contest.final(own, 0, {})], said["reasons"], plan.metric)
+
+
+def _row(row: Record, wanted: Sequence[tuple[Run, Mapping[str, str]]], reasons: Record, metric: str) -> Iterator[str]:
+    """The runs of a row against those that belong there, each with its chosen point."""
+    points = {_seed(run): point for run, point in wanted if str(run.path) not in reasons}
+    seeds = [run["seed"] for run in row["runs"]]
+    if sorted(seeds) != sorted(points):
+        yield f"{row['name']}: the seeds of its final runs are {seeds}, and should be {sorted(points)}"
+        return
+    for run in row["runs"]:
+        where = f"{row['name']}, seed {run['seed']}"
+        told = run.get("point", points[run["seed"]])
+        if any(not _is_same(told.get(key), typed) for key, typed in points[run["seed"]].items()):
+            yield f"{where}: other settings than were chosen"
+        if metric not in run["test"]:
+            yield f"{where}: no {metric}"
+        elif not _is_share(run["test"][metric], run.get("correct", {}).get(correct_name(metric))):
+            yield f"{where}: its figure is not that of its images"
+
+
+def _seed(run: Run) -> int:
+    return int(run.overrides[-1].removeprefix("seed="))
+
+
+def _is_same(value: Any, typed: str) -> bool:
+    """Whether a setting has the value that was typed."""
+    try:
+        return float(value) == float(typed)
+    except (TypeError, ValueError):
+        return str(value).lower() == typed.lower()
+
+
+def _is_share(value: float | None, bits: str | None) -> bool:
+    """Whether an accuracy is the share of the images that the run was right about; so is one without either."""
+    return value is None or bits is None or abs(100 * float(unpack(bits).mean()) - value) <= NEAR
