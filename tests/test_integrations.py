@@ -1,5 +1,7 @@
 """The adapters against the real libraries, where they are installed: values, gradients, and their own trainers."""
 
+import copy
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,15 @@ def test_losses_of_open_clip(name: str) -> None:
     assert gradient != 0
 
 
+def test_siglip_without_a_bias_of_the_model_has_none() -> None:
+    theirs = pytest.importorskip("open_clip.loss").SigLipLoss()
+    from contrastive.integrations.open_clip import ClipLoss
+
+    image, text = F.normalize(leaf(B, D), dim=-1), F.normalize(leaf(B, D, seed=1), dim=-1)
+    found = ClipLoss(contrastive.Sigmoid())(image, text, 5.0)
+    torch.testing.assert_close(found, theirs(image, text, 5.0, None), rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("bank", [0, (8, D)])
 def test_loss_of_lightly(bank: Any) -> None:
     lightly = pytest.importorskip("lightly.loss")
@@ -79,18 +90,49 @@ class Embeds(nn.Module):
         return {"sentence_embedding": features["column"]}
 
 
-@pytest.mark.parametrize(("across", "n_columns"), [("first", 2), ("first", 3), ("first", 4), ("both", 2)])
-def test_ranking_loss_of_sentence_transformers(across: str, n_columns: int) -> None:
-    losses = pytest.importorskip("sentence_transformers.losses")
+def pair_loss(loss: contrastive.Loss, columns: list[Tensor], across: str | None) -> Tensor:
+    pytest.importorskip("sentence_transformers")
     from contrastive.integrations.sentence_transformers import PairLoss
 
+    value: Tensor = PairLoss(Embeds(), loss, across=across)([{"column": column} for column in columns], None)
+    return value
+
+
+CASES = [(across, n_columns) for across in ("first", "both") for n_columns in (2, 3, 4)]
+SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+
+
+@pytest.mark.parametrize(("across", "n_columns"), CASES)
+def test_ranking_loss_of_sentence_transformers(across: str, n_columns: int) -> None:
+    losses = pytest.importorskip("sentence_transformers.losses")
     columns = [leaf(B, D, seed=seed) for seed in range(n_columns)]
-    directions = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
-    theirs = losses.MultipleNegativesRankingLoss(None, **(directions if across == "both" else {}))
-    expected = value_and_gradients(theirs.compute_loss_from_embeddings(columns, None), columns)
-    mine = PairLoss(Embeds(), contrastive.NTXent(temperature=0.05), across=across)
-    found = value_and_gradients(mine([{"column": column} for column in columns], None), columns)
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)  # softplus of torch is linear from 20 on
+    # scale 20 is theirs, where torch's softplus is linear and so exact to 1e-9 alone
+    for scale, close in ((20, 1e-8), (2, 1e-12)):
+        theirs = losses.MultipleNegativesRankingLoss(None, scale=scale, **(SYMMETRIC if across == "both" else {}))
+        expected = value_and_gradients(theirs.compute_loss_from_embeddings(columns, None), columns)
+        found = value_and_gradients(pair_loss(contrastive.NTXent(temperature=1 / scale), columns, across), columns)
+        torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize(("across", "n_columns"), CASES)
+def test_ranking_loss_by_its_formula(across: str, n_columns: int) -> None:
+    columns = [leaf(B, D, seed=seed) for seed in range(n_columns)]
+    anchor, positive, *negatives = (F.normalize(column, dim=1) for column in columns)
+    own = (anchor * positive).sum(1) / 0.5
+    to_documents = (anchor @ torch.cat([positive, *negatives]).T / 0.5).logsumexp(1)
+    to_anchors = (positive @ anchor.T / 0.5).logsumexp(1)
+    log_z = to_documents if across == "first" else (to_documents + to_anchors) / 2
+    found = value_and_gradients(pair_loss(contrastive.NTXent(temperature=0.5), columns, across), columns)
+    expected = value_and_gradients((log_z - own).mean(), columns)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_single_column_is_two_views_or_a_sentence_of_the_adapter() -> None:
+    column = leaf(B, D)
+    expected = contrastive.NTXent()(torch.stack([column, column], 1))
+    assert torch.equal(pair_loss(contrastive.NTXent(), [column], None), expected)
+    with pytest.raises(contrastive.ConfigError, match=r"compares two columns .* PairLoss\(model, loss, across=None\)$"):
+        pair_loss(contrastive.NTXent(), [column], "first")
 
 
 @pytest.fixture
@@ -109,44 +151,65 @@ def bert(tmp_path: Path) -> Any:
     return st.SentenceTransformer(str(tmp_path / "bert"), device="cpu")
 
 
+def own_lines(trainer: Any) -> list[dict[str, float]]:
+    """What a Hugging Face Trainer has logged beside our curves, without the times."""
+    lines = [line for line in trainer.state.log_history if "pairs/push_ratio" not in line]
+    return [{k: v for k, v in line.items() if not k.endswith(("_runtime", "_per_second"))} for line in lines]
+
+
+def curves(trainer: Any) -> list[dict[str, float]]:
+    return [line for line in trainer.state.log_history if "pairs/push_ratio" in line]
+
+
 @pytest.mark.parametrize(
-    ("loss", "columns"),
+    ("loss", "columns", "across"),
     [
-        (contrastive.DebiasedPos(temperature=0.05, tau_plus=0.3), {"anchor": ANCHORS, "positive": POSITIVES}),
-        (contrastive.NTXent(), {"anchor": ANCHORS, "positive": POSITIVES, "negative": POSITIVES[::-1]}),
-        (contrastive.SupCon(), {"sentence": ANCHORS, "label": [0, 1, 0, 1] * 3}),
+        (contrastive.DebiasedPos(temperature=0.05, tau_plus=0.3), {"anchor": ANCHORS, "positive": POSITIVES}, "first"),
+        (contrastive.NTXent(), {"anchor": ANCHORS, "positive": POSITIVES, "negative": POSITIVES[::-1]}, "both"),
+        (contrastive.NTXent(), {"sentence": ANCHORS}, None),
+        (contrastive.SupCon(), {"sentence": ANCHORS, "label": [0, 1, 0, 1] * 3}, "first"),
     ],
 )
-def test_the_trainer_of_sentence_transformers(bert: Any, tmp_path: Path, loss: contrastive.Loss, columns: Any) -> None:
+def test_the_trainer_of_sentence_transformers(
+    bert: Any, tmp_path: Path, loss: contrastive.Loss, columns: Any, across: str | None
+) -> None:
     st, datasets = pytest.importorskip("sentence_transformers"), pytest.importorskip("datasets")
     from contrastive.integrations.sentence_transformers import PairLoss
     from contrastive.integrations.transformers import PairCurves
 
-    arguments = st.SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path / "run"), max_steps=2, per_device_train_batch_size=6, logging_steps=1, report_to=[],
-        learning_rate=1e-2, use_cpu=True,
-    )  # fmt: skip
+    def trained(model: Any, *, with_curves: bool) -> Any:
+        arguments = st.SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path / "run"), max_steps=4, per_device_train_batch_size=6, logging_steps=2, report_to=[],
+            learning_rate=1e-2, use_cpu=True,
+        )  # fmt: skip
+        whole, data = PairLoss(model, loss, across=across), datasets.Dataset.from_dict(columns)
+        trainer = st.SentenceTransformerTrainer(model=model, args=arguments, train_dataset=data, loss=whole)
+        if with_curves:
+            trainer.add_callback(PairCurves(trainer, whole))
+        trainer.train()
+        return trainer
+
     before = [p.detach().clone() for p in bert.parameters()]
-    whole = PairLoss(bert, loss)
-    trainer = st.SentenceTransformerTrainer(
-        model=bert, args=arguments, train_dataset=datasets.Dataset.from_dict(columns), loss=whole
-    )
-    trainer.add_callback(PairCurves(trainer, whole))
-    trainer.train()
+    plain = trained(copy.deepcopy(bert), with_curves=False)
+    trainer = trained(bert, with_curves=True)
+    assert [line["step"] for line in own_lines(trainer) if "loss" in line and "grad_norm" in line] == [2, 4]
+    assert own_lines(trainer) == own_lines(plain)
+    assert all(map(torch.equal, bert.parameters(), plain.model.parameters()))
     assert any(not torch.equal(a, b) for a, b in zip(before, bert.parameters(), strict=True))
-    curves = [line for line in trainer.state.log_history if "pairs/push_ratio" in line]
-    assert [line["step"] for line in curves] == [1, 2]
-    assert all(line["pairs/push_ratio"] > 0 for line in curves)
-    assert whole.get_config_dict()["loss"] == type(loss).__name__
-    assert whole.get_config_dict()["temperature"] == loss.temperature
+    assert [line["step"] for line in curves(trainer)] == [2, 4]
+    assert all(line["pairs/push_ratio"] > 0 for line in curves(trainer))
+    assert trainer.loss.get_config_dict()["loss"] == type(loss).__name__
+    assert trainer.loss.get_config_dict()["temperature"] == loss.temperature
     bert.save(str(tmp_path / "saved"))
     card = (tmp_path / "saved/README.md").read_text()
     assert "PairLoss" in card
     assert "@software{contrastive" in card
 
 
-def test_the_callback_of_lightning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_callback_of_lightning(tmp_path: Path, accumulate: int) -> None:
     lightning = pytest.importorskip("lightning")
+    loggers = pytest.importorskip("lightning.pytorch.loggers")
     from contrastive.integrations.lightning import PairCurves
 
     class Module(lightning.LightningModule):
@@ -156,19 +219,38 @@ def test_the_callback_of_lightning(tmp_path: Path) -> None:
 
         def training_step(self, batch: Any, index: int) -> Tensor:
             x, label = batch
-            return self.loss(self.net(x), self.net(x + 0.1), label)
+            loss = self.loss(self.net(x), self.net(x + 0.1), label)
+            self.log("train_loss", loss)
+            return loss
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    data = torch.utils.data.TensorDataset(torch.randn(24, 4), torch.arange(24) % 3)
-    module = Module()
-    trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, callbacks=[PairCurves(every=2)], default_root_dir=tmp_path,
-    )  # fmt: skip
-    trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=6))
+    images = torch.randn(48, 4, generator=torch.Generator().manual_seed(0))
+    data = torch.utils.data.TensorDataset(images, torch.arange(48) % 3)
+
+    def trained(folder: str, *callbacks: Any) -> tuple[Any, Module, list[dict[str, float]]]:
+        torch.manual_seed(0)
+        module, logger = Module(), loggers.CSVLogger(tmp_path / folder)
+        trainer = lightning.Trainer(
+            max_epochs=1, accelerator="cpu", logger=logger, enable_checkpointing=False, enable_progress_bar=False,
+            enable_model_summary=False, callbacks=list(callbacks), default_root_dir=tmp_path, log_every_n_steps=1,
+            accumulate_grad_batches=accumulate,
+        )  # fmt: skip
+        trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=6))
+        with (Path(logger.log_dir) / "metrics.csv").open() as file:
+            rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+        return trainer, module, rows
+
+    _, plain, expected = trained("plain")
+    trainer, module, rows = trained("curves", PairCurves(every=2))
+    assert [row for row in rows if "pairs/push_ratio" not in row] == expected
+    assert all(map(torch.equal, module.parameters(), plain.parameters()))
+    points = [row for row in rows if "pairs/push_ratio" in row]
+    assert [row["step"] for row in points] == [0, 2, 4, 6][: 4 // accumulate]
+    assert len({row["debiasing/negative_estimate"] for row in points}) == len(points)
     metrics = trainer.callback_metrics
+    assert metrics["pairs/push_ratio"].item() == pytest.approx(points[-1]["pairs/push_ratio"])
     assert 0 < metrics["pairs/push_ratio"] <= 1.0001
     assert {"pairs/clamped", "debiasing/false_negatives", "debiasing/negative_estimate"} <= metrics.keys()
     assert module.loss.curves is None
@@ -188,19 +270,24 @@ def test_the_callback_of_the_hugging_face_trainer(tmp_path: Path) -> None:
             return {"loss": self.loss(self.net(x), self.net(x + 0.1), labels)}
 
     rows = [{"x": torch.randn(4), "labels": i % 3} for i in range(24)]
-    arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path),
-        max_steps=4,
-        per_device_train_batch_size=6,
-        logging_steps=2,
-        report_to=[],
-        use_cpu=True,
-    )
-    model = Model()
-    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows)
-    trainer.add_callback(PairCurves(trainer, model))
-    trainer.train()
-    curves = [line for line in trainer.state.log_history if "pairs/push_ratio" in line]
-    assert [line["step"] for line in curves] == [2, 4]
-    assert all(line["pairs/push_ratio"] == pytest.approx(1, abs=1e-5) for line in curves)
-    assert all("debiasing/false_negatives" in line for line in curves)
+
+    def trained(*, with_curves: bool) -> Any:
+        torch.manual_seed(0)
+        arguments = transformers.TrainingArguments(
+            output_dir=str(tmp_path), max_steps=5, per_device_train_batch_size=6, logging_steps=2, report_to=[],
+            logging_first_step=True, use_cpu=True,
+        )  # fmt: skip
+        model = Model()
+        trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows)
+        if with_curves:
+            trainer.add_callback(PairCurves(trainer, model))
+        trainer.train()
+        return trainer
+
+    plain, trainer = trained(with_curves=False), trained(with_curves=True)
+    assert [line["step"] for line in own_lines(trainer) if "grad_norm" in line] == [1, 2, 4]
+    assert own_lines(trainer) == own_lines(plain)
+    assert all(map(torch.equal, trainer.model.parameters(), plain.model.parameters()))
+    assert [line["step"] for line in curves(trainer)] == [2, 4]
+    assert all(line["pairs/push_ratio"] == pytest.approx(1, abs=1e-5) for line in curves(trainer))
+    assert all("debiasing/false_negatives" in line for line in curves(trainer))

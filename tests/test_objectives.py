@@ -211,6 +211,26 @@ def test_sincere_is_its_transcription_and_the_authors_value() -> None:
     assert value == pytest.approx(3.24089729212044, rel=1e-12)
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("n_equal", [1, 3, 6])
+def test_equal_negatives_of_bcl_share_the_highest_rank_as_in_the_authors_code(n_equal: int, tiled: bool) -> None:
+    signs = torch.randint(0, 2, (6, 2, 4), generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 - 1
+    signs[:n_equal] = signs[0, 0]  # cosines are multiples of 1/2, so that ties are exact
+    free = signs.clone().requires_grad_()
+    loss = BCL(temperature=T, alpha=0.7, beta=0.8)
+    value = (in_tiles(loss) if tiled else loss)(free)
+    (found,) = torch.autograd.grad(value, free)
+    views, image = (signs / 2).flatten(0, 1), torch.arange(12) // 2
+    total = 0.0
+    for i in range(12):
+        s = views[image != image[i]] @ views[i]
+        rank = (s <= s[:, None]).double().mean(1)
+        positive = math.exp(float(views[i ^ 1] @ views[i]) / T)
+        total += math.log1p(float((loss.log_weight(rank).exp() * (s / T).exp()).sum()) / positive)
+    assert value.item() == pytest.approx(total / 12, rel=1e-12)
+    torch.testing.assert_close(found[:n_equal], found[0, 0].expand_as(found[:n_equal]), rtol=1e-9, atol=1e-12)
+
+
 def test_bcl_spares_the_most_similar_negatives_that_are_likely_false() -> None:
     rank = torch.linspace(0.1, 1, 10, dtype=torch.float64)
     sparing = BCL(alpha=0.9, beta=0.5, tau_plus=0.1).log_weight(rank)

@@ -11,7 +11,8 @@ class ClipLoss(nn.Module):
     """`ClipLoss(DebiasedPos(tau_plus=0.01))(image_features, text_features, logit_scale)`, called as open_clip's losses.
 
     With NTXent it is open_clip.loss.ClipLoss, with Sigmoid open_clip.loss.SigLipLoss, values and gradients, those of
-    logit_scale and logit_bias included.
+    logit_scale and logit_bias included. A Sigmoid's own bias is not used, as no optimizer of open_clip has it: with a
+    model without logit_bias it is 0, as there.
 
     Args:
         loss: of this package; its temperature is 1 / logit_scale, from the call.
@@ -32,7 +33,9 @@ class ClipLoss(nn.Module):
         output_dict: bool = False,
     ) -> Tensor | dict[str, Tensor]:
         self.loss.temperature = 1 / logit_scale
-        learned = {"bias": logit_bias} if isinstance(self.loss, Sigmoid) and logit_bias is not None else {}
+        learned = {}
+        if isinstance(self.loss, Sigmoid):
+            learned["bias"] = torch.zeros((), device=image_features.device) if logit_bias is None else logit_bias
         call = {"across": self.across, "gather": self.gather}
         value: Tensor = torch.func.functional_call(self.loss, learned, (image_features, text_features), call)
         if isinstance(logit_scale, Tensor):

@@ -28,7 +28,9 @@ class PairCurves(TrainerCallback):  # type: ignore[misc]
             loss.curves = {} if (state.global_step + 1) % state.logging_steps == 0 else None
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        is_due = control.should_log  # the Trainer's own line, which any other line would take as written
         for loss in self.losses:
             if loss.curves:
                 self.trainer.log({name: value.item() for name, value in loss.curves.items()})
             loss.curves = None
+        control.should_log = is_due

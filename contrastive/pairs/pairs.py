@@ -203,7 +203,8 @@ class Pairs:
     def log_negative_sum_by_rank(self, log_weight: Callable[[Tensor], Tensor]) -> Tensor:
         """(A,): log Σ_j w(u_ij) e^{s_ij} over the views j of other images.
 
-        u_ij in (0, 1] is the rank of s_ij among them by their number, equal ones in any order; no gradient reaches it.
+        u_ij in (0, 1] is the share of them that are at most as similar as j, so that equal ones share the highest rank;
+        no gradient reaches it.
         """
 
         def weighted(logits: Tensor, mask: Tensor) -> Tensor:
@@ -211,8 +212,9 @@ class Pairs:
             n = n if self.has_equal_ids else n[:1]  # the same for all, so that weights are computed once
             ordered = logits.masked_fill(~mask, torch.inf).sort(1).values
             rank = torch.arange(1, logits.shape[1] + 1, device=logits.device, dtype=logits.dtype)
-            weight = log_weight((rank / n.clamp(min=1)).clamp(max=1))
-            return masked_log_sum_exp(ordered + weight, (rank <= n).expand_as(ordered))
+            weight = log_weight((rank / n.clamp(min=1)).clamp(max=1)).expand_as(ordered)
+            last = torch.searchsorted(ordered.detach(), ordered.detach(), right=True) - 1  # of those that are equal
+            return masked_log_sum_exp(ordered + weight.gather(1, last), (rank <= n).expand_as(ordered))
 
         return self._reduce(other_image, weighted)
 
