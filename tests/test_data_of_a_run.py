@@ -102,7 +102,7 @@ def test_a_table_files_patterns_and_urls_have_places(tmp_path):
 
 def test_published_data_has_no_place(tmp_path):
     assert places({"_target_": "contrastive.dataset.cifar.cifar10", "root": str(tmp_path)}) == {}
-    assert places({"_target_": "mine.data", "root": str(tmp_path)})
+    assert places({"_target_": "mine.data", "root": str(tmp_path), "val": 0.1, "test": True}).keys() == {"root"}
 
 
 @pytest.fixture
@@ -230,10 +230,15 @@ def test_a_finished_run_is_shown_without_torch(images, tmp_path):
 
 
 PRETRAIN = """
+import os, time
 import contrastive
+from contrastive.run import directory
+
+write = directory.write_result
+directory.write_result = lambda *given: (time.sleep(3), write(*given))  # the other process would be at the next line
 result = contrastive.pretrain("dataset.size=8", "encoder.width=2", "epochs=1", "batch_size=256", "evaluator=[knn]",
                               "device=cpu", "channels_last=false", "hydra.run.dir=run")
-print("figures", result.test, flush=True)
+print("figures", result.test, "of", os.environ["RANK"], file=open(f"said{os.environ['RANK']}", "w"))
 """
 
 
@@ -242,8 +247,7 @@ def test_every_process_of_a_script_reads_the_result(tmp_path):
     (tmp_path / "script.py").write_text(PRETRAIN)
     words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "script.py"]
     env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    for _ in range(3):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env)
-        assert done.returncode == 0, done.stderr
-        assert "figures" in done.stdout
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env, timeout=300)
+    assert done.returncode == 0, done.stderr
+    one, two = ((tmp_path / f"said{rank}").read_text().split(" of ")[0] for rank in "01")
+    assert one == two and "knn_top1" in one

@@ -41,8 +41,9 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
     if state.kind != "finished" or differences(state.config, config) or not is_own(state.result, config):
         return None
     files = places(config["dataset"])
-    gone = gone_places(state, config, files)
-    if not gone and files != state.environment.get("files", {}):
+    is_same = files == state.environment.get("files", {})
+    gone = [] if is_same else gone_places(state, config, files)
+    if not is_same and not gone:
         return None
     for name in (ENCODER, HEAD):
         if not (path / name).exists():

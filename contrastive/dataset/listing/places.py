@@ -35,9 +35,9 @@ def places(dataset: Mapping[str, Any]) -> dict[str, Place]:
     """
     if str(dataset["_target_"]).startswith("contrastive.") and "cache" not in dataset:
         return {}
-    typed = {key: str(dataset[key]) for key in KEYS if dataset.get(key) is not None}
+    typed = {key: value for key in KEYS if isinstance(value := dataset.get(key), str)}
     if "table" in typed:
-        typed["table"] = str(Path(typed.get("root", ""), typed["table"]))
+        typed["table"] = str(Path(typed.get("root", "")) / typed["table"])
     return {key: _place(value, cache=str(dataset.get("cache"))) for key, value in typed.items()}
 
 
