@@ -93,7 +93,7 @@ def test_the_order_is_the_documented_one(composed, tmp_path, hooks):
     run_experiment(composed(*WORDS, "evaluator=[knn,online_probe]", "average=ema", "profile=true", DIARY), tmp_path)
     page = (ROOT / "docs/hooks.md").read_text()
     documented = re.findall(r"^\| `([\w.]+)` \| `", page, re.MULTILINE)
-    elsewhere = ("tensorboard", "wandb", "mlflow", "trackio", "replaced")  # `replaced`: of shards alone
+    elsewhere = ("tensorboard", "wandb", "mlflow", "trackio")
     documented = [name for name in documented if name not in elsewhere]
     used = [re.sub(r"^(hook|tracker)\..*", r"\1.NAME", name) for name in hooks[0]]
     assert used == documented

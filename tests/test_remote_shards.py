@@ -34,7 +34,7 @@ from tests.helpers import (
     write_image_folder,
 )
 from tests.test_packed import ENVIRONMENT, RECIPE, killed, torchrun
-from tests.test_shards import damage, load, values, write_shards
+from tests.test_shards import damage, load, write_shards
 
 pytest.importorskip("obstore", reason="the extra `remote` is not installed")
 PATTERN = "{000..002}.tar"
@@ -171,15 +171,12 @@ def test_other_processes_help_to_index_a_store(server, folder, monkeypatch):
     assert len(remote(server).pretrain) == 54
 
 
-def test_a_damaged_image_is_named_by_url_and_key(server, folder, capsys):
+def test_a_damaged_image_is_named_by_url_and_key(server, folder):
     remote(server)
     load(folder)
     damage(folder, 33)
     with pytest.raises(ConfigError, match=rf"{server.url}/tars/001\.tar is damaged at 00033\.png, byte \d+: its bytes"):
         remote(server)
-    image = remote(server, on_damage="replace").pretrain.image
-    assert values(image[torch.arange(54)]) == values(load(folder, on_damage="replace").pretrain.image[torch.arange(54)])
-    assert "001.tar is damaged at 00033.png" in capsys.readouterr().err
 
 
 def test_a_store_that_fails_is_named(server, folder):

@@ -28,7 +28,7 @@ from contrastive.types import Batch, Data, Shard
 from tests.helpers import load_image_folder, logged_lines, program, saved_weights, write_image_folder
 from tests.pretended_gpu import pretended_gpu
 from tests.test_packed import RECIPE, killed
-from tests.test_shards import damage, write_tar
+from tests.test_shards import write_tar
 
 FRAME = 40
 SIZES = [(30, 40), (40, 30), (25, 17), (40, 40), (1, 40), (40, 1), (1, 1), (8, 39)]  # height, width
@@ -137,15 +137,6 @@ def test_parts_of_the_training_images_keep_the_frame(tmp_path):
     for data in (load(folder, hold_out=True), load(folder, labeled=20), judged_on_training(load(folder), 0)):
         part, extent = data.pretrain.for_views(torch.tensor([3, 1]))
         assert part.image.shape[-1] == FRAME and extent.shape == (2, 2)
-
-
-def test_an_image_that_stands_in_for_a_damaged_one_has_its_own_extent(tmp_path):
-    folder = write_shards(tmp_path / "tars", n=60)
-    options = {"on_damage": "replace", "test": f"{folder}/000.tar"}
-    whole, extent = load(folder, **options).pretrain.for_views(torch.arange(60))
-    damage(folder, 33)
-    part, sizes = load(folder, **options).pretrain.for_views(torch.tensor([33, 34]))
-    assert torch.equal(part.image, whole.image[[35, 34]]) and torch.equal(sizes, extent[[35, 34]])
 
 
 def test_a_folder_is_packed_for_frames(tmp_path):

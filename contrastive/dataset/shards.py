@@ -22,7 +22,7 @@ from contrastive.dataset.shard.order import ORDER, Order
 from contrastive.dataset.shard.sample import LABEL, Fields
 from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
-from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.errors import ConfigError, check_at_least
 from contrastive.seeding import generator
 from contrastive.types import Data, Split, Windows
 
@@ -51,7 +51,6 @@ def shards(
     labeled: int | None = None,
     chunk: int = 1,
     window: int = 131_072,
-    on_damage: str = "stop",
     hold_out: bool = False,
     cache: str = "data/cache",
 ) -> Data:
@@ -83,7 +82,6 @@ def shards(
             probes and validation are as small; None = all. Training without labels uses all images as before.
         chunk: rows that are shuffled as one; 1 = single rows, for a local disk.
         window: rows that are shuffled together, if chunk is above 1.
-        on_damage: of an image whose bytes have changed: `stop`, or `replace` by the next one of its label and bias.
         hold_out: leave the validation tenth out of `pretrain`.
         cache: folder for the indices of shards that have none beside them.
 
@@ -102,7 +100,6 @@ def shards(
     check_frame(frame, size)
     check_at_least("dataset.chunk", chunk, 1, example=256)
     check_at_least("dataset.window", window, chunk, example=512 * chunk)
-    check_choice("dataset.on_damage", on_damage, ("stop", "replace"))
     fields, windows = Fields(label, bias, image and image.lower().removeprefix(".")), Windows(chunk, window)
     places = _places(root, val, test)
     indices = {key: index_shards(expand(place), Path(cache), fields) for key, place in places.items()}
@@ -111,7 +108,7 @@ def shards(
     classes, biases = values_of(every, "label"), values_of(every, "bias")
     splits = {}
     for key, found in indices.items():
-        images = StoredImages(found, size=size, on_damage=on_damage).as_tensor()
+        images = StoredImages(found, size=size).as_tensor()
         if not len(images):
             raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
         own_bias = None if bias is None else numbers(found, "bias", biases)

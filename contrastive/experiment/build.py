@@ -42,7 +42,6 @@ from contrastive.experiment.components import (
     instantiate_node,
 )
 from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
-from contrastive.hook.replaced_images import ReplacedImages
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path
@@ -72,7 +71,6 @@ class Experiment:
     average: Average | None
     hooks: dict[str, Hook]
     trackers: dict[str, Hook]
-    replaced: ReplacedImages
     data: Data
     data_hash: str
     files: dict[str, Place]  # that the data were read from, see `places`
@@ -131,7 +129,6 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
-    replaced_images = ReplacedImages(data)
     parts = fitting(parts, data, settings)
     check_sizes(parts, data, settings, device=device)
     train, facts = train_split(data, settings, device=device)
@@ -157,7 +154,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
         teacher=teacher, average=average, hooks=parts.hooks, trackers=parts.trackers,
-        replaced=replaced_images, data=data, data_hash=data_hash, files=files, device=device, precision=precision,
+        data=data, data_hash=data_hash, files=files, device=device, precision=precision,
     )  # fmt: skip
 
 

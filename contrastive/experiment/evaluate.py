@@ -19,7 +19,6 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.hook.replaced_images import ReplacedImages
 from contrastive.run.files import evaluation_name, read_evaluations, read_result, weights_path, write_evaluation
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed, counted, show
@@ -113,7 +112,6 @@ def _evaluate(
         )
     layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
     encoder = encoder.to(device, memory_format=layout)  # type: ignore[call-overload]
-    replaced = ReplacedImages(data)
     if is_resident(data, device, settings.resident):
         data = data.to(device)
     with announced("evaluating: features"):
@@ -127,7 +125,6 @@ def _evaluate(
             with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         )
     scores = evaluate(evaluators, features, announce=lambda name: announced(f"evaluating: {name}"))
-    replaced.exchange()
     average = (read_result(run) or {}).get("encoder", {}).get("average")
     return {
         "weights": weights, "mean": transform.mean, "std": transform.std,
@@ -135,6 +132,5 @@ def _evaluate(
         "test": scores.test, "val": scores.val, "audit": scores.audit,
         "protocol": of_average(scores.protocol, average),
         "correct": scores.correct,
-        **({"replaced": replaced.counts} if replaced.counts else {}),
         "time": {"seconds": time.perf_counter() - since, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
     }  # fmt: skip

@@ -134,7 +134,6 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
             signals=signals,
             every=settings.checkpoint_every,
             minutes=settings.checkpoint_every_minutes,
-            exchange=experiment.replaced.exchange,
         )
         evaluations = Evaluations(
             before=partial(before_training, experiment),
@@ -151,7 +150,6 @@ def train_and_evaluate(experiment: Experiment, run: RunDirectory) -> dict[str, A
         with signals.held():
             train(step, loader, experiment.schedule, settings.epochs, hooks, run=run, start=start)
         signals.check()
-        experiment.replaced.exchange()
         result = result_of(experiment, evaluations, seconds=checkpointer.seconds)
         run.finish(result, partial(write_weights, experiment, result))
         return run.result or result
@@ -173,8 +171,6 @@ def hooks_in_order(
     if experiment.average is not None:
         hooks["average"] = experiment.average
     hooks["evaluations"] = evaluations
-    if experiment.replaced.images:
-        hooks["replaced"] = experiment.replaced
     hooks |= {f"hook.{name}": hook for name, hook in experiment.hooks.items()}
     if is_main():
         hooks |= {f"tracker.{name}": Harmless(hook, name=name) for name, hook in experiment.trackers.items()}
@@ -251,7 +247,6 @@ def result_of(experiment: Experiment, evaluations: Evaluations, *, seconds: floa
         },
         "time": {"seconds": seconds, "finished": finished},
         **({"left_out": experiment.left_out} if experiment.left_out else {}),
-        **({"replaced": counts} if (counts := experiment.replaced.counts) else {}),
         **({"untrained_correct": evaluations.untrained_correct} if is_continued(settings) else {}),
     }  # fmt: skip
 

@@ -80,9 +80,6 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         parts.append(
             f"To judge the encoder on labeled images: {command('python')} -m contrastive evaluate {path} dataset=digits"
         )
-    if "replaced" in result:
-        figures = ", ".join(f"{n:,} of {split}" for split, n in result["replaced"].items())
-        parts.append(marked(f"other images stood in for damaged ones: {figures}", "yellow"))
     has_events = any(folder.glob("events.*"))
     curves = f"{command('tensorboard')} --logdir {path}" if has_events else f"{path}/metrics.jsonl"
     parts.append(f"run directory   {path}\ncurves          {curves}")

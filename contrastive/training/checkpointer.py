@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -43,7 +43,6 @@ class Checkpointer(Hook):
         every: epochs between checkpoints. `auto` is the end of an epoch if the last checkpoint is a minute old, or a
             hundred times as old as it took to save: a kill loses no more than that and an epoch.
         minutes: the most that a kill may lose of a long epoch.
-        exchange: called by every process before a checkpoint inside an epoch, which holds the main one's hooks alone.
     """
 
     def __init__(
@@ -54,10 +53,8 @@ class Checkpointer(Hook):
         signals: StopSignals,
         every: int | str,
         minutes: float,
-        exchange: Callable[[], None] = lambda: None,
     ) -> None:
         self.start, self.window, self.signals, self.every, self.minutes = start, window, signals, every, minutes
-        self.exchange = exchange
         self.agreement = Agreement()
         self.since = self.saved = time.perf_counter()
 
@@ -91,7 +88,6 @@ class Checkpointer(Hook):
             is_due, stops = self.agreement(self.is_due(), is_pending)
             if is_due or stops:
                 self.window.check(training.batch, output)
-                self.exchange()
                 self.save(training.epoch, training.batch, process_state(training.rng, self.window), wait=stops)
         if stops:
             self.signals.check(elsewhere=True)

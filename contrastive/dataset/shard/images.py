@@ -1,7 +1,6 @@
 """Images that stay encoded on disk: `images[index]` reads, checks and decodes them."""
 
 import io
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,15 +11,12 @@ import numpy.typing as npt
 import PIL
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
-from contrastive.dataset.shard.sample import Value
 from contrastive.dataset.shard.store import AT_ONCE, Remote, packed_names, read
 from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
-from contrastive.text import printable
 
 DECODER = f"Pillow {PIL.__version__}"  # what a run on stored images records: its steps decode
 CHANGED = "its bytes are not those that were indexed"
@@ -35,11 +31,8 @@ class StoredImages:
     Args:
         indices: of the shards, in the order of the rows.
         size: side of the images in pixels; they are decoded as `image_folder` decodes.
-        on_damage: what happens where bytes no longer have their checksum, or cannot be decoded. `stop`; or `replace`
-            by the next whole image of the same label and bias, the same for any number of processes.
         remedy: what the sentence about bytes that have changed ends in.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
-        damaged: rows of all shards that others stood in for, by all selections of the same images; each is said once.
     """
 
     dtype = torch.uint8
@@ -51,14 +44,11 @@ class StoredImages:
         indices: Sequence[Index],
         *,
         size: int,
-        on_damage: str = "stop",
-        remedy: str = "copy the shard again, or try dataset.on_damage=replace",
+        remedy: str = "try copying the shard again",
         chosen: npt.NDArray[np.int64] | None = None,
-        damaged: set[int] | None = None,
     ) -> None:
         self.indices, self.size, self.chosen = indices, size, chosen
-        self.on_damage, self.remedy = on_damage, remedy
-        self.damaged = set[int]() if damaged is None else damaged
+        self.remedy = remedy
         self.ends = np.cumsum([len(index.entries) for index in indices])
 
     @property
@@ -89,16 +79,7 @@ class StoredImages:
         """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
         places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
         chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
-        return StoredImages(
-            self.indices, size=self.size, on_damage=self.on_damage, remedy=self.remedy, chosen=chosen,
-            damaged=self.damaged,
-        )  # fmt: skip
-
-    @property
-    def replaced(self) -> list[int]:
-        """Those of `damaged` that are among these images."""
-        rows = np.array(sorted(self.damaged), np.int64)
-        return [int(row) for row in (rows if self.chosen is None else rows[np.isin(rows, self.chosen)])]
+        return StoredImages(self.indices, size=self.size, remedy=self.remedy, chosen=chosen)
 
     def to(self, device: torch.device | str) -> Tensor:
         """All of them, decoded, on a device."""
@@ -108,7 +89,7 @@ class StoredImages:
         """(b,) int64 → (b, 3, size, size) uint8.
 
         Raises:
-            ConfigError: an image is damaged, named with its shard and key, and `on_damage` is stop.
+            ConfigError: an image is damaged, or cannot be decoded here, named with its shard and key.
         """
         return self._images(index, None)[0]
 
@@ -138,7 +119,7 @@ class StoredImages:
                 for j, raw in zip(here, encoded, strict=True):
                     pixels = self._decode(raw, entries[j], frame)
                     if isinstance(pixels, str):
-                        pixels = self._replaced(int(rows[j]), pixels, frame)
+                        raise self._error(s, entries[j], pixels)
                     _, height, width = pixels.shape
                     out[j, :, :height, :width], extent[j] = pixels, (height, width)
 
@@ -182,34 +163,15 @@ class StoredImages:
             return CHANGED
         return decode(io.BytesIO(raw), self.size, frame)
 
-    def _replaced(self, row: int, fault: str, frame: int | None) -> Pixels:
-        """The next whole image with the label and bias of a damaged one; raises where damage is to stop the run."""
-        (shard,), (entry,) = self._entries(np.array([row]))
-        path, offset = self.indices[shard].shard, int(entry["offset"])
+    def _error(self, s: int, entry: np.void, fault: str) -> ConfigError:
+        """What is wrong with an image, by shard, key and the file that it was packed from."""
+        path, offset = self.indices[s].shard, int(entry["offset"])
         name = name_in(next(read(path, [offset - BLOCKSIZE], [BLOCKSIZE])))
         if file := packed_names(path).get(name.partition(".")[0]):
             name += f" ({file})"
-        said = f"{path} is damaged at {name}, byte {offset}: {fault}"
-        if self.on_damage == "replace":
-            for k in range(1, len(self)):
-                (s,), others = self._entries(np.array([(row + k) % len(self)]))
-                if self._meaning(s, others[0]) == self._meaning(shard, entry):
-                    pixels = self._decode(next(self._read(s, others)), others[0], frame)
-                    if not isinstance(pixels, str):
-                        known = row if self.chosen is None else int(self.chosen[row])
-                        if known not in self.damaged:
-                            self.damaged.add(known)
-                            stands_in = "the next image of its label stands in for it"
-                            tqdm.write(printable(f"warning: {said}; {stands_in}"), file=sys.stderr)
-                        return pixels
-        if fault != CHANGED:
-            raise ConfigError(
-                f"{path} has an image that is as it was indexed and cannot be decoded here, {name}: {fault}: "
-                "try another dataset.size, or the Pillow that indexed it"
-            )
-        raise ConfigError(f"{said}: {self.remedy}")
-
-    def _meaning(self, s: int, entry: np.void) -> tuple[Value | None, Value | None]:
-        """The label and the bias of an image, whose numbers are those of its shard."""
-        index, label, bias = self.indices[s], int(entry["label"]), int(entry["bias"])
-        return index.labels[label] if label >= 0 else None, index.biases[bias] if bias >= 0 else None
+        if fault == CHANGED:
+            return ConfigError(f"{path} is damaged at {name}, byte {offset}: {fault}: {self.remedy}")
+        return ConfigError(
+            f"{path} has an image that is as it was indexed and cannot be decoded here, {name}: {fault}: "
+            "try another dataset.size, or the Pillow that indexed it"
+        )
