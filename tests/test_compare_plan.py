@@ -1,14 +1,18 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 from hydra import initialize_config_dir
 
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.study.compare.engine import contest_of
-from contrastive.study.compare.plan import plan_from_dict, read_plan
+from contrastive.study.compare.engine import announcement, contest_of
+from contrastive.study.compare.plan import Plan, plan_from_dict, read_plan
+from contrastive.study.compare.seal import package_hash, read_sources
+from contrastive.study.compare.space import read_knob
+from contrastive.study.compare.stages import Contest
 
 
 def test_comma_lists_make_the_contestants():
@@ -48,6 +52,24 @@ def test_a_row_may_have_ranges_of_its_own():
     assert [knob.key for knob in knobs["sigmoid"]] == ["temperature", "optimizer.lr"]
 
 
+def test_the_command_names_the_folders_of_ones_own():
+    command = read_plan(["loss=nt_xent,mine"]).command(["mine", "my folder"])
+    assert shlex.split(command)[-4:] == ["--config-dir", "mine", "--config-dir", "my folder"]
+
+
+def test_numbers_of_a_loss_that_are_not_searched_are_announced():
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        contest = contest_of(
+            read_plan(["loss=triplet,nt_xent,debiased_pos", "tau_plus=0.1", "loss.push=interval(1,8)"])
+        )
+    said = {line.split(":")[0].strip(): line for line in announcement(contest).splitlines()}
+    assert contest.left_alone["nt_xent"] == {}, "all its numbers have ranges"
+    assert "not searched: " in said["debiased_pos"]
+    assert "tau_plus=0.1" in said["debiased_pos"]
+    assert "loss.margin" in str(contest.knobs["triplet"])
+    assert "loss.margin" not in contest.left_alone["triplet"]
+
+
 def test_a_plan_survives_its_record():
     plan = read_plan(["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2'}", "searches=5", "seeds=3", "margin=0.7"])
     assert plan_from_dict(plan.to_dict()) == plan
@@ -63,7 +85,7 @@ def test_a_plan_survives_its_record():
 )
 def test_the_command_of_a_plan_makes_the_same_plan(words):
     plan = read_plan(words)
-    assert read_plan(shlex.split(plan.command)[2:]) == plan
+    assert read_plan(shlex.split(plan.command())[2:]) == plan
 
 
 def test_more_seeds_and_searches_go_on_in_one_folder():
@@ -100,6 +122,39 @@ def test_an_edited_loss_or_range_is_another_comparison(tmp_path, monkeypatch):
         seen.append(folder())
     assert len(set(seen)) == 3
     assert seen[2] == seen[3]
+
+
+def test_an_edited_helper_module_is_another_comparison(tmp_path, monkeypatch):
+    """Also one that another helper imports, in a function; a module that nobody imports counts for nothing."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "loss").mkdir()
+    (tmp_path / "loss/helped.yaml").write_text("_target_: helped.Helped\n")
+    (tmp_path / "helped.py").write_text("from near_helper import scale\n\nclass Helped:\n    pass\n")
+    (tmp_path / "near_helper.py").write_text("def scale():\n    from far.deep import SCALE\n    return SCALE\n")
+    (tmp_path / "far").mkdir()
+
+    def folder(scale: int, unused: int) -> str:
+        (tmp_path / "far/deep.py").write_text(f"SCALE = {scale}\n")
+        (tmp_path / "far/other.py").write_text(f"SCALE = {unused}\n")
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return contest_of(read_plan(["loss=nt_xent,helped"]), [tmp_path]).base.name
+
+    first = folder(1, 1)
+    assert folder(1, 2) == first
+    assert folder(-1, 1) != first
+    assert list(read_sources(["helped.Helped"], [tmp_path]).code) == ["far/deep.py", "helped.py", "near_helper.py"]
+    assert list(read_sources([], [tmp_path]).options) == ["loss/helped.yaml"]
+
+
+def test_other_code_of_the_package_is_another_comparison(monkeypatch):
+    def folder() -> str:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return contest_of(read_plan(["loss=nt_xent,sigmoid"])).base.name
+
+    first = folder()
+    assert package_hash() == package_hash()
+    monkeypatch.setattr("contrastive.study.compare.engine.package_hash", lambda: "another")
+    assert folder() != first
 
 
 @pytest.mark.parametrize(
@@ -156,11 +211,18 @@ def test_a_mistake_is_one_sentence(words, said):
     assert said in str(raised.value)
 
 
+KNOBS = [read_knob("temperature", "interval(0,1)")]
+
+
+def n_runs(plan: Plan, knobs: dict) -> int:
+    return sum(map(Contest(plan=plan, knobs=knobs, base=Path("x")).n_runs, plan.contestants))
+
+
 def test_opponents_and_the_number_of_runs():
     plan = read_plan(["loss=a,b,c", "budget=8", "seeds=3", "searches=5"])
     assert plan.opponents == [("b", "a"), ("c", "a")]
     assert read_plan(["loss=a,b,c", "pairs=all"]).opponents == [("b", "a"), ("c", "a"), ("c", "b")]
-    assert plan.n_runs == 3 * (5 * (8 + 4 + 3) + 3)
-    assert read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]).n_runs == 2 * 8
+    assert n_runs(plan, {"a": KNOBS, "b": KNOBS, "c": ()}) == 2 * (5 * (8 + 4 + 3) + 3) + (5 * (1 + 2 + 3) + 3)
+    assert n_runs(read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]), {"a": KNOBS, "b": KNOBS}) == 2 * 8
     assert plan.is_of_methods
     assert not read_plan(["loss=a,b", "searches=4"]).is_of_methods

@@ -15,7 +15,13 @@ from contrastive.study.compare.outcome import comparison_record, judged_again
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest, Run, search_of
-from contrastive.study.render.comparison import at_an_edge, best_of_curves, sections
+from contrastive.study.render.comparison import (
+    at_an_edge,
+    best_of_curves,
+    failed_points,
+    sections,
+    sentences,
+)
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.statistics import (
     best_of,
@@ -103,15 +109,19 @@ class Made:
         self.contest, self.best, self.seed_sd, self.images = contest, best, seed_sd, images
         self.images_rng = np.random.default_rng(7).uniform(size=images)
         self.started: list[Run] = []
-        self.refused: set[str] = set()
+        self.refused: set[str] = set()  # runs whose training breaks down
+        self.away: set[str] = set()  # runs that the machine ends
 
-    def __call__(self, runs: list[Run]) -> list[str]:
+    def __call__(self, runs: list[Run]) -> dict[Run, str]:
         for run in runs:
             self.started.append(run)
             words = dict(word.split("=", 1) for word in run.overrides)
             name = run.name.partition(",")[0].removesuffix(" as it comes")
+            if any(mark in str(run) for mark in self.away):
+                continue
             if any(mark in str(run) for mark in self.refused):
-                self.contest.fail(run, "a loss that is not finite")
+                run.path.mkdir(parents=True, exist_ok=True)
+                (run.path / "failure.json").write_text('{"reason": "loss not finite"}')
                 continue
             rng = np.random.default_rng([int(words["seed"]), len(name), *name.encode()])
             t = float(words.get("temperature", 0.9))
@@ -120,12 +130,14 @@ class Made:
             value = {"knn_top1": 100 * float(right.mean())}
             is_final = "held_out" not in words
             write_finished(
-                run.path, config={"seed": int(words["seed"]), "epochs": 1, "batch_size": 2, "n_views": 2},
+                run.path,
+                config={"seed": int(words["seed"]), "epochs": 1, "batch_size": 2, "n_views": 2, "temperature": t,
+                        "optimizer": {"_target_": "x.Y", "lr": float(words.get("optimizer.lr", 0.001))}},
                 environment={"device": "cpu", "torch": "2", "python": "3", "commit": None, "dirty": None,
                              "precision": "fp32", "processor": "cpu"},
                 **{"test" if is_final else "val": value}, correct={"knn_top1": pack(right)},
             )  # fmt: skip
-        return []
+        return {run: "its data were away" for run in runs if any(mark in str(run) for mark in self.away)}
 
 
 def contest_of(tmp_path: Path, *words: str, **best: float) -> tuple[Contest, Made]:
@@ -179,7 +191,7 @@ def test_it_goes_on_where_it_was_killed_and_repeats_nothing(tmp_path):
     contest, made = contest_of(tmp_path / "parts", "budget=4", "seeds=3", a=70.0, b=68.0)
     for n in (3, 2, 6, 1, 100):
 
-        def some(runs: list[Run], n: int = n) -> list[str]:
+        def some(runs: list[Run], n: int = n) -> dict[Run, str]:
             made(runs[:n])
             raise KeyboardInterrupt
 
@@ -225,6 +237,8 @@ def test_a_point_that_cannot_be_trained_is_the_worst_and_is_not_tried_again(tmp_
     record = comparison_record(contest)
     (search,) = record["comparison"]["searches"]["a"]
     assert search["points"][1]["values"] == [None]
+    assert failed_points(record, "a") == "a: 1 of 4 points failed (loss not finite)"
+    assert sentences(record)[0].endswith("; b: 4 of 4 points failed (loss not finite); " + failed_points(record, "a"))
     (claim,) = record["comparison"]["judged"]
     assert claim["verdict"] == "failed"
     assert sentence(claim, contest.plan, "kNN").endswith("against a: b has no point that could be trained")
@@ -254,13 +268,13 @@ def test_one_method_under_two_names_is_the_same_runs(tmp_path):
     contest, made = contest_of(tmp_path, "seeds=3", "budget=4", a=70.0, b=70.0)
     made.best = {"a": 70.0, "b": 70.0}
 
-    def alike(runs: list[Run]) -> list[str]:
+    def alike(runs: list[Run]) -> dict[Run, str]:
         for run in runs:
             made([run])
             if "/b/" in str(run.path):  # the same figures as a
                 twin = Path(str(run.path).replace("/b/", "/a/"))
                 shutil_copy(twin / "result.json", run.path / "result.json")
-        return []
+        return {}
 
     def shutil_copy(source: Path, target: Path) -> None:
         target.write_bytes(source.read_bytes())
@@ -309,8 +323,63 @@ def test_equal_methods_are_called_equal_where_the_runs_can_tell(tmp_path):
 
 @pytest.mark.parametrize("budget", ["budget=1", "budget=4"])
 def test_a_metric_that_runs_lack_is_no_tie(tmp_path, budget):
-    with pytest.raises(ConfigError, match=r"no knn_top5, they have knn_top1: try another metric"):
+    with pytest.raises(ConfigError, match=r"no knn_top5, it has knn_top1: try another metric"):
         outcome(tmp_path, budget, "finalists=0", "seeds=3", "metric=knn_top5", a=70.0, b=70.0)
+
+
+def test_one_contestant_without_the_metric_is_an_error(tmp_path):
+    """Not a contestant whose figure is 0."""
+    contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
+
+    def without(runs: list[Run]) -> dict[Run, str]:
+        made(runs)
+        for run in runs:
+            if run.own == "b":
+                result = json.loads((run.path / "result.json").read_text())
+                (run.path / "result.json").write_text(json.dumps({**result, "test": {}}))
+        return {}
+
+    with pytest.raises(ConfigError, match="final, b, seed 1100 has no knn_top1, it has none: try another metric"):
+        run_all(contest, without)
+
+
+def test_a_run_that_the_machine_ended_is_tried_again_and_counts_against_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive.study.compare.engine.PAUSE", 0)
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", a=70.0, b=68.0)
+    made.away = {"a, point 2"}
+
+    def launch(runs: list[Run]) -> dict[Run, str]:
+        if len(made.started) > 5:
+            made.away = set()  # the data are back
+        return made(runs)
+
+    assert run_all(contest, launch) == []
+    record = comparison_record(contest)
+    assert record["comparison"]["reasons"] == {}
+    assert record["comparison"]["searches"] == outcome(tmp_path / "whole", "budget=4", "seeds=3", a=70.0, b=68.0)[
+        "comparison"]["searches"]  # fmt: skip
+
+
+def test_a_run_that_stays_undone_is_tried_three_times_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive.study.compare.engine.PAUSE", 0)
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", a=70.0, b=68.0)
+    made.away = {"a, point 2"}
+    assert run_all(contest, made) == ["not done: search, a, point 2: its data were away"]
+    assert [str(run) for run in made.started].count("search, a, point 2") == 3
+    assert not list(tmp_path.rglob("failure.json"))
+
+
+def test_runs_of_other_data_are_no_comparison(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
+
+    def other(runs: list[Run]) -> dict[Run, str]:
+        made(runs)
+        environment = runs[-1].path / "environment.json"
+        environment.write_text(json.dumps({**json.loads(environment.read_text()), "data": "other"}))
+        return {}
+
+    with pytest.raises(ConfigError, match="final, b, seed 1102 was trained on other data than this comparison began"):
+        run_all(contest, other)
 
 
 def test_looking_again_after_more_seeds_counts(tmp_path):

@@ -110,7 +110,7 @@ def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeyp
         "encoder": {"_target_": "nowhere.to.be.Found"},
     }
     before = module_hashes(config)
-    assert before.keys() == {"my_hash_loss", "my_hash_pack.loss"}
+    assert before.keys() == {"my_hash_loss", "my_hash_pack", "my_hash_pack.loss"}
     code = code_record(config)["code"]
     (tmp_path / "my_hash_loss.py").write_text("class MyLoss:\n    pass\n")
     after = module_hashes(config)
@@ -119,6 +119,31 @@ def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeyp
     for name in ("my_hash_pack", "my_hash_pack.loss"):
         sys.modules.pop(name, None)
     assert find_module("my_hash_loss.MyLoss") == ("my_hash_loss", tmp_path / "my_hash_loss.py")
+
+
+def test_what_a_module_of_ones_own_imports_is_code_too(tmp_path, monkeypatch):
+    """In functions, of packages and of folders that are none; of a package all, since it may look into its folder."""
+    for place, text in {
+        "own_a.py": "import own_b\nimport numpy.linalg\nfrom own_space import near\nimport gone_module\n",
+        "own_b.py": "def f():\n    from own_pack.sub import g\n",
+        "own_pack/__init__.py": "",
+        "own_pack/sub.py": "from .deep.inner import h\n",
+        "own_pack/deep/__init__.py": "",
+        "own_pack/deep/inner.py": "import own_c\n",
+        "own_c.py": "def (\n",
+        "own_space/near.py": "from . import beside\n",
+        "own_space/beside.py": "",
+        "own_space/unused.py": "",
+    }.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hashes = module_hashes({"loss": {"_target_": "own_a.Loss"}})
+    assert list(hashes) == [
+        "own_a", "own_b", "own_c", "own_pack", "own_pack.deep", "own_pack.deep.inner", "own_pack.sub",
+        "own_space.beside", "own_space.near",
+    ]  # fmt: skip
+    assert not {"own_a", "own_pack", "own_space"} & sys.modules.keys()
 
 
 def test_environment_names_versions_and_processor():

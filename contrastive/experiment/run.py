@@ -49,7 +49,7 @@ from contrastive.training.features import feature_sets
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
 from contrastive.training.progress import announced
-from contrastive.training.window import Window
+from contrastive.training.window import Window, recorded_failure
 from contrastive.types import Data
 
 
@@ -88,7 +88,8 @@ def run_experiment(
         if run.result is not None:
             show(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
-        with redirect_stdout(StringIO()) if settings.quiet else nullcontext(), explained_memory(settings):
+        quiet = redirect_stdout(StringIO()) if settings.quiet else nullcontext()
+        with quiet, explained_memory(settings), recorded_failure(run):
             if experiment.data.found is not None and run.state is None:
                 show(str(experiment.data.found))
             print(summary.heading(experiment, run, threads=threads))

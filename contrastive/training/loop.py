@@ -12,7 +12,6 @@ from contrastive.training.checkpointer import ResumePoint
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loader import Loader
 from contrastive.training.step import TrainStep
-from contrastive.training.window import record_failure
 
 
 def train(
@@ -63,11 +62,7 @@ def train(
                 factor = schedule(epoch + (done - 1) / n_batches, epochs)
                 for group in step.optimizer.param_groups:
                     group["lr"] = group["initial_lr"] * factor
-                try:
-                    output = step(batch, training.rng)
-                except Exception as error:
-                    record_failure(run, error, step=training.steps_done + 1)
-                    raise
+                output = step(batch, training.rng)
                 training.move(epoch, done)
                 for hook in hooks.values():
                     hook.on_step(training, output)

@@ -1,7 +1,11 @@
 """Loss and gradient norm of each step since the last log line, and the stop where training has broken down."""
 
+import inspect
 import math
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median_low
 from typing import Any
 
@@ -13,9 +17,20 @@ from contrastive.distributed.process import all_reduce_sum, world_size
 from contrastive.errors import ConfigError
 from contrastive.run.directory import RunDirectory
 from contrastive.training.loader import Loader
+from contrastive.training.objective import Objective
 from contrastive.training.step import StepOutput, TrainStep
 
 ABSURD = 1e6  # times the usual gradient norm, that of the steps around or of the last check, or 1 if that is less
+OWN = {
+    method.__code__
+    for method in (
+        TrainStep.__call__,
+        Objective.forward,
+        Objective.alone,
+        inspect.unwrap(Objective.diagnostics),
+        inspect.unwrap(Objective.chance),
+    )
+}  # what calls a loss
 ADVICE = "try a lower optimizer.lr with another hydra.run.dir=PATH, or precision=fp32"
 
 
@@ -128,12 +143,18 @@ def check_weights(run: RunDirectory, modules: dict[str, nn.Module], *, step: int
         )
 
 
-def record_failure(run: RunDirectory, error: Exception, *, step: int) -> None:
-    """Write failure.json about an exception inside loss or step, unless memory, a file, the GPU or another process may
-    be why: a run that the machine ended says nothing about its loss."""
-    is_of_machine = isinstance(error, OSError) or is_out_of_memory(error) or "CUDA error" in str(error)
-    if not is_of_machine and world_size() == 1:
-        run.fail({"reason": " ".join(f"{type(error).__name__}: {error}".split()), "step": step})
+@contextmanager
+def recorded_failure(run: RunDirectory) -> Iterator[None]:
+    """Write failure.json about an exception of the body that passes through the loss or a step, unless memory, a file,
+    the GPU or another process may be why: a run that the machine ended says nothing about its loss."""
+    try:
+        yield
+    except Exception as error:
+        is_of_machine = isinstance(error, OSError) or is_out_of_memory(error) or "CUDA error" in str(error)
+        passed = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+        if not is_of_machine and world_size() == 1 and not passed.isdisjoint(OWN):
+            run.fail({"reason": " ".join(f"{type(error).__name__}: {error}".split())})
+        raise
 
 
 def statistics(x: Tensor) -> dict[str, str | int]:

@@ -1,0 +1,188 @@
+"""A comparison has one code, one data and one process; its runs fail for their own reasons alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from contrastive import NTXent, Pairs
+from contrastive.experiment.run import run_experiment
+from contrastive.run.files import read_failure, read_result
+from contrastive.training.step import TrainStep
+from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, TINY, compose_settings, module
+
+SMALL = [
+    "dataset=digits", "dataset.size=8", "encoder=resnet18_narrow", "encoder.width=4", "batch_size=256", "epochs=1",
+    "device=cpu", CONTIGUOUS, "evaluator=[knn]", "tracker=[]", "budget=1", "finalists=0", "seeds=3",
+]  # fmt: skip
+LOSS = '''"""NT-Xent that a helper scales."""
+from torch import Tensor
+from contrastive import NTXent, Pairs
+from my_scale import SCALE
+
+
+class Scaled(NTXent):
+    """NT-Xent times a number."""
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        return SCALE * super().per_anchor(pairs)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder of --config-dir with a loss that imports a helper."""
+    folder = tmp_path / "mine"
+    (folder / "loss").mkdir(parents=True)
+    (folder / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: ${temperature}\n")
+    (folder / "scaled.py").write_text(LOSS)
+    (folder / "my_scale.py").write_text("SCALE = 1.0\n")
+    return folder
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts a comparison, which prints to said.txt and ends with the test."""
+    started = []
+
+    def begin(*words: str) -> subprocess.Popen:
+        command = [sys.executable, "-m", "contrastive", "compare", *words]
+        with (tmp_path / "said.txt").open("w") as said:
+            started.append(
+                subprocess.Popen(
+                    command, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+                    stdout=said, stderr=subprocess.STDOUT,
+                )
+            )  # fmt: skip
+        return started[-1]
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def until(is_so: Callable[[], object], process: subprocess.Popen, said: Path) -> None:
+    for _ in range(6000):
+        if is_so():
+            return
+        assert process.poll() is None, said.read_text()
+        time.sleep(0.05)
+    raise AssertionError(said.read_text())
+
+
+@pytest.mark.slow
+def test_an_edit_while_it_runs_changes_nothing_and_is_another_comparison_afterwards(tmp_path, mine, start):
+    words = ["loss=nt_xent,scaled", *SMALL, "--config-dir", "mine", "--jobs", "1"]
+    process = start(*words)
+    until(lambda: list(tmp_path.rglob("seed=1100/config.yaml")), process, tmp_path / "said.txt")
+    (mine / "my_scale.py").write_text("SCALE = -1.0\n")
+    (mine / "scaled.py").write_text("raise RuntimeError('edited')\n")
+    (mine / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: 9.0\n")
+    assert process.wait() == 0, (tmp_path / "said.txt").read_text()
+    environments = [json.loads(file.read_text()) for file in tmp_path.rglob("scaled/*/*/environment.json")]
+    assert len(environments) == 3
+    (plan,) = tmp_path.glob("outputs/compare/*/plan.json")
+    sealed = json.loads(plan.read_text())
+    assert environments[0]["modules"] == sealed["made_of"]["contestants"]["scaled"]["modules"]
+    assert all(one["modules"] == environments[0]["modules"] for one in environments)
+    assert sealed["code"].keys() == {"scaled.py", "my_scale.py"}
+    assert set(sealed["data"].values()) == {one["data"] for one in environments}
+    (record,) = tmp_path.glob("outputs/compare/*.json")
+    assert json.loads(record.read_text())["comparison"]["sealed"]["made_of"] == sealed["made_of"]
+    (page,) = tmp_path.glob("outputs/compare/*.md")
+    assert "--config-dir mine`" in page.read_text()
+
+    (mine / "scaled.py").write_text(LOSS)
+    (mine / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: ${temperature}\n")
+    again = module("compare", *words, "dry_run=true", cwd=tmp_path)  # the helper alone is another one now
+    assert "6 runs: " in again.stdout
+    assert f"runs in {plan.parent.relative_to(tmp_path)}\n" not in again.stdout
+    assert f"{plan.parent.name} beside it is of other code" in again.stdout
+    (mine / "my_scale.py").write_text("SCALE = 1.0\n")
+    again = module("compare", *words, "dry_run=true", cwd=tmp_path)
+    assert f"runs in {plan.parent.relative_to(tmp_path)}\n" in again.stdout
+
+
+@pytest.mark.slow
+def test_data_that_are_away_for_a_run_are_no_failure_of_its_method(tmp_path, start):
+    rng = np.random.default_rng(0)
+    for split, n in (("", 300), ("t", 60)):
+        np.save(tmp_path / f"x{split}.npy", rng.integers(0, 255, (n, 8, 8, 3), dtype=np.uint8))
+        np.save(tmp_path / f"y{split}.npy", np.arange(n) % 3)
+    arrays = [f"dataset.{key}={tmp_path}/{name}.npy" for key, name in
+              (("images", "x"), ("labels", "y"), ("test_images", "xt"), ("test_labels", "yt"))]  # fmt: skip
+    others = [word for word in SMALL if not word.startswith("dataset")]
+    process = start("loss=nt_xent,supcon", "dataset=arrays", *arrays, *others, "batch_size=64", "--jobs", "1")
+    said = tmp_path / "said.txt"
+    until(lambda: "[1/6]" in said.read_text(), process, said)
+    (tmp_path / "x.npy").rename(tmp_path / "away.npy")
+    until(lambda: "FAILED" in said.read_text(), process, said)
+    (tmp_path / "away.npy").rename(tmp_path / "x.npy")
+    assert process.wait() == 0, said.read_text()
+    assert "not done for a reason of the machine: trying again" in said.read_text()
+    assert not list(tmp_path.rglob("failure.json"))
+    (record,) = tmp_path.glob("outputs/compare/*.json")
+    own = json.loads(record.read_text())["comparison"]
+    assert (own["reasons"], set(own["failed"].values())) == ({}, {0})
+
+
+@pytest.mark.slow
+def test_a_second_process_in_one_folder_is_answered_at_once(tmp_path, start):
+    process = start("loss=nt_xent,debiased_pos", *SMALL)
+    said = tmp_path / "said.txt"
+    until(lambda: any(file.stat().st_size for file in tmp_path.glob("outputs/compare/*/.lock")), process, said)
+    second = module("compare", "loss=nt_xent,debiased_pos", *SMALL, cwd=tmp_path)
+    assert second.returncode == 2
+    assert f"another process (pid {process.pid} on " in second.stderr
+    assert "wait for it, then the same command shows what came out" in second.stderr
+    assert "runs:" not in second.stdout
+
+
+@pytest.mark.slow
+def test_a_bug_in_a_contestant_is_found_before_any_run(tmp_path, mine):
+    (mine / "my_scale.py").write_text("class Broken:\n    def __mul__(self, x):\n        return 1 / nothing\n\n"
+                                      "SCALE = Broken()\n")  # fmt: skip
+    done = module("compare", "loss=nt_xent,scaled", *SMALL, "--config-dir", str(mine), cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "scaled cannot be trained: NameError: name 'nothing' is not defined" in done.stderr
+    assert f"{mine}/my_scale.py, line 3, in __mul__" in done.stderr
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
+class Broken(NTXent):
+    """A loss that raises what its temperature stands for."""
+
+    def per_anchor(self, pairs: Pairs) -> Tensor:
+        raise (OSError("data are away") if pairs.temperature == 2 else ValueError("a bug"))
+
+
+@pytest.mark.parametrize(("temperature", "reason"), [(1, "ValueError: a bug"), (2, None)])
+def test_an_exception_in_a_loss_is_its_own_but_not_one_of_the_machine(tmp_path, temperature, reason):
+    settings = compose_settings(*TINY)
+    settings.loss = {"_target_": f"{__name__}.Broken", "temperature": temperature}
+    with pytest.raises((OSError, ValueError)):
+        run_experiment(settings, tmp_path / "run")
+    assert (read_failure(tmp_path / "run"), read_result(tmp_path / "run")) == (reason, None)
+
+
+def test_a_loss_that_is_not_finite_says_so_in_its_failure(tmp_path, monkeypatch):
+    call = TrainStep.__call__
+
+    def spoiled(self, *arguments):
+        return call(self, *arguments)._replace(loss=torch.tensor(float("nan")))
+
+    monkeypatch.setattr(TrainStep, "__call__", spoiled)
+    with pytest.raises(Exception, match="the loss became nan"):
+        run_experiment(compose_settings(*TINY), tmp_path / "run")
+    assert read_failure(tmp_path / "run") == "loss not finite"
