@@ -35,6 +35,7 @@ from contrastive.experiment.components import (
     build_one,
     build_optimizer,
     build_schedule,
+    check_batch,
     check_encoder_output,
     image_size,
     input_channels,
@@ -135,9 +136,8 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
     has_label, has_bias = is_complete(train.label), is_complete(train.bias)
-    sizes = {"batch_size": settings.batch_size, "n_views": settings.n_views}
-    for term in parts.terms:
-        term.check_batch(**sizes, has_label=has_label, has_bias=has_bias)
+    for group, term in zip(("loss", "regularizer"), parts.terms, strict=False):
+        check_batch(term, settings, group, has_label=has_label, has_bias=has_bias)
     objective = build_objective(parts, data, train)
     is_streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
     if not is_streaming:
