@@ -285,7 +285,8 @@ def build_step(
     """The networks on the device, their optimizer, and the step that trains them."""
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(parts.encoder)
-    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+    channels_last = settings.channels_last and precisions.bears_channels_last(parts.encoder, device)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
     encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
     teacher = build_teacher(settings, encoder, head)
     of_terms, of_adversary = objective.parameter_groups()
@@ -298,7 +299,7 @@ def build_step(
         objective=objective.to(device),
         optimizer=build_optimizer(settings.optimizer, groups, factors),
         augmentation=parts.augmentation,
-        normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
+        normalize=Normalize(data.mean, data.std, device=device, channels_last=channels_last),
         autocast=precisions.autocast(precision, device),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
         n_views=settings.n_views,
