@@ -53,7 +53,12 @@ def check_odd(key: str, value: int, *, example: int) -> None:
 
 
 def check_temperature(temperature: float) -> None:
-    """Raise ConfigError unless t is finite and above 0."""
+    """Raise ConfigError unless t is finite and above 0; a tensor is one that a loop learns, and set later."""
+    if not isinstance(temperature, int | float):
+        raise ConfigError(
+            f"temperature must be a number at first, got {type(temperature).__name__}: "
+            "try loss.temperature = t on the finished loss"
+        )
     check_above("temperature", temperature, 0, example=0.5)
 
 

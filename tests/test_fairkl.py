@@ -94,10 +94,10 @@ def test_two_unordered_pairs_of_each_kind_are_needed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weight": -1.0}, "try regularizer.weight=1.0"),
-        ({"momentum": 1.0}, "try regularizer.momentum=0.9"),
-        ({"variance_floor": 0.0}, "try regularizer.variance_floor=0.001"),
-        ({"semantics": "literal"}, "try regularizer.semantics=released"),
+        ({"weight": -1.0}, "try weight=1.0"),
+        ({"momentum": 1.0}, "try momentum=0.9"),
+        ({"variance_floor": 0.0}, "try variance_floor=0.001"),
+        ({"semantics": "literal"}, "try semantics=released"),
     ],
 )
 def test_what_fairkl_refuses(options, message):

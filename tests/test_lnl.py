@@ -97,9 +97,9 @@ def test_the_adversary_of_the_papers_network_has_its_layers():
 @pytest.mark.parametrize(
     ("group", "options", "remedy"),
     [
-        ("regularizer/lnl", {"weight": -1.0}, "regularizer.weight=0.01"),
-        ("regularizer/lnl", {"kernel_size": 4}, "regularizer.kernel_size=7"),
-        ("regularizer/cross_entropy", {"term": make("regularizer/lnl")}, "regularizer=lnl"),
+        ("regularizer/lnl", {"weight": -1.0}, "weight=0.01"),
+        ("regularizer/lnl", {"kernel_size": 4}, "kernel_size=7"),
+        ("regularizer/cross_entropy", {"term": make("regularizer/lnl")}, r"LNL\(weight=0.01\)"),
     ],
 )
 def test_lnl_rejects_bad_arguments(group, options, remedy):

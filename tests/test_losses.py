@@ -10,6 +10,7 @@ import torch
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
+from contrastive.loss.group_dro import GroupDRO
 from contrastive.loss.nt_xent import NTXent
 from contrastive.loss.supcon import SupCon
 from tests.golden import check, main, raw_inputs
@@ -215,6 +216,11 @@ def test_arguments_out_of_range_are_refused(name, arguments):
         make(f"loss/{name}", **arguments)
 
 
+def test_a_learned_temperature_is_set_on_the_finished_loss() -> None:
+    with pytest.raises(ConfigError, match=r"must be a number at first, got Parameter: try loss\.temperature = t on"):
+        NTXent(temperature=torch.nn.Parameter(torch.tensor(0.1)))
+
+
 def test_what_a_loss_cannot_take_is_refused_with_a_way_out():
     z, label = embeddings(4, 2), torch.arange(4)
     views = re.escape("try loss(z0, z1")
@@ -227,10 +233,21 @@ def test_what_a_loss_cannot_take_is_refused_with_a_way_out():
         (SupCon(), (z, label.repeat_interleave(2)), "one label for each image"),
         (make("loss/large_margin_softmax"), (z, label), "set_weight"),
         (lnl, (z[..., None, None], label, label), "prepare"),
-        (make("loss/nt_xent"), (z[:, :1],), "try "),
-        (make("loss/nt_xent", drop_false_negatives=True), (z,), "needs a label"),
-        (make("loss/nt_xent", aggregation="pos_grouping"), (embeddings(4, 3),), "loss_combination"),
-        (make("loss/debiased_pos", **released), (embeddings(4, 3),), "semantics=paper"),
+        (
+            SupCon(),
+            (z, ["cat", "dog", "cat", "owl"]),
+            r"a tensor of whole numbers .*, got list: try .* label=torch\.tensor",
+        ),
+        (
+            NTXent(),
+            (z[:, 0].numpy(), z[:, 1].numpy()),
+            r"must be tensors, got ndarray: try loss\(torch\.tensor\(z0\), ",
+        ),
+        (NTXent(), (z[:, :1],), r"compares 2 views of an image, got 1: try loss\(z0, z1\)$"),
+        (NTXent(drop_false_negatives=True), (z,), r"needs the label of every image: try loss\(z0, z1, label=label\)$"),
+        (GroupDRO(), (z, label), r"needs the bias label of every image: try loss\(z0, z1, bias=bias\)$"),
+        (make("loss/nt_xent", aggregation="pos_grouping"), (embeddings(4, 3),), "try aggregation=loss_combination$"),
+        (make("loss/debiased_pos", **released), (embeddings(4, 3),), "try semantics=paper, or aggregation="),
     ):
         with pytest.raises(ConfigError, match=said):
             loss(*arguments)

@@ -333,5 +333,5 @@ def test_graded_positives_of_the_identity_are_supcon() -> None:
 
 @pytest.mark.parametrize("weights", [[[1, 2]], [[1, 2], [3, 1]], [[1, -1], [-1, 1]]])
 def test_weights_that_are_no_symmetric_matrix_are_refused(weights: list[list[float]]) -> None:
-    with pytest.raises(ConfigError, match=r"loss\.weights .* try loss\.weights"):
+    with pytest.raises(ConfigError, match=r"^weights .* try weights"):
         SoftSupCon(weights=weights)

@@ -36,6 +36,7 @@ from contrastive.experiment.components import (
     build_one,
     build_optimizer,
     build_schedule,
+    check_batch,
     check_encoder_output,
     image_size,
     input_channels,
@@ -134,9 +135,8 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
     has_label, has_bias = is_complete(train.label), is_complete(train.bias)
-    sizes = {"batch_size": settings.batch_size, "n_views": settings.n_views}
-    for term in parts.terms:
-        term.check_batch(**sizes, has_label=has_label, has_bias=has_bias)
+    for group, term in zip(("loss", "regularizer"), parts.terms, strict=False):
+        check_batch(term, settings, group, has_label=has_label, has_bias=has_bias)
     objective = build_objective(parts, data, train)
     is_streaming = not broadcast_from_main(lambda: is_resident(data, device, settings.resident))
     if not is_streaming:
@@ -284,7 +284,8 @@ def build_step(
     """The networks on the device, their optimizer, and the step that trains them."""
     if precision == "bf16" and device.type == "cpu":
         precisions.make_convolutions_safe(parts.encoder)
-    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+    channels_last = settings.channels_last and precisions.bears_channels_last(parts.encoder, device)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
     encoder, head = parts.encoder.to(device, memory_format=layout), parts.head.to(device)  # type: ignore[call-overload]
     teacher = build_teacher(settings, encoder, head)
     of_terms, of_adversary = objective.parameter_groups()
@@ -297,7 +298,7 @@ def build_step(
         objective=objective.to(device),
         optimizer=build_optimizer(settings.optimizer, groups, factors),
         augmentation=parts.augmentation,
-        normalize=Normalize(data.mean, data.std, device=device, channels_last=settings.channels_last),
+        normalize=Normalize(data.mean, data.std, device=device, channels_last=channels_last),
         autocast=precisions.autocast(precision, device),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
         n_views=settings.n_views,

@@ -1,7 +1,9 @@
 """Instantiate one component from its configuration node, and check that it is one; needs no data."""
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +17,7 @@ from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomResizedCrop
 from contrastive.config.identity import CHANGES_TRAINING, targets
 from contrastive.config.messages import user_message
-from contrastive.config.settings import Settings
+from contrastive.config.settings import SHARED_KEYS, Settings
 from contrastive.config.targets import load_target
 from contrastive.distributed.process import is_main
 from contrastive.encoder._depth import freeze_first, rates
@@ -91,11 +93,49 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
 
 def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) -> Any:
     """Build the component of a group; raises ConfigError if it is of another kind."""
-    component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}), **wiring)
+    with as_typed(group, node) if kind is Loss else nullcontext():
+        component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}), **wiring)
     if not isinstance(component, kind):
         found, needed = type(component).__name__, kind.__name__
         raise ConfigError(f"{group} is a {found}, which is not a {needed}: try from {kind.__module__} import {needed}")
     return component
+
+
+@contextmanager
+def as_typed(group: str, node: dict[str, Any]) -> Iterator[None]:
+    """Let errors of a loss, which name its arguments, name settings: `alpha=0.8` becomes `loss.alpha=0.8`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(_with_keys(str(error), group, node)) from error
+
+
+def _with_keys(sentence: str, group: str, node: dict[str, Any]) -> str:
+    for name, value in node.items():
+        if isinstance(value, dict):
+            sentence = _with_keys(sentence, f"{group}.{name}", value)
+        elif name not in SHARED_KEYS:
+            sentence = re.sub(rf"(?<![\w.]){name}(?= must|=)", f"{group}.{name}", sentence)
+    return sentence
+
+
+def check_batch(term: Loss, settings: Settings, group: str, *, has_label: bool, has_bias: bool) -> None:
+    """Raise ConfigError, with what to type, if the loss or the regularizer cannot be computed on such batches."""
+    if term.needs_label and not has_label:
+        raise ConfigError(
+            f"{term.name} needs a label for every training image and the data has images without: "
+            "try loss=nt_xent loss.drop_false_negatives=false regularizer=none"
+        )
+    if term.needs_bias and not has_bias:
+        raise ConfigError(
+            f"{term.name} needs bias labels of every training image, the data lacks them: "
+            "try dataset=biased_digits, or bias_from=RUN to infer them from an earlier run"
+        )
+    n_views, enough = settings.n_views, term.min_views
+    if n_views < enough:
+        raise ConfigError(f"{term.name} compares {enough} views of an image, got {n_views}: try n_views={enough}")
+    with as_typed(group, getattr(settings, group)):
+        term.check_batch(batch_size=settings.batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
 
 
 def build_augmentation(settings: Settings) -> Augmentation:

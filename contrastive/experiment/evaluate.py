@@ -23,7 +23,7 @@ from contrastive.run.files import evaluation_name, read_evaluations, read_result
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed, counted, show
 from contrastive.training.features import feature_sets
-from contrastive.training.precision import Normalize, set_tf32
+from contrastive.training.precision import Normalize, bears_channels_last, set_tf32
 from contrastive.training.progress import announced
 from contrastive.types import Data
 
@@ -110,7 +110,8 @@ def _evaluate(
             f"the encoder takes images of {counted(len(transform.mean), 'channel')} and these have {data.n_channels}: "
             "try a dataset of the same kind"
         )
-    layout = torch.channels_last if config["channels_last"] else torch.contiguous_format
+    channels_last = config["channels_last"] and bears_channels_last(encoder, device)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
     encoder = encoder.to(device, memory_format=layout)  # type: ignore[call-overload]
     if is_resident(data, device, settings.resident):
         data = data.to(device)
@@ -118,7 +119,7 @@ def _evaluate(
         features = feature_sets(
             encoder,
             data,
-            Normalize(transform.mean, transform.std, device=device, channels_last=config["channels_last"]),
+            Normalize(transform.mean, transform.std, device=device, channels_last=channels_last),
             augmentation=instantiate_node(config["augmentation"]),
             seed=config["seed"],
             load_other=partial(load_other_data, like=data, data_root=settings.data_root),

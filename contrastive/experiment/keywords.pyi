@@ -85,7 +85,7 @@ class Keywords(TypedDict, total=False):
     views_forward: str
     # auto | fp32 | tf32 | bf16 | fp16; auto is bf16 where the device supports it, tf32 is torch's default
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"]
-    # layout of images in memory: faster, except for very narrow networks on a CPU
+    # layout of images in memory: faster; not used for very narrow networks on a CPU
     channels_last: bool
     # auto | true | false: torch.compile, 40 s at the start, then faster steps; auto: on a GPU, if it pays
     compile: bool | str

@@ -28,9 +28,18 @@ def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
 
 def check_shapes(z: Tensor, label: Tensor | None, bias: Tensor | None, *, is_map: bool = False) -> None:
     """Raise ConfigError unless z is (B, V, D), a map (B, V, C, H, W), and label and bias are whole numbers (B,)."""
+    if not isinstance(z, Tensor):
+        raise ConfigError(
+            f"embeddings must be tensors, got {type(z).__name__}: try loss(torch.tensor(z0), torch.tensor(z1))"
+        )
     for name, value in (("label", label), ("bias", bias)):
         if value is None:
             continue
+        if not isinstance(value, Tensor):
+            raise ConfigError(
+                f"{name} must be a tensor of whole numbers (B,), got {type(value).__name__}: "
+                f"try a number for each class, as {name}=torch.tensor([0, 2, 1])"
+            )
         if value.is_floating_point():
             raise ConfigError(
                 f"{name} must be whole numbers (B,), got {value.dtype} of shape {tuple(value.shape)}: try {name}.long()"

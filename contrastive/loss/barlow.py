@@ -41,7 +41,7 @@ class BarlowTwins(Loss):
 
     def __init__(self, *, lam: float = 0.0051) -> None:
         super().__init__()
-        check_at_least("loss.lam", lam, 0, example=0.0051)
+        check_at_least("lam", lam, 0, example=0.0051)
         self.lam = lam
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

@@ -180,18 +180,12 @@ class Loss(nn.Module, ABC):
         """Raise ConfigError if this loss cannot be computed on such a batch."""
         if n_views < self.min_views:
             raise ConfigError(
-                f"{self.name} compares {self.min_views} views of an image, got {n_views}: try n_views={self.min_views}"
+                f"{self.name} compares {self.min_views} views of an image, got {n_views}: try loss(z0, z1)"
             )
         if self.needs_label and not has_label:
-            raise ConfigError(
-                f"{self.name} needs a label for every training image and the data has images without: "
-                "try loss=nt_xent loss.drop_false_negatives=false regularizer=none"
-            )
+            raise ConfigError(f"{self.name} needs the label of every image: try loss(z0, z1, label=label)")
         if self.needs_bias and not has_bias:
-            raise ConfigError(
-                f"{self.name} needs bias labels of every training image, the data lacks them: "
-                "try dataset=biased_digits, or bias_from=RUN to infer them from an earlier run"
-            )
+            raise ConfigError(f"{self.name} needs the bias label of every image: try loss(z0, z1, bias=bias)")
 
 
 class SampleLoss(Loss):
@@ -246,7 +240,7 @@ class SelfSupervisedLoss(Loss):
     ) -> None:
         super().__init__()
         check_temperature(temperature)
-        check_choice("loss.aggregation", aggregation, AGGREGATIONS)
+        check_choice("aggregation", aggregation, AGGREGATIONS)
         self.temperature: float | Tensor = temperature  # a tensor if a loop learns it
         self.aggregation = aggregation
         self.drop_false_negatives = drop_false_negatives

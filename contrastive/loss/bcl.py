@@ -57,8 +57,8 @@ class BCL(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature)
         check_tau_plus(tau_plus, allow_zero=True)
-        check_between("loss.alpha", alpha, 0.5, 1, exclude=(1,), example=0.8)
-        check_between("loss.beta", beta, 0.5, 1, example=1.0)
+        check_between("alpha", alpha, 0.5, 1, exclude=(1,), example=0.8)
+        check_between("beta", beta, 0.5, 1, example=1.0)
         self.tau_plus, self.alpha, self.beta = tau_plus, alpha, beta
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

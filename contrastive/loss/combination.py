@@ -54,7 +54,7 @@ class Combination(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, allow_zero=False)
-        check_between("loss.alpha", alpha, 0, 1, example=0.5)
+        check_between("alpha", alpha, 0, 1, example=0.5)
         self.tau_plus = tau_plus
         self.alpha = alpha
 

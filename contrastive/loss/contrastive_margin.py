@@ -35,7 +35,7 @@ class ContrastiveMargin(SampleLoss):
 
     def __init__(self, *, margin: float = 1.0) -> None:
         super().__init__()
-        check_above("loss.margin", margin, 0, example=1.0)
+        check_above("margin", margin, 0, example=1.0)
         self.margin = margin
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:

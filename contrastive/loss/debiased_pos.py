@@ -80,7 +80,7 @@ class DebiasedPos(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, allow_zero=False)
-        check_choice("loss.semantics", semantics, SEMANTICS)
+        check_choice("semantics", semantics, SEMANTICS)
         self.tau_plus = tau_plus
         self.semantics = semantics
         # The oracle of the paper's form drops the anchor from the sum, but still divides by N + 2.
@@ -91,8 +91,8 @@ class DebiasedPos(SelfSupervisedLoss):
         super().check_batch(batch_size=batch_size, n_views=n_views, has_label=has_label, has_bias=has_bias)
         if n_views != 2 and self.aggregation != "loss_combination" and self.semantics != "paper":
             raise ConfigError(
-                "the released code of DebiasedPos has no pos_grouping: try loss.semantics=paper, or "
-                "loss.aggregation=loss_combination"
+                "the released code of DebiasedPos has no pos_grouping: try semantics=paper, or "
+                "aggregation=loss_combination"
             )
 
     def check_config(self, *, batch_size: int) -> None:

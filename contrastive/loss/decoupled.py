@@ -48,7 +48,7 @@ class Decoupled(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature, drop_false_negatives=drop_false_negatives)
         if sigma is not None:
-            check_above("loss.sigma", sigma, 0, example=0.5)
+            check_above("sigma", sigma, 0, example=0.5)
         self.sigma = sigma
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

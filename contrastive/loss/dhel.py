@@ -53,7 +53,7 @@ class DHEL(SelfSupervisedLoss):
 
     def __init__(self, *, temperature: float = 0.5, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
-        check_choice("loss.semantics", semantics, SEMANTICS)
+        check_choice("semantics", semantics, SEMANTICS)
         self.semantics = semantics
 
     @property

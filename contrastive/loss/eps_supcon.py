@@ -40,8 +40,8 @@ class EpsSupCon(SupervisedContrastiveLoss):
 
     def __init__(self, *, temperature: float = 0.5, epsilon: float = 0.0, semantics: str = "paper") -> None:
         super().__init__(temperature=temperature)
-        check_at_least("loss.epsilon", epsilon, 0, example=0.25)
-        check_choice("loss.semantics", semantics, SEMANTICS)
+        check_at_least("epsilon", epsilon, 0, example=0.25)
+        check_choice("semantics", semantics, SEMANTICS)
         self.epsilon = epsilon
         self.semantics = semantics
 

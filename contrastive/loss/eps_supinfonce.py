@@ -46,11 +46,11 @@ class EpsSupInfoNCE(SupervisedContrastiveLoss):
         self, *, temperature: float = 0.5, epsilon: float = 0.0, form: str = "out", semantics: str = "paper"
     ) -> None:
         super().__init__(temperature=temperature)
-        check_at_least("loss.epsilon", epsilon, 0, example=0.25)
-        check_choice("loss.form", form, FORMS)
-        check_choice("loss.semantics", semantics, SEMANTICS)
+        check_at_least("epsilon", epsilon, 0, example=0.25)
+        check_choice("form", form, FORMS)
+        check_choice("semantics", semantics, SEMANTICS)
         if form != "out" and semantics != "released":
-            raise ConfigError("eps_supinfonce has its form `in` only in the released code: try loss.semantics=released")
+            raise ConfigError("eps_supinfonce has its form `in` only in the released code: try semantics=released")
         self.epsilon = epsilon
         self.form = form
         self.semantics = semantics

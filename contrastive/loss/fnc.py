@@ -41,7 +41,7 @@ class FNC(SelfSupervisedLoss):
 
     def __init__(self, *, temperature: float = 0.5, top_k: int = 10) -> None:
         super().__init__(temperature=temperature)
-        check_at_least("loss.top_k", top_k, 0, example=10)
+        check_at_least("top_k", top_k, 0, example=10)
         self.top_k = top_k
 
     def check_config(self, *, batch_size: int) -> None:

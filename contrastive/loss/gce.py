@@ -37,7 +37,7 @@ class GCE(SampleLoss):
 
     def __init__(self, *, q: float = 0.7) -> None:
         super().__init__()
-        check_between("loss.q", q, 0, 1, exclude=(0,), example=0.7)
+        check_between("q", q, 0, 1, exclude=(0,), example=0.7)
         self.q = q
 
     def per_batch(self, x: Tensor, label: Tensor, bias: Tensor) -> Tensor:

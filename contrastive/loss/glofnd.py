@@ -57,9 +57,9 @@ class GloFND(SelfSupervisedLoss):
 
     def __init__(self, *, temperature: float = 0.5, alpha: float = 0.01, start: int = 20, lr: float = 0.05) -> None:
         super().__init__(temperature=temperature)
-        check_between("loss.alpha", alpha, 0, 1, exclude=(0, 1), example=0.01)
-        check_at_least("loss.start", start, 0, example=20)
-        check_between("loss.lr", lr, 0, 1, exclude=(0,), example=0.05)
+        check_between("alpha", alpha, 0, 1, exclude=(0, 1), example=0.01)
+        check_at_least("start", start, 0, example=20)
+        check_between("lr", lr, 0, 1, exclude=(0,), example=0.05)
         self.alpha, self.start, self.lr = alpha, start, lr
         self.state: Tensor | None
         self.register_buffer("state", None)  # (N, 4): λ, Adam's two means and how often the image was seen

@@ -52,8 +52,8 @@ class GroupDRO(SampleLoss):
 
     def __init__(self, *, step_size: float = 0.01, adjustment: float = 0.0) -> None:
         super().__init__()
-        check_at_least("loss.step_size", step_size, 0, example=0.01)
-        check_at_least("loss.adjustment", adjustment, 0, example=0.0)
+        check_at_least("step_size", step_size, 0, example=0.01)
+        check_at_least("adjustment", adjustment, 0, example=0.0)
         self.step_size, self.adjustment = step_size, adjustment
         self.log_weight: Tensor | None
         self.register_buffer("log_weight", None)  # (groups,) log q

@@ -53,7 +53,7 @@ class HardNegative(SelfSupervisedLoss):
     ) -> None:
         super().__init__(temperature=temperature, aggregation=aggregation, drop_false_negatives=drop_false_negatives)
         check_tau_plus(tau_plus, allow_zero=True)
-        check_at_least("loss.beta", beta, 0, example=1.0)
+        check_at_least("beta", beta, 0, example=1.0)
         self.tau_plus = tau_plus
         self.beta = beta
 

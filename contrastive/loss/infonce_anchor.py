@@ -44,7 +44,7 @@ class InfoNCEAnchor(SelfSupervisedLoss):
 
     def __init__(self, *, temperature: float = 0.5, nu: float = 1.0) -> None:
         super().__init__(temperature=temperature)
-        check_above("loss.nu", nu, 0, example=1.0)
+        check_above("nu", nu, 0, example=1.0)
         self.nu = nu
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

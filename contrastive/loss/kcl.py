@@ -40,8 +40,8 @@ class KCL(SelfSupervisedLoss):
     """
 
     def __init__(self, *, scale: float = 2.0, gamma: float = 16.0) -> None:
-        check_above("loss.scale", scale, 0, example=2.0)
-        check_above("loss.gamma", gamma, 0, example=16.0)
+        check_above("scale", scale, 0, example=2.0)
+        check_above("gamma", gamma, 0, example=16.0)
         super().__init__(temperature=1 / (2 * scale))  # K = e^{s - 1/t}
         self.gamma = gamma
 

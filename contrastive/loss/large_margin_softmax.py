@@ -41,7 +41,7 @@ class LargeMarginSoftmax(SampleLoss):
 
     def __init__(self, *, m: int = 4) -> None:
         super().__init__()
-        check_at_least("loss.m", m, 1, example=4)
+        check_at_least("m", m, 1, example=4)
         self.m = m
         self.weight: nn.Parameter | None = None  # (C, F)
 

@@ -46,10 +46,10 @@ class MMCL(Loss):
 
     def __init__(self, *, sigma: float = 2.0, penalty: float = -1, reg: float = 0.1) -> None:
         super().__init__()
-        check_above("loss.sigma", sigma, 0, example=2.0)
+        check_above("sigma", sigma, 0, example=2.0)
         if penalty != -1:  # no bound
-            check_above("loss.penalty", penalty, 0, example=-1)
-        check_above("loss.reg", reg, 0, example=0.1)
+            check_above("penalty", penalty, 0, example=-1)
+        check_above("reg", reg, 0, example=0.1)
         self.sigma, self.penalty, self.reg = sigma, penalty, reg
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

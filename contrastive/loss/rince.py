@@ -48,8 +48,8 @@ class RINCE(SelfSupervisedLoss):
         self, *, temperature: float = 0.5, q: float = 0.1, lam: float = 0.01, drop_false_negatives: bool = False
     ) -> None:
         super().__init__(temperature=temperature, drop_false_negatives=drop_false_negatives)
-        check_between("loss.q", q, 0, 1, exclude=(0,), example=0.1)
-        check_between("loss.lam", lam, 0, 1, exclude=(0,), example=0.01)
+        check_between("q", q, 0, 1, exclude=(0,), example=0.1)
+        check_between("lam", lam, 0, 1, exclude=(0,), example=0.01)
         if q / temperature > MAX_EXPONENT:
             raise ConfigError(f"RINCE at q={q:g}, temperature={temperature:g} overflows: try temperature={q / 40:g}")
         self.q, self.lam = q, lam

@@ -47,12 +47,12 @@ class SoftSupCon(SupervisedContrastiveLoss):
         self.register_buffer("weights", None)
         if weights is None:
             return
-        example = "try loss.weights=[[1,0.5],[0.5,1]]"
+        example = "try weights=[[1,0.5],[0.5,1]]"
         if any(len(row) != len(weights) for row in weights):
-            raise ConfigError(f"loss.weights needs as many columns as rows, {len(weights)}: {example}")
+            raise ConfigError(f"weights must have as many columns as rows, {len(weights)}: {example}")
         matrix = torch.tensor(weights, dtype=torch.float32)
         if not (torch.equal(matrix, matrix.T) and bool((matrix >= 0).all())):
-            raise ConfigError(f"loss.weights must be symmetric and at least 0: {example}")
+            raise ConfigError(f"weights must be symmetric and at least 0: {example}")
         self.weights = matrix
 
     def prepare(self, train: Split, *, n_classes: int, dim: int) -> None:
@@ -65,7 +65,7 @@ class SoftSupCon(SupervisedContrastiveLoss):
 
     def per_anchor(self, pairs: Pairs) -> Tensor:
         if self.weights is None:
-            raise ConfigError("SoftSupCon has no weights yet: give them, or call prepare")
+            raise ConfigError("SoftSupCon has no weights yet: try SoftSupCon(weights=[[1, 0.5], [0.5, 1]])")
         weights, anchors, candidates = self.weights.to(pairs.anchors), pairs.anchors, pairs.candidates
         one_hot = _one_hot(pairs.candidate_ids.label, weights)  # (K, C)
         mine = _one_hot(pairs.anchor_ids.label, weights)

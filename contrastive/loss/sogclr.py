@@ -49,7 +49,7 @@ class SogCLR(SelfSupervisedLoss):
 
     def __init__(self, *, temperature: float = 0.5, gamma: float = 0.9) -> None:
         super().__init__(temperature=temperature)
-        check_between("loss.gamma", gamma, 0, 1, exclude=(0,), example=0.9)
+        check_between("gamma", gamma, 0, 1, exclude=(0,), example=0.9)
         self.gamma = gamma
         self.log_mean: Tensor | None
         self.register_buffer("log_mean", None)  # (N,) log u of each training image; -inf = not seen

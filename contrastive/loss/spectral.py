@@ -43,7 +43,7 @@ class Spectral(Loss):
 
     def __init__(self, *, mu: float = 1.0) -> None:
         super().__init__()
-        check_above("loss.mu", mu, 0, example=1.0)
+        check_above("mu", mu, 0, example=1.0)
         self.mu = mu
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

@@ -43,7 +43,7 @@ class SupCon(SupervisedContrastiveLoss):
 
     def __init__(self, *, temperature: float = 0.5, form: str = "out") -> None:
         super().__init__(temperature=temperature)
-        check_choice("loss.form", form, FORMS)
+        check_choice("form", form, FORMS)
         self.form = form
 
     def per_anchor(self, pairs: Pairs) -> Tensor:

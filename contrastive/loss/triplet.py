@@ -39,7 +39,7 @@ class Triplet(Loss):
 
     def __init__(self, *, margin: float = 0.2) -> None:
         super().__init__()
-        check_at_least("loss.margin", margin, 0, example=0.2)
+        check_at_least("margin", margin, 0, example=0.2)
         self.margin = margin
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

@@ -44,9 +44,9 @@ class VICReg(Loss):
 
     def __init__(self, *, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0) -> None:
         super().__init__()
-        check_at_least("loss.invariance", invariance, 0, example=25.0)
-        check_at_least("loss.variance", variance, 0, example=25.0)
-        check_at_least("loss.covariance", covariance, 0, example=1.0)
+        check_at_least("invariance", invariance, 0, example=25.0)
+        check_at_least("variance", variance, 0, example=25.0)
+        check_at_least("covariance", covariance, 0, example=1.0)
         self.invariance, self.variance, self.covariance = invariance, variance, covariance
 
     def compute(self, z: Tensor, label: Tensor | None, bias: Tensor | None, anchors: slice) -> Tensor:

@@ -35,9 +35,9 @@ class EnD(SampleLoss):
 
     def __init__(self, *, alpha: float = 1.0, beta: float = 1.0, semantics: str = "paper") -> None:
         super().__init__()
-        check_at_least("regularizer.alpha", alpha, 0, example=1.0)
-        check_at_least("regularizer.beta", beta, 0, example=1.0)
-        check_choice("regularizer.semantics", semantics, SEMANTICS)
+        check_at_least("alpha", alpha, 0, example=1.0)
+        check_at_least("beta", beta, 0, example=1.0)
+        check_choice("semantics", semantics, SEMANTICS)
         self.alpha, self.beta, self.semantics = alpha, beta, semantics
         if semantics == "released":
             self.exempt_from = {"image order": "which half of the pairs is used depends on it"}

@@ -114,10 +114,10 @@ class FairKL(SampleLoss):
         kld: float = 1.0,
     ) -> None:
         super().__init__()
-        check_at_least("regularizer.weight", weight, 0, example=1.0)
-        check_between("regularizer.momentum", momentum, 0, 1, exclude=(1,), example=0.9)
-        check_above("regularizer.variance_floor", variance_floor, 0, example=1e-3)
-        check_choice("regularizer.semantics", semantics, SEMANTICS)
+        check_at_least("weight", weight, 0, example=1.0)
+        check_between("momentum", momentum, 0, 1, exclude=(1,), example=0.9)
+        check_above("variance_floor", variance_floor, 0, example=1e-3)
+        check_choice("semantics", semantics, SEMANTICS)
         self.weight, self.semantics, self.kld = weight, semantics, kld
         self.momentum, self.variance_floor = momentum, variance_floor
         self.running: Tensor

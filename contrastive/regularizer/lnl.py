@@ -69,8 +69,8 @@ class LNL(Regularizer):
 
     def __init__(self, *, weight: float = 0.01, kernel_size: int = 7) -> None:
         super().__init__()
-        check_at_least("regularizer.weight", weight, 0, example=0.01)
-        check_odd("regularizer.kernel_size", kernel_size, example=7)
+        check_at_least("weight", weight, 0, example=0.01)
+        check_odd("kernel_size", kernel_size, example=7)
         self.weight, self.kernel_size = weight, kernel_size
         self.adversary: nn.Sequential | None = None
 

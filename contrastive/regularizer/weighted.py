@@ -30,17 +30,16 @@ class Weighted(Regularizer):
         self, *, weight: float = 0.01, term: Loss, stream: str = "main", batch_size: int | None = None
     ) -> None:
         super().__init__()
-        check_at_least("regularizer.weight", weight, 0, example=0.01)
-        check_choice("regularizer.stream", stream, STREAMS)
+        check_at_least("weight", weight, 0, example=0.01)
+        check_choice("stream", stream, STREAMS)
         if batch_size is not None and stream == "main":
             raise ConfigError(
-                f"regularizer.batch_size={batch_size} is that of the uniform stream: try regularizer.stream=uniform, "
-                "or batch_size alone"
+                f"batch_size={batch_size} is that of the uniform stream: try stream=uniform, or no batch_size"
             )
         if batch_size is not None:
-            check_at_least("regularizer.batch_size", batch_size, 2, example=128)
+            check_at_least("batch_size", batch_size, 2, example=128)
         if isinstance(term, Regularizer) and term.is_adversarial:
-            raise ConfigError(f"{term.name} has a weight of its own: try regularizer=lnl regularizer.weight={weight}")
+            raise ConfigError(f"{term.name} has a weight of its own: try {type(term).__name__}(weight={weight})")
         self.weight, self.term = weight, term
         self.second_batch, self.second_batch_size = (None if stream == "main" else stream), batch_size
         self.input, self.unit_features, self.min_views = term.input, term.unit_features, term.min_views
@@ -65,7 +64,7 @@ class Weighted(Regularizer):
         if self.second_batch and self.min_views > 1:
             raise ConfigError(
                 f"{self.name} compares {self.min_views} views of an image and the uniform stream has one: "
-                "try regularizer.stream=main"
+                "try stream=main"
             )
         if self.second_batch:
             batch_size, n_views = self.second_batch_size or batch_size, 1

@@ -72,6 +72,24 @@ def make_convolutions_safe(module: nn.Module) -> None:
             layer.__class__ = SafeConv2d
 
 
+NARROW = 8  # channels
+
+
+def bears_channels_last(network: nn.Module, device: torch.device) -> bool:
+    """Whether the network can be trained in that memory format.
+
+    On CPUs without AVX-512 the backward pass of torch 2.15 writes past its memory there, in a 1 × 1 convolution with a
+    stride that reads few channels. The answer is the same for every CPU, so that results do not depend on its kind.
+    """
+    return device.type != "cpu" or not any(
+        isinstance(layer, nn.Conv2d)
+        and layer.kernel_size == (1, 1)
+        and layer.stride != (1, 1)
+        and layer.in_channels < NARROW
+        for layer in network.modules()
+    )
+
+
 class Normalize:
     """uint8, uint16, or float in [0, 1], images (N, K, h, w) → float32, standardized per channel.
 
