@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
-from contrastive.config.mistaken import check_words, quote_braces
+from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
 
@@ -54,7 +54,7 @@ def test_the_braces_of_a_pattern_are_quoted_for_hydra():
         "dataset.columns={label: y}",
         "dataset.test='{0..9}.tar'",
     ]
-    assert quote_braces(words) == [words[0], "dataset.root='a/{000..099}.tar'", *words[2:]]
+    assert quote_paths(words) == [words[0], "dataset.root='a/{000..099}.tar'", *words[2:]]
     with pytest.raises(ConfigError, match=r"2 words say dataset\.root, as braces in the shell do: try"):
         check_words(["dataset=shards", "dataset.root=a/000.tar", "dataset.root=a/001.tar"])
 
