@@ -25,7 +25,9 @@ EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with
 
 
 BRACES = re.compile(r"[^'\"]*\{\d+\.\.\d+\}[^'\"]*")  # PATH/{000..099}.tar
-SPECIAL = re.compile(r"[^\w./+%*@?|:-]", re.ASCII)  # in a path they are letters, to Hydra grammar or none of its letters
+SPECIAL = re.compile(
+    r"[^\w./+%*@?|:-]", re.ASCII
+)  # in a path they are letters, to Hydra grammar or none of its letters
 PATHS = (
     "data_root", "dataset.root", "dataset.val", "dataset.test", "dataset.table", "dataset.unlabeled", "dataset.cache",
     "dataset.images", "dataset.labels", "dataset.test_images", "dataset.test_labels", "encoder.weights",

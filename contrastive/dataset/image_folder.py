@@ -136,10 +136,14 @@ def image_folder(
 def _without_size(base: Path, *, n_train: int) -> str:
     """The sentence for a missing `size`, which also tells a folder that is smaller than the recipe's batch."""
     needs = "dataset=image_folder needs the side of its images in pixels"
-    if n_train >= RECIPE_BATCH:
+    if (batch := small_batch(n_train)) is None:
         return f"{needs}: try dataset.size={USUAL_SIZE}"
-    batch = 2 ** int(math.log2(max(2, n_train / 2)))
     return (
         f"{needs}, and {printable(base)} has {n_train} training images, fewer than the batch of {RECIPE_BATCH} in its "
         f"recipe: try dataset.size={USUAL_SIZE} batch_size={batch}"
     )
+
+
+def small_batch(n_train: int) -> int | None:
+    """A batch for fewer training images than the recipe's batch; None = that of the recipe."""
+    return None if n_train >= RECIPE_BATCH else 2 ** int(math.log2(max(2, n_train / 2)))

@@ -1,14 +1,14 @@
 """From listed files to the dataset that they are, decoded."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.cache import DecodedImages, load_images
+from contrastive.dataset.folder.cache import DecodedImages, Seen, load_images
 from contrastive.dataset.folder.layout import Listing, Part
 from contrastive.dataset.folder.packed import is_packed, packed_images
 from contrastive.dataset.shard.images import DECODER
@@ -114,11 +114,19 @@ def _faults(parts: Mapping[str, Part], decoded: Mapping[str, tuple[DecodedImages
 
 def _notes(decoded: Mapping[str, DecodedImages]) -> list[str]:
     """A sentence of the kind of the images, and one for all that was done to some of them."""
-    kind, n = next(iter(decoded.values())).kind, sum(len(images.image) for images in decoded.values())
-    notes = [f"each image: {kind}"]
-    for what in sorted({what for images in decoded.values() for what in images.seen}):
-        seen = [images.seen[what] for images in decoded.values() if what in images.seen]
-        first, count = [name for each in seen for name in each["first"]], sum(each["n"] for each in seen)
+    images = [*decoded.values()]
+    return [
+        f"each image: {images[0].kind}",
+        *seen_notes([each.seen for each in images], sum(len(x.image) for x in images)),
+    ]
+
+
+def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
+    """A sentence for all that was done to some of n images."""
+    notes = []
+    for what in sorted({what for seen in parts for what in seen}):
+        found = [seen[what] for seen in parts if what in seen]
+        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
         more = ", ..." if count > len(first[:NAMED]) else ""
         notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
     return notes
