@@ -126,7 +126,7 @@ def _sample(base: Path, listed: "Listing", channels: int | None, orientation: bo
             seen.setdefault(each, Seen(n=0, first=[]))["n"] += 1
             seen[each]["first"].append(name)
     of = "" if len(paths) == len(every) else f", by a look at {len(paths)} of {len(every):,}"
-    sizes = f", the shorter side of {min(sides)} to {max(sides)} pixels" if sides else ""
+    sizes = f", the shorter side of {' to '.join(map(str, sorted({min(sides), max(sides)})))} pixels" if sides else ""
     notes = [f"each image: {kind}{sizes}{of}", *seen_notes([seen], len(paths) - len(broken))]
     report = listed.found(left_out={CANNOT_BE_READ: broken} if broken else {}, notes=notes)
     middle = int(median(sides)) if sides else USUAL_SIDE

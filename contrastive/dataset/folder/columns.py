@@ -62,7 +62,7 @@ def _fits(key: str, values: Sequence[str], base: Path) -> bool:
         return any(value and (base / value).is_file() for value in values[:LOOKED_AT])
     if key == "split":
         meant = [split_of_cell(value) for value in set(values)]
-        return {"train", "test"} <= set(meant)
+        return {"train", "test"} <= set(meant) and 2 * meant.count(None) <= len(meant)
     return 1 < len(set(values)) <= len(values) / 2
 
 

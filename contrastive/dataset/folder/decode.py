@@ -32,10 +32,8 @@ DEEP_MADE_RGB = "16-bit gray made RGB of 8 bits"
 KEEP_DEPTH = "dataset.channels=1 keeps 16 bits, as leaving out those of 8 bits does"
 GRAY_MADE_DEEP = "of 8 bits, scaled to gray of 16"
 FIRST_PAGE = "the first page or frame of"
-FURTHER_BANDS = "of which the further ones are left out: dataset.channels=N keeps N"
-NO_TRANSPARENCY = (
-    f"with a last band that is tagged as transparency and is none, {FURTHER_BANDS.removeprefix('of which ')}"
-)
+FURTHER_BANDS = "left out: dataset.channels=N keeps N bands"
+NO_TRANSPARENCY = f"with a last band that is tagged as transparency and is none; it is {FURTHER_BANDS}"
 
 
 def check_frame(frame: int | None, size: int, *, packed: bool | str = True) -> None:
@@ -136,7 +134,7 @@ def to_rgb(opened: Image.Image, seen: list[str] | None = None) -> Image.Image:
             picture = picture.convert("RGB")
             found.append(NO_TRANSPARENCY)
     if opened.format == "TIFF" and _n_bands(opened) > len(opened.getbands()):
-        found.append(f"of {_n_bands(opened)} bands, {FURTHER_BANDS}")
+        found.append(f"of {_n_bands(opened)} bands; the last ones are {FURTHER_BANDS}")
     if picture.mode == "RGBA":
         black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
         picture = Image.alpha_composite(black, picture)

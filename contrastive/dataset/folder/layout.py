@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,6 +30,7 @@ TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
 LEAST_TEST = 2  # images; fewer have no pairs
 FIFTH = "a fixed fifth of each class, chosen by the file names"
+OF_IMAGES = ("image", "images", "img", "imgs", "jpegimages", "photos")  # folders that stand beside those of masks
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 
@@ -100,7 +102,7 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
     which are the test images where there are no others. The words may be spelled otherwise, see `split_of`. Without
     such folders, two or more folders of images in `base` are the classes, and a fifth of each is the test split.
     Otherwise there are no classes and no image has a label. Which images are tested depends on nothing but their names.
-    Folders that hold nothing but one folder, as archives unpack, are entered.
+    A folder that holds all of the images, as archives unpack, is entered.
 
     Args:
         unlabeled: a folder of further training images without labels.
@@ -136,9 +138,9 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
 
 
 def _innermost(folder: Path, splits: Mapping[str, str | None]) -> Path:
-    """Where the folder has nothing but one folder of folders, that one: chest_xray/chest_xray/train."""
-    inner = subfolders(folder)
-    if len(inner) != 1 or has_pictures(folder) or _split(inner[0], splits) is not None:
+    """Where all images of a folder are in one folder of folders, that one: CUB_200_2011/images/<class>."""
+    inner = list(islice((name for name in subfolders(folder) if has_an_image(folder / name)), 2))
+    if len(inner) != 1 or has_pictures(folder) or any(_split(name, splits) for name in subfolders(folder)):
         return folder
     return _innermost(folder / inner[0], splits) if subfolders(folder / inner[0]) else folder
 
@@ -228,8 +230,8 @@ def _no_test(base: Path, place: Path, folders: Mapping[str, Path]) -> str:
     lists = sorted(path for folder in bare for path in folder.glob("*.txt"))[:1]
     told = f"; {lists[0]} tells the labels of its images" if lists else ""
     return (
-        f"{' and '.join(_shown(base, folder) for folder in bare)} of {base} have no folders of the classes{told}: put "
-        f"the images into {bare[-1]}/<class>/, or try dataset.root={place} to test on a fifth of its images"
+        f"no folders of the classes are in {' and '.join(_shown(base, folder) for folder in bare)} of {base}{told}: "
+        f"put the images into {bare[-1]}/<class>/, or try dataset.root={place} to test on a fifth of its images"
     )
 
 
@@ -251,9 +253,11 @@ def _check_classes(
 def _unlabeled(base: Path, place: Path, folders: Mapping[str, Path], skip: set[str], left_out: LeftOut) -> Listing:
     """base/train/ with at most one folder in it, or images in `base` itself."""
     if "train" not in folders and subfolders(place) and not has_pictures(place):
+        image_paths(place, left_out)
+        without = "".join(f", and {why}" for why in below(base, left_out) if why.startswith(NO_IMAGE))
         raise ConfigError(
-            f"{base / 'train'} is not a folder: put the images into {base}/train/<class>/ and {base}/test/<class>/, "
-            f"or into {base}/train/all/ if they have no labels"
+            f"{base / 'train'} is not a folder{without}: put the images into {base}/train/<class>/ and "
+            f"{base}/test/<class>/, or into {base}/train/all/ if they have no labels"
         )
     files = _images(place, left_out, skip=() if "train" in folders else tuple(skip))
     train, test = _shown(base, place), folders.get("test", folders.get("val"))
@@ -274,13 +278,18 @@ def _unlabeled(base: Path, place: Path, folders: Mapping[str, Path], skip: set[s
 
 def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: LeftOut) -> Listing:
     """base/<class>/: a fifth of each class, at least one image, for the test."""
-    inner = [set(subfolders(top / name)) for names in classes.values() for name in names]
-    for name, own in zip((name for names in classes.values() for name in names), inner, strict=True):
+    inner = {name: set(subfolders(top / name)) for names in classes.values() for name in names}
+    for name, own in inner.items():
         if "train" in map(split_of, own):
             raise ConfigError(f"{top / name} has a train/ of its own, so it is no class: try dataset.root={top / name}")
+        if name.lower() in OF_IMAGES:
+            raise ConfigError(
+                f"{', '.join(f'{name}/' for name in inner)} of {top} are no classes by their names: try "
+                f"dataset.root={top / name}"
+            )
     others = [name for name in subfolders(top) if not any(name in names for names in classes.values())]
     notes = [f"{name}/ has no image and is no class" for name in others if image_paths(top / name, left_out) == []]
-    if len(both := sorted(set.intersection(*inner))) > 1:
+    if len(both := sorted(set.intersection(*inner.values()))) > 1:
         first = next(iter(classes.values()))[0]
         notes.append(
             f"every class has the folders {', '.join(both[:3])}{', ...' * (len(both) > 3)}: if these are the classes, "

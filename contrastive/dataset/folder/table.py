@@ -134,15 +134,7 @@ def _rows(
             f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header)}: "
             f"try {typed_columns(guess_columns(names, [row for _, row in rows], header, base))}"
         )
-    if long := [line for line, row in rows if any(row.get("", ()))]:
-        raise ConfigError(f"{path} has too many columns in {_lines(long)}: try quotes around a value with a comma")
-    for key, name in names.items():
-        if name is None:
-            continue
-        if short := [line for line, row in rows if row[name] is None]:
-            raise ConfigError(f"{path} has too few columns in {_lines(short)}: try a text editor")
-        if empty := [line for line, row in rows if row[name].strip().lower() in ("", "nan")]:
-            raise ConfigError(f"{path} has no {key} ({name}) in {_lines(empty)}: try it without these lines")
+    _check_cells(path, names, rows)
     image, split, label, bias = (names[key] for key in COLUMNS)
     assert image is not None and label is not None  # the others are optional
     kept, unused = [], dict[str, list[str]]()
@@ -156,6 +148,19 @@ def _rows(
             raise ConfigError(_odd_split(path, line, word, [row[split or ""].strip() for _, row in rows], splits))
         kept.append(Row(line, row[image], meant, composed(row[label]), bias and composed(row[bias])))
     return kept, unused
+
+
+def _check_cells(path: Path, names: Mapping[str, str | None], rows: Sequence[tuple[int, dict[str, str]]]) -> None:
+    """Refuse lines that are too long or too short, and empty values."""
+    if long := [line for line, row in rows if any(row.get("", ()))]:
+        raise ConfigError(f"{path} has too many columns in {_lines(long)}: try quotes around a value with a comma")
+    for key, name in names.items():
+        if name is None:
+            continue
+        if short := [line for line, row in rows if row[name] is None]:
+            raise ConfigError(f"{path} has too few columns in {_lines(short)}: try a text editor")
+        if empty := [line for line, row in rows if row[name].strip().lower() in ("", "nan")]:
+            raise ConfigError(f"{path} has no {key} ({name}) in {_lines(empty)}: try it without these lines")
 
 
 def _odd_split(path: Path, line: int, word: str, words: Sequence[str], splits: Mapping[str, str | None]) -> str:
