@@ -163,6 +163,24 @@ def test_a_few_files_of_8_bits_among_16_are_told_with_what_is_left_and_a_setting
     assert "2 of 12 images are of 8 bits, scaled to gray of 16 (p/10.png, q/11.png)" in str(gray.found)
 
 
+def test_further_bands_and_the_lower_bits_of_color_are_named(tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    for extra, dtype, expected, said in (
+        (["unspecified"] * 2, np.uint8, [200, 100, 50], ["of 5 bands; the last ones are left out"]),
+        (["unassalpha", "unspecified"], np.uint8, [200, 100, 50], ["with a last band", "of 5 bands"]),
+        (["unspecified"], np.uint16, [200, 100, 50], [decoding.DEEP_COLOR, "of 4 bands"]),
+    ):
+        depth = 257 if dtype is np.uint16 else 1
+        array = np.stack([np.full((4, 4), depth * v, dtype) for v in (200, 100, 50, 31, 9)[: 3 + len(extra)]], -1)
+        tifffile.imwrite(tmp_path / "x.tif", array, photometric="rgb", extrasamples=extra, planarconfig="contig")
+        seen: list[str] = []
+        decoded = decode(tmp_path / "x.tif", 4, seen=seen)
+        assert [int(channel[0, 0]) for channel in decoded] == expected
+        assert len(seen) == len(said) and all(what.startswith(start) for what, start in zip(seen, said, strict=True))
+    tifffile.imwrite(tmp_path / "x.tif", array.astype(np.uint8), photometric="rgb", extrasamples=["assocalpha"])
+    assert decode(tmp_path / "x.tif", 4) == f"its {decoding.PREMULTIPLIED}"  # Pillow has divided by it
+
+
 def test_numbers_without_a_range_are_refused_with_how_to_convert_them(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4), np.int32)).save(tmp_path / "x.tif")
     fault = decode(tmp_path / "x.tif", 4)

@@ -9,6 +9,7 @@ dataset may follow. Of a folder or a table up to 256 images are decoded. The las
 """
 
 import shlex
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -113,7 +114,7 @@ def _sample(base: Path, listed: "Listing", channels: int | None, orientation: bo
     every = [part.folder / file.path for part in listed.parts.values() for file in part.files]
     paths = every[:: -(-len(every) // LOOKED_AT)]
     kind = common_kind(paths, channels)
-    with ThreadPoolExecutor() as pool:
+    with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor() as pool:  # of Pillow, which name no file
         found = list(pool.map(examined, paths, repeat(USUAL_SIDE), repeat(kind), repeat(orientation)))
         sides = [side for side in pool.map(_side, paths) if side]
     seen: dict[str, Seen] = {}

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from PIL.ImageFile import ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from contrastive.errors import ConfigError, check_at_least
@@ -15,8 +16,11 @@ MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resize
 # Never EPS, for one: Pillow would start Ghostscript on it, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 PAGED = ("GIF", "PNG", "TIFF", "WEBP")
-RANGELESS = {"I": "whole numbers of 32 bits, or with a sign", "F": "fractions"}
-ORIENTATION, SAMPLES_PER_PIXEL = 0x112, 0x115  # tags of EXIF and TIFF
+WITH_A_RANGE = {  # of whole numbers with a sign or of 32 bits, and of fractions
+    "I": "np.clip(x + 1024, 0, 4095).astype(np.uint16) does for CT",
+    "F": "(65_535 * x).astype(np.uint16) does for values from 0 to 1",
+}
+ORIENTATION, SAMPLES_PER_PIXEL, EXTRA_SAMPLES = 0x112, 0x115, 0x152  # tags of EXIF and TIFF
 TRANSPOSES = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -31,6 +35,8 @@ NOT_TURNED = "left as they are stored, though their EXIF orientation says otherw
 DEEP_MADE_RGB = "16-bit gray made RGB of 8 bits"
 KEEP_DEPTH = "dataset.channels=1 keeps 16 bits, as leaving out those of 8 bits does"
 GRAY_MADE_DEEP = "of 8 bits, scaled to gray of 16"
+DEEP_COLOR = "color of 16 bits, of which the upper 8 are kept: .npy keeps all"
+PREMULTIPLIED = "last band is tagged as premultiplied transparency and is none: try dataset.channels=4"
 FIRST_PAGE = "the first page or frame of"
 FURTHER_BANDS = "left out: dataset.channels=N keeps N bands"
 NO_TRANSPARENCY = f"with a last band that is tagged as transparency and is none; it is {FURTHER_BANDS}"
@@ -77,10 +83,7 @@ def decode(
 def refusal(opened: Image.Image, size: int) -> str | None:
     """Why an image shall not be decoded, from its header alone."""
     if opened.mode in ("I", "F") and not is_gray_16(opened):
-        return (
-            f"mode {opened.mode} ({RANGELESS[opened.mode]}) has no fixed range: save it with 8 or 16 bits, "
-            "for CT of int16 np.clip(x + 1024, 0, 4095).astype(np.uint16)"
-        )
+        return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits, as {WITH_A_RANGE[opened.mode]}"
     width, height = opened.size
     resized = size * size * max(width, height) // max(1, min(width, height))
     if max(width * height, resized) > MAX_PIXELS:
@@ -93,6 +96,8 @@ def upright(opened: Image.Image, *, orientation: bool = True, seen: list[str] | 
     found = [] if seen is None else seen
     if _orientation(opened) in TRANSPOSES:
         found.append(TURNED if orientation or opened.format == "TIFF" else NOT_TURNED)
+    if any(";16" in raw for raw in _raw_modes(opened)) and not is_gray_16(opened):
+        found.append(DEEP_COLOR)
     if (pages := _n_pages(opened)) > 1:
         found.append(f"{FIRST_PAGE} {pages}")
     opened.load()  # turns a TIFF, which then has no orientation
@@ -105,6 +110,13 @@ def _orientation(opened: Image.Image) -> int:
         return int(opened.getexif().get(ORIENTATION, 1))
     except Exception:  # metadata that are damaged say nothing about the pixels
         return 1
+
+
+def _raw_modes(opened: Image.Image) -> list[str]:
+    """How the pixels are stored, such as RGB;16B; nothing of an image that is loaded, or comes from no file."""
+    if not isinstance(opened, ImageFile):
+        return []
+    return [str(tile[3] if isinstance(tile[3], str) else next(iter(tile[3] or ()), "")) for tile in opened.tile]
 
 
 def _n_pages(opened: Image.Image) -> int:
@@ -131,6 +143,8 @@ def to_rgb(opened: Image.Image, seen: list[str] | None = None) -> Image.Image:
     elif "A" in opened.getbands() or "transparency" in opened.info:
         picture = opened.convert("RGBA")
         if opened.format == "TIFF" and not _is_transparency(picture):
+            if isinstance(opened, TiffImageFile) and 1 in opened.tag_v2.get(EXTRA_SAMPLES, ()):
+                raise ValueError(f"its {PREMULTIPLIED}")
             picture = picture.convert("RGB")
             found.append(NO_TRANSPARENCY)
     if opened.format == "TIFF" and _n_bands(opened) > len(opened.getbands()):

@@ -132,6 +132,7 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
     if unlabeled is not None:
         folder = unlabeled.resolve()
         listing.train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder, left_out))
+        listing = listing._replace(places={**listing.places, "train": f"{listing.places['train']} and {unlabeled}/"})
     unused = [name for name in subfolders(top) if folders and place != top and name not in skip]
     notes = (f"not used: {', '.join(f'{name}/' for name in unused)}, no split by name",) if unused else ()
     return listing._replace(left_out=below(base, left_out), notes=(*listing.notes, *notes))
