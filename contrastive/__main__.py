@@ -12,6 +12,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "tensorboard": ("cli.tensorboard", [], "the curves of runs, each called by what tells it from the others"),
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
     "verify": ("cli.verify", [], "recompute the metrics of a finished run or of a table"),
+    "look": ("cli.look", [], "what a folder, table, shard or array holds, and what to type to train on it"),
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
     "doctor": ("cli.doctor", [], "check this machine"),
     "export": ("cli.export", [], "export a trained encoder to ONNX or Hugging Face"),

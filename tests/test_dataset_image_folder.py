@@ -84,12 +84,12 @@ def test_the_fingerprint_is_that_of_the_content_and_the_options(folder):
     assert len({fingerprint(load_image_folder(folder, **chosen)) for chosen in options}) == len(options)
 
 
-def test_a_broken_image_is_named_at_every_start_and_left_out(folder, capsys):
+def test_a_broken_image_is_named_at_every_start_and_left_out(folder):
     whole = load_image_folder(folder)
     (folder / "train/bee/005.png").write_bytes(b"\x89PNG not really")
     for _ in range(2):  # decoded, then from the cache
         data = load_image_folder(folder)
-        assert "train/bee/005.png cannot be read" in capsys.readouterr().out
+        assert "left out: 1, cannot be read (bee/005.png: cannot identify image file)" in str(data.found)
         readable = [i for i in range(40) if i != 25]
         assert torch.equal(data.pretrain.image, whole.pretrain.image[readable])
         assert torch.equal(data.pretrain.label, whole.pretrain.label[readable])
@@ -98,20 +98,21 @@ def test_a_broken_image_is_named_at_every_start_and_left_out(folder, capsys):
     assert len(load_image_folder(folder).pretrain) == 38
 
 
-def test_the_name_of_a_broken_image_and_of_its_class_sends_nothing_to_the_terminal(folder, capsys):
+def test_the_name_of_a_broken_image_and_of_its_class_sends_nothing_to_the_terminal(folder):
     (folder / "train/bee").rename(folder / "train/b\x1b[31mee")
     (folder / "test/bee").rename(folder / "test/b\x1b[31mee")
     (folder / "train/ant/\x1b]0;owned\x07x.png").write_bytes(b"\x89PNG not really")
-    assert load_image_folder(folder).classes == ("ant", r"b\x1b[31mee")
-    said = capsys.readouterr().out
-    assert r"ant/\x1b]0;owned\x07x.png cannot be read" in said
-    assert "\x1b" not in said
+    data = load_image_folder(folder)
+    assert data.classes == ("ant", r"b\x1b[31mee")
+    assert r"ant/\x1b]0;owned\x07x.png: cannot identify" in str(data.found)
+    assert "\x1b" not in str(data.found)
 
 
-def test_a_linked_folder_inside_a_class_is_named(folder, tmp_path, capsys):
+def test_a_linked_folder_inside_a_class_is_named(folder):
     (folder / "train/ant/more").symlink_to(folder / "train/bee")
-    assert len(load_image_folder(folder).pretrain) == 40
-    assert "train/ant/more cannot be read and is left out: it is a link to a folder" in capsys.readouterr().out
+    data = load_image_folder(folder)
+    assert len(data.pretrain) == 40
+    assert "left out: 1, a link to a folder: try a copy, or a link to each image (train/ant/more)" in str(data.found)
 
 
 def test_refusals_say_what_to_do(folder, tmp_path):
@@ -129,7 +130,7 @@ def test_refusals_say_what_to_do(folder, tmp_path):
         load_image_folder(empty)
     for name in ("ant", "bee"):
         (empty / "train" / name).mkdir()
-    with pytest.raises(ConfigError, match="no images"):
+    with pytest.raises(ConfigError, match="no folders of the classes are in test/"):
         load_image_folder(empty)
     (folder / "test/wasp").mkdir()
     with pytest.raises(ConfigError, match="wasp"):
@@ -151,7 +152,9 @@ def test_imagenets_val_is_the_test_split(folder):
     assert fingerprint(data) == fingerprint(expected)
     shutil.copytree(folder / "val", folder / "test")
     (folder / "test/bee/000.png").unlink()
-    assert len(load_image_folder(folder).test) == 7  # where there is a test/, val/ is not read
+    both = load_image_folder(folder)
+    assert (len(both.test), len(both.probe_val), len(both.probe_train)) == (7, 8, 40)  # val/ selects probes
+    assert "val    8 images, val/" in str(both.found)
 
 
 @pytest.mark.parametrize("layout", ["flat", "train", "train/all"])
@@ -177,9 +180,9 @@ def test_a_folder_without_labels(folder, tmp_path, layout):
 def test_the_held_out_images_stay_where_other_images_come(folder, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(folder / "train/ant", own)
-    before = find_images(own, None)[2].files
+    before = find_images(own).test.files
     shutil.copy(folder / "test/ant/000.png", own / "new.png")
-    after = find_images(own, None)[2].files
+    after = find_images(own).test.files
     assert len({file.path for file in before} & {file.path for file in after}) >= len(before) - 1
 
 
@@ -203,7 +206,7 @@ def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):
         load_image_folder(folder, unlabeled=str(tmp_path / "nowhere"))
 
 
-def test_class_folders_alone_are_split(folder, capsys):
+def test_class_folders_alone_are_split(folder):
     base = folder / "train"
     data = load_image_folder(base)
     assert data.classes == ("ant", "bee")
@@ -212,7 +215,7 @@ def test_class_folders_alone_are_split(folder, capsys):
     assert not {*map(_bytes, data.pretrain.image)} & {*map(_bytes, data.test.image)}
     said = "a fixed fifth of each class, chosen by the file names: 8 of 40 images"
     assert data.facts == {"dataset_name": "train", "test_split": said}
-    assert f"{base} has class folders and no train/; test split: {said}" in capsys.readouterr().out
+    assert f"test   8 images, {said}" in str(data.found)
     assert torch.equal(load_image_folder(base, name="again").test.image, data.test.image)
     (base / "bee/005.png").unlink()
     (base / ".hidden").mkdir()
@@ -230,6 +233,7 @@ def test_a_folder_with_train_alone_is_not_guessed(folder):
     shutil.rmtree(folder / "test")
     with pytest.raises(ConfigError, match=r"try dataset.root=.*/train to split its classes, or mv .*/train .*/all"):
         load_image_folder(folder)
+    (folder / "train/bee").rename(folder / "train/.bee")
     (folder / "train").rename(folder / "bugs")
     with pytest.raises(ConfigError, match="train is not a folder"):
         load_image_folder(folder)

@@ -57,10 +57,11 @@ def test_columns_may_have_any_name_and_words_for_values(birds: Path) -> None:
     assert len(data.probe_val) == 4  # no validation split: a tenth of the training images of each class
 
 
-def test_an_image_that_is_missing_is_named_and_left_out(birds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_that_is_missing_is_named_and_left_out(birds: Path) -> None:
     (birds / "000.Species_0/0.png").unlink()
-    assert len(load_image_folder(birds, table="metadata.csv").pretrain) == 39
-    assert "0.png" in capsys.readouterr().out
+    data = load_image_folder(birds, table="metadata.csv")
+    assert len(data.pretrain) == 39
+    assert "left out: 1, named by metadata.csv and not there (000.Species_0/0.png)" in str(data.found)
 
 
 def test_a_short_line_is_named_and_a_class_may_be_small_beside_a_validation_split(birds: Path) -> None:
@@ -132,22 +133,23 @@ def test_empty_values_and_contradictions_are_refused_with_their_lines(birds, cel
         load_image_folder(edited(birds, **cells), table="edited.csv")
 
 
-def test_repeated_lines_are_counted(birds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_lines_are_counted(birds: Path) -> None:
     lines = (birds / "metadata.csv").read_text().splitlines()
     (birds / "again.csv").write_text("\n".join([*lines, *lines[1:4], lines[1]]))
-    assert len(load_image_folder(birds, table="again.csv").pretrain) == 44
-    assert "again.csv repeats 3 images in 4 lines (lines 62, 63, 64, 65): each line" in capsys.readouterr().out
+    data = load_image_folder(birds, table="again.csv")
+    assert len(data.pretrain) == 44
+    assert "again.csv repeats 3 images in 4 lines (lines 62, 63, 64, 65): each line" in str(data.found)
 
 
-def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds, capsys):
+def test_the_classes_are_shown_and_those_that_look_alike_are_named(birds):
     data = load_image_folder(edited(birds, y={2: "01", 4: "01", 6: " 0"}), table="edited.csv")
-    said = capsys.readouterr().out
+    said = str(data.found)
     assert data.classes == (" 0", "0", "01", "1")  # equal numbers by their spelling, the same in each process
-    assert "edited.csv: 4 classes:  0 (1), 0 (27), 01 (2), 1 (30)\n" in said
-    assert "edited.csv: 2 biases: 0 (30), 1 (30)\n" in said
-    assert "warning: ' 0' and '0' are different classes: try one spelling" in said
-    assert "warning: '01' and '1' are different classes" in said
-    assert said.count("warning") == 2
+    assert "4 classes:  0 (1), 0 (27), 01 (2), 1 (30)\n" in said
+    assert "2 biases: 0 (30), 1 (30)\n" in said
+    assert "' 0' and '0' are different classes: try one spelling" in said
+    assert "'01' and '1' are different classes" in said
+    assert said.count("try one spelling") == 2
 
 
 @pytest.mark.parametrize(

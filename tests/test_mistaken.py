@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from PIL import Image
 
 from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
-from contrastive.config.mistaken import check_words, quote_braces
+from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
 
@@ -54,9 +55,36 @@ def test_the_braces_of_a_pattern_are_quoted_for_hydra():
         "dataset.columns={label: y}",
         "dataset.test='{0..9}.tar'",
     ]
-    assert quote_braces(words) == [words[0], "dataset.root='a/{000..099}.tar'", *words[2:]]
+    assert quote_paths(words) == [words[0], "dataset.root='a/{000..099}.tar'", *words[2:]]
     with pytest.raises(ConfigError, match=r"2 words say dataset\.root, as braces in the shell do: try"):
         check_words(["dataset=shards", "dataset.root=a/000.tar", "dataset.root=a/001.tar"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "My Drive/archive (1)",
+        "a[1]/x",
+        "B\u00fccher & co; #1!",
+        "it's",
+        "a, b",
+        "x=y",
+        "{a}",
+        "s3://bucket/key",
+        "plain/x-1.csv",
+    ],
+)
+def test_a_path_is_taken_literally(path):
+    (word,) = quote_paths([f"dataset.root={path}"])
+    assert OverridesParser.create().parse_override(word).value() == path
+    assert quote_paths([word]) == [word]
+
+
+def test_the_home_folder_is_expanded_and_lists_and_references_stay(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert quote_paths(["dataset.root=~/my images"]) == ["dataset.root='/home/me/my images'"]
+    for words in (["dataset.root=${data_root}/x"], ["-m", "dataset.root=a,b"], ["dataset.root=[a,b]"], ["loss.x=a b"]):
+        assert quote_paths(words) == words
 
 
 def test_a_module_without_the_class_is_said(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 import contrastive
-from contrastive.config.mistaken import quote_braces
+from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import options
 from contrastive.config.settings import Settings
 from contrastive.experiment.components import build_evaluators, build_hooks, instantiate_node
@@ -79,7 +79,7 @@ def jobs(words: str) -> list[list[str]]:
     if "--config-dir" in arguments:
         place = arguments.index("--config-dir")
         del arguments[place : place + 2]
-    overrides = quote_braces([word for word in arguments if "=" in word])
+    overrides = quote_paths([word for word in arguments if "=" in word])
     values = [sweep_values(override) for override in OverridesParser.create().parse_overrides(overrides)]
     length = max(map(len, values), default=1)
     return [[choices[min(i, len(choices) - 1)] for choices in values] for i in range(length)]

@@ -23,7 +23,7 @@ from contrastive.cli.help import explain  # the module also gives Hydra the midd
 from contrastive.cli.sweep import COMPARE, check_places, choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
-from contrastive.config.mistaken import check_words, quote_braces
+from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.distributed.cores import check_processes
@@ -71,7 +71,7 @@ def main(words: list[str]) -> int:
             print(text, flush=True)
             return 0
         check_words(words)
-        words = quote_braces(words)
+        words = quote_paths(words)
         is_sweep = not {"-m", "--multirun"}.isdisjoint(words)
         if is_sweep:
             check_places(words)

@@ -25,12 +25,32 @@ ALIASES = {
 EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with Hydra's multirun
 
 
-BRACES = re.compile(r"([\w.]+)=([^'\"]*\{\d+\.\.\d+\}[^'\"]*)")  # dataset.root=PATH/{000..099}.tar
+BRACES = re.compile(r"[^'\"]*\{\d+\.\.\d+\}[^'\"]*")  # PATH/{000..099}.tar
+SPECIAL = re.compile(
+    r"[^\w./+%*@?|:-]", re.ASCII
+)  # in a path they are letters, to Hydra grammar or none of its letters
+PATHS = (
+    "data_root", "dataset.root", "dataset.val", "dataset.test", "dataset.table", "dataset.unlabeled", "dataset.cache",
+    "dataset.images", "dataset.labels", "dataset.test_images", "dataset.test_labels", "encoder.weights",
+)  # fmt: skip
 
 
-def quote_braces(words: Sequence[str]) -> list[str]:
-    """The words with quotes around `{000..099}`, which Hydra would read as a mapping."""
-    return [f"{found[1]}='{found[2]}'" if (found := BRACES.fullmatch(word)) else word for word in words]
+def quote_paths(words: Sequence[str]) -> list[str]:
+    """The words with quotes around paths, and around `{000..099}`, that Hydra would read as its grammar; ~ expanded.
+
+    What is quoted already, refers to another setting, or lists several values stays.
+    """
+    lists = re.compile(r"['\"[$]|choice\(" + ("|.*," if {"-m", "--multirun"}.intersection(words) else ""))
+    quoted = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if key in PATHS and value.startswith("~"):
+            value = str(Path(value).expanduser())
+        is_path = key in PATHS and SPECIAL.search(value) and not lists.match(value)
+        if is_path or BRACES.fullmatch(value):
+            value = "'" + value.replace("'", "\\'") + "'"
+        quoted.append(f"{key}{equals}{value}")
+    return quoted
 
 
 def check_words(words: Sequence[str]) -> None:

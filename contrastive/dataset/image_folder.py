@@ -3,12 +3,10 @@
 import math
 from pathlib import Path
 
-from tqdm import tqdm
-
 from contrastive.dataset.folder.data import decoded_data
 from contrastive.dataset.folder.decode import check_frame
+from contrastive.dataset.folder.layout import FIFTH
 from contrastive.dataset.folder.listed import listed_images
-from contrastive.dataset.folder.table import TableOfImages
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.text import printable
 from contrastive.types import Data
@@ -29,24 +27,29 @@ def image_folder(
     bias_pattern: str | None = None,
     table: str | None = None,
     columns: dict[str, str | None] | None = None,
+    splits: dict[str, str | None] | None = None,
     channels: int | None = None,
+    orientation: bool = True,
     hold_out: bool = False,
     packed: bool | str = "auto",
     cache: str = "data/cache",
 ) -> Data:
     """Images of a folder, decoded once into a file that is mapped into memory; or, of many, packed as they are.
 
-    With labels: root/train/<class>/* and root/test/<class>/*, or root/val/<class>/* if there is no test/ (ImageNet).
-    Classes are the folder names under train/, sorted. With root/<class>/* alone a fixed fifth of each class, chosen by
-    the names of the files, is the test split; a line and the facts of the run say so. Without labels:
+    With labels: root/train/<class>/*, root/test/<class>/* and, if there are any, root/val/<class>/*, which probes are
+    selected on; without test/ they are the test images (ImageNet). The words may be spelled otherwise: Train,
+    training_set, valid. Classes are the folder names under train/, sorted. With root/<class>/* alone a fixed fifth of
+    each class, chosen by the names of the files, is the test split; the facts of the run say so. Without labels:
     root/train/all/*, root/train/* or root/*; test images are those below test/ or val/ or, if there are none, a fixed
     tenth, chosen alike. Then the labels are -1 and there are no classes and no validation images.
 
+    `found` of the data tells what was taken from where, and what was left out: folders and files of tools (__MACOSX,
+    ._*), files whose suffix is none of an image, and images that cannot be read.
+
     Images of 8 bits become RGB: any mode is accepted, transparency is put on black. Gray of 16 bits keeps its 16 bits
     and one channel; arrays (.npy) of uint8 or uint16 and TIFF of many bands (by the package tifffile) keep their
-    channels. All images are of one kind: RGB where some are, else that of most. The shorter side is resized
-    to `size` and the center cropped. Images that cannot be read are named in a warning and left out. Mean and std are
-    those of the training images. The decoded images may be larger than memory.
+    channels. All images are of one kind: RGB where some are, else that of most. The shorter side is resized to `size`
+    and the center cropped. Mean and std are those of the training images. The decoded images may be larger than memory.
 
     While no file's path, size or modification time changes, a later start reads no image. A file rewritten with the
     same size and within one tick of the file system's clock is therefore not noticed: touch it, or delete `cache`.
@@ -67,9 +70,13 @@ def image_folder(
             place of class folders; None = class folders. If it has a validation split, probes are selected on that and
             fitted on all training images.
         columns: names of its columns, as {bias: place}; what is not named is called as in Waterbirds: img_filename,
-            split, y, place. {bias: null} = no bias labels.
+            split, y, place. {bias: null} = no bias labels; {split: null} = a fixed fifth of each class is tested.
+        splits: {word: train, val, test or null} for words of the split column, or folders, that are not understood
+            alone; null leaves their images out: {id_val: null, holdout: test}.
         channels: of every image: 1 makes gray of 8-bit images, 3 makes RGB of 16-bit gray; None = as the files have
             them.
+        orientation: turn images upright as their EXIF orientation says, as every viewer does; false = as stored, for
+            recipes that do not (torchvision's ImageFolder), and not for packed images.
         hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory unless it is packed.
         packed: write the files into tar shards as the bytes that they are, and decode them when a step needs them: the
             same pixels, a fraction of the disk, more work for the processor. `auto`: above 20 GB decoded, unless an
@@ -89,7 +96,14 @@ def image_folder(
         raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
     base = Path(root)
     try:
-        listed = listed_images(base, unlabeled=unlabeled, table=table, columns=columns or {}, bias_pattern=bias_pattern)
+        listed = listed_images(
+            base,
+            unlabeled=unlabeled,
+            table=table,
+            columns=columns or {},
+            splits=splits or {},
+            bias_pattern=bias_pattern,
+        )
     except ConfigError as error:
         if size is not None:
             raise
@@ -101,7 +115,8 @@ def image_folder(
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.packed", str(packed).lower(), ("auto", "true", "false"))
     check_frame(frame, size, packed=packed)
-    facts = _own_test_split(base, listed) if table is None else {}
+    if not orientation and (packed is True or frame is not None):
+        raise ConfigError("packed images are turned upright where they are decoded: try dataset.packed=false")
     return decoded_data(
         listed,
         size=size,
@@ -110,30 +125,25 @@ def image_folder(
         per_class=per_class,
         imbalance=imbalance,
         channels=channels,
+        orientation=orientation,
         hold_out=hold_out,
-        packed=packed if frame is None else True,
+        packed=(packed if orientation else False) if frame is None else True,
         frame=frame,
-        facts=facts,
+        facts={"test_split": place} if (place := listed.places["test"]).startswith(FIFTH) else {},
     )
-
-
-def _own_test_split(base: Path, listed: TableOfImages) -> dict[str, str]:
-    """{test_split: which images it has} of class folders without train/, printed, too; else nothing."""
-    if not listed.classes or listed.train.folder != listed.test.folder:
-        return {}
-    n_train, n_test = (sum(file.label >= 0 for file in part.files) for part in (listed.train, listed.test))
-    chosen = f"a fixed fifth of each class, chosen by the file names: {n_test} of {n_train + n_test} images"
-    tqdm.write(f"{printable(base)} has class folders and no train/; test split: {chosen}")
-    return {"test_split": chosen}
 
 
 def _without_size(base: Path, *, n_train: int) -> str:
     """The sentence for a missing `size`, which also tells a folder that is smaller than the recipe's batch."""
     needs = "dataset=image_folder needs the side of its images in pixels"
-    if n_train >= RECIPE_BATCH:
+    if (batch := small_batch(n_train)) is None:
         return f"{needs}: try dataset.size={USUAL_SIZE}"
-    batch = 2 ** int(math.log2(max(2, n_train / 2)))
     return (
         f"{needs}, and {printable(base)} has {n_train} training images, fewer than the batch of {RECIPE_BATCH} in its "
         f"recipe: try dataset.size={USUAL_SIZE} batch_size={batch}"
     )
+
+
+def small_batch(n_train: int) -> int | None:
+    """A batch for fewer training images than the recipe's batch; None = that of the recipe."""
+    return None if n_train >= RECIPE_BATCH else 2 ** int(math.log2(max(2, n_train / 2)))

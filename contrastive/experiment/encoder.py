@@ -14,7 +14,7 @@ from torchvision.transforms.v2.functional import center_crop, resize
 
 from contrastive.config.targets import resolve_builtin
 from contrastive.dataset.folder.bands import RGB_8, Kind, bands
-from contrastive.dataset.folder.decode import resize_and_crop, to_rgb
+from contrastive.dataset.folder.decode import resize_and_crop, to_rgb, upright
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, encoder_node, weights_path
@@ -96,9 +96,9 @@ class Transform:
             return torch.from_numpy(bands(image, side, self.kind))[None]
         if isinstance(image, str | Path):
             with Image.open(image) as file:
-                picture = to_rgb(file)
+                picture = to_rgb(upright(file))
         else:
-            picture = to_rgb(Image.fromarray(image) if isinstance(image, np.ndarray) else image)
+            picture = to_rgb(upright(Image.fromarray(image) if isinstance(image, np.ndarray) else image))
         if side is not None:
             picture = resize_and_crop(picture, side)
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]

@@ -80,6 +80,8 @@ def evaluate_run(
         by = "" if record["environment"]["code"] == environment["code"] else ", with other code than now"
         show(f"{place} is done already{by}; rerun=true evaluates again")
         return record
+    if is_transfer and data.found is not None:
+        show(str(data.found))
     applicable = applicable_evaluators(evaluators, data)
     if not applicable:
         raise ConfigError(

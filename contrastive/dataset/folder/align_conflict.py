@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from contrastive.dataset.folder.data import decoded_data
-from contrastive.dataset.folder.layout import ImageFile, Part, image_paths
-from contrastive.dataset.folder.table import TableOfImages
+from contrastive.dataset.folder.layout import ImageFile, Listing, Part
+from contrastive.dataset.listing.walk import LeftOut, below, image_paths
 from contrastive.errors import ConfigError, check_at_least, check_between
 from contrastive.text import printable
 from contrastive.types import Data
@@ -66,12 +66,12 @@ def align_conflict(root: str, *, rho: float, size: int, conflicting_test: bool, 
     """
     check_between("dataset.rho", rho, 0, 1, example=0.995)
     check_at_least("dataset.size", size, 1, example=32)
-    base = Path(root)
+    base, left_out = Path(root), LeftOut()
     share = base / f"{100 * (1 - rho):.4g}pct"
     named = {
-        "train": [*_named(share / "align"), *_named(share / "conflict")],
-        "val": _named(share / "valid" if (share / "valid").is_dir() else base / "valid"),
-        "test": [file for file in _named(base / "test") if not conflicting_test or file[1] != file[2]],
+        "train": [*_named(share / "align", left_out), *_named(share / "conflict", left_out)],
+        "val": _named(share / "valid" if (share / "valid").is_dir() else base / "valid", left_out),
+        "test": [file for file in _named(base / "test", left_out) if not conflicting_test or file[1] != file[2]],
     }
     every = [file for files in named.values() for file in files]
     classes, biases = (sorted({file[i] for file in every}) for i in (1, 2))
@@ -82,13 +82,20 @@ def align_conflict(root: str, *, rho: float, size: int, conflicting_test: bool, 
         )
         for name, files in named.items()
     }
-    listed = TableOfImages(tuple(map(str, classes)), tuple(map(str, biases)), **parts)
+    listed = Listing(
+        tuple(map(str, classes)),
+        tuple(map(str, biases)),
+        parts["train"],
+        parts["val"],
+        parts["test"],
+        left_out=below(base, left_out),
+    )
     return decoded_data(listed, size=size, cache=Path(cache), name=base.resolve().name)
 
 
-def _named(folder: Path) -> list[tuple[str, int, int]]:
+def _named(folder: Path, left_out: LeftOut) -> list[tuple[str, int, int]]:
     """(path, label, bias) of the images below a folder."""
-    paths = image_paths(folder) if folder.is_dir() else []
+    paths = image_paths(folder, left_out) if folder.is_dir() else []
     if not paths:
         raise ConfigError(
             f"{folder} has no images: put those of https://github.com/kakaoenterprise/Learning-Debiased-Disentangled "

@@ -9,14 +9,22 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from contrastive.dataset.folder.decode import FORMATS, MAX_PIXELS, resize_and_crop, to_rgb
+from contrastive.dataset.folder.decode import (
+    FORMATS,
+    GRAY_MADE_DEEP,
+    MAX_PIXELS,
+    is_gray_16,
+    refusal,
+    resize_and_crop,
+    to_rgb,
+    upright,
+)
 from contrastive.errors import ConfigError
 
 Array = npt.NDArray[Any]
 LOOKED_AT = 64  # files whose kind is taken for that of all
 MAX_CHANNELS = 64  # more at the end of an array's shape are rows or columns
 TIFF = (".tif", ".tiff")
-GRAY_16 = ("I;16", "I;16B", "I;16L", "I;16N")  # modes of Pillow
 
 
 class Kind(NamedTuple):
@@ -30,13 +38,15 @@ class Kind(NamedTuple):
 
 
 RGB_8 = Kind(3, np.dtype(np.uint8))
+GRAY_16 = Kind(1, np.dtype(np.uint16))
 
 
 def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
     """The kind of the images in these files, by a look at the headers of 64 of them.
 
     Images that Pillow reads with 8 bits count as RGB whatever their mode, unless `channels` is 1. Where some are of
-    this kind all are, and 16-bit gray is scaled to it; else the most common kind is that of all.
+    this kind all are, and 16-bit gray is scaled to it, or with `channels=1` they to that; else the most common kind is
+    that of all.
 
     Args:
         channels: of every image; None = as the files have it.
@@ -47,6 +57,8 @@ def common_kind(paths: Sequence[Path], channels: int | None) -> Kind:
     step = max(1, len(paths) // LOOKED_AT)
     found = Counter(kind for path in paths[::step][:LOOKED_AT] if (kind := _kind(path, channels)) is not None)
     kind = RGB_8 if RGB_8 in found or not found else found.most_common(1)[0][0]
+    if channels == 1 and kind == RGB_8 and GRAY_16 in found:
+        return GRAY_16
     if channels is None or channels == kind.channels:
         return kind
     if (channels, kind) == (1, RGB_8):
@@ -65,7 +77,7 @@ def _kind(path: Path, channels: int | None) -> Kind | None:
             return _kind_of(_read_tiff(path))
         try:
             with Image.open(path, formats=FORMATS) as opened:
-                return Kind(1, np.dtype(np.uint16)) if opened.mode in GRAY_16 else RGB_8
+                return GRAY_16 if is_gray_16(opened) else RGB_8
         except Exception:
             if path.suffix.lower() not in TIFF:
                 raise
@@ -80,18 +92,27 @@ def _kind_of(array: Array) -> Kind:
     return Kind(*_dimensions(array)[:1], array.dtype)
 
 
-def bands(image: str | Path | Image.Image | Array, size: int | None, kind: Kind) -> Array:
+def bands(
+    image: str | Path | Image.Image | Array,
+    size: int | None,
+    kind: Kind,
+    *,
+    orientation: bool = True,
+    seen: list[str] | None = None,
+) -> Array:
     """Pixels (K, size, size) of one image, of the kind that is asked for: the shorter side resized, the center cropped.
 
     Args:
         image: a file, a picture, or an array (h, w), (h, w, K) or (K, h, w).
         size: side in pixels; None = as it is.
+        orientation: as in `decode`.
+        seen: as in `decode`.
 
     Raises:
         ValueError: the image is of another kind, or too large.
         OSError: the file cannot be read.
     """
-    array = image if isinstance(image, np.ndarray) else _read(image, kind)
+    array = image if isinstance(image, np.ndarray) else _read(image, kind, orientation, seen)
     channels, array = _dimensions(array)
     if Kind(channels, array.dtype) != kind:
         raise ValueError(f"the image has {Kind(channels, array.dtype)} and others have {kind}")
@@ -105,21 +126,30 @@ def bands(image: str | Path | Image.Image | Array, size: int | None, kind: Kind)
     return np.stack(planes).round().astype(array.dtype)
 
 
-def _read(image: str | Path | Image.Image, kind: Kind) -> Array:
+def _read(image: str | Path | Image.Image, kind: Kind, orientation: bool, seen: list[str] | None) -> Array:
     """(h, w) or (h, w, K) of a picture or a file; one of 8 bits becomes gray where gray is asked for."""
     if isinstance(image, Image.Image):
-        if image.mode in GRAY_16:
-            return np.asarray(image).astype(np.uint16)
-        picture = to_rgb(image)
-        return np.asarray(picture.convert("L") if kind == Kind(1, np.dtype(np.uint8)) else picture)
+        picture = upright(image, orientation=orientation, seen=seen)
+        if is_gray_16(image) and kind.dtype == np.uint16:
+            return np.asarray(picture).astype(np.uint16)
+        rgb = to_rgb(picture, seen)
+        if kind.channels != 1:
+            return np.asarray(rgb)
+        gray = np.asarray(rgb.convert("L"))
+        if kind.dtype == np.uint8:
+            return gray
+        if seen is not None:
+            seen.append(GRAY_MADE_DEEP)
+        return gray.astype(np.uint16) * 257
     path = Path(image)
     if path.suffix.lower() == ".npy":
         return np.asarray(np.load(path, allow_pickle=False))
     if path.suffix.lower() in TIFF and kind.channels not in (1, 3):
         return _read_tiff(path)
     with Image.open(path, formats=FORMATS) as opened:
-        opened.load()
-        return _read(opened, kind)
+        if fault := refusal(opened, 1):
+            raise ValueError(fault)
+        return _read(opened, kind, orientation, seen)
 
 
 def _read_tiff(path: Path) -> Array:

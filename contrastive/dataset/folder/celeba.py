@@ -5,8 +5,7 @@ from pathlib import Path
 import torch
 
 from contrastive.dataset.folder.data import decoded_data
-from contrastive.dataset.folder.layout import ImageFile, Part
-from contrastive.dataset.folder.table import TableOfImages
+from contrastive.dataset.folder.layout import ImageFile, Listing, Part
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.seeding import generator
 from contrastive.types import Data
@@ -51,8 +50,8 @@ def celeba(*, root: str = "data/celeba", target: str = "blonde", size: int = 224
         surplus = set([file for file in pool if file.label == file.bias == 0][LEAST_BIASED:])
         pool = [file for file in pool if file not in surplus]
     n_train = int(0.8 * len(pool))
-    parts = (Part(base / FILES[2], files) for files in (pool[:n_train], pool[n_train:], test))
-    listed = TableOfImages((f"not {target}", target), ("female", "male"), *parts)
+    train, val, tested = (Part(base / FILES[2], files) for files in (pool[:n_train], pool[n_train:], test))
+    listed = Listing((f"not {target}", target), ("female", "male"), train, val, tested)
     return decoded_data(listed, size=size, cache=Path(cache), name=f"celeba {target}")
 
 

@@ -2,27 +2,38 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from glob import escape
 from pathlib import Path
 
-SPLITS = {"0": "train", "1": "val", "2": "test", "train": "train", "val": "val", "valid": "val", "test": "test"}
+from contrastive.dataset.listing.names import split_of
+
+NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
 COLUMNS = {"path": "img_filename", "split": "split", "label": "y", "bias": "place"}  # those of Waterbirds
+OPTIONAL = ("split", "bias")  # may be null
 HINTS = {
-    "path": ("path", "file", "image", "img"),
+    "path": ("path", "file", "image", "img", "id"),
     "split": ("split", "fold", "subset", "partition", "phase", "set"),
-    "label": ("label", "y", "class", "target", "category", "species"),
+    "label": ("label", "y", "class", "target", "category", "species", "breed"),
     "bias": ("bias", "place", "background", "group", "attribute", "color", "domain", "gender", "sex"),
 }
 LOOKED_AT = 50  # rows whose files are looked for
+LOOKED_FOR = 3  # rows whose files are looked for without a suffix
+
+
+def split_of_cell(word: str) -> str | None:
+    """`train`, `val` or `test` of a word in a column of splits; None for another word."""
+    return NUMBERS.get(word.strip()) or split_of(word)
 
 
 def guess_columns(
     typed: Mapping[str, str | None], rows: Sequence[Mapping[str, str | None]], header: Sequence[str], base: Path
-) -> str:
-    """`'dataset.columns={path: file, split: fold, label: label, bias: null}'`, to be typed.
+) -> dict[str, str | None]:
+    """{path, split, label, bias: column}.
 
     A column that was typed, or that is called as in Waterbirds, stays where the table has it. Of the others the path is
     a column with files of the folder, the split one with nothing but names of splits, label and bias repeat their
-    values; among several of them the name decides, then the order. What no column fits is `...`, a bias null.
+    values; among several of them the name decides, then the order. What no column fits is `...`, a bias null, and a
+    split, too.
 
     Args:
         typed: {path, split, label, bias: column}, the defaults included.
@@ -32,10 +43,17 @@ def guess_columns(
     for key in (key for key in COLUMNS if key not in chosen):
         free = [name for name in header if name not in chosen.values()]
         fitting = [name for name in free if _fits(key, [row[name] or "" for row in rows], base)]
+        if key == "path" and not fitting:
+            fitting = [name for name in free if _are_stems([row[name] or "" for row in rows], base)]
         named = [name for name in free if _is_hinted(key, name)]
-        best = [*(name for name in fitting if name in named), *fitting, *named]
-        chosen[key] = best[0] if best else None if key == "bias" else "..."
-    pairs = (f"{key}: {'null' if chosen[key] is None else _quoted(str(chosen[key]))}" for key in COLUMNS)
+        best = [*(name for name in fitting if name in named), *fitting, *(named if key != "split" else ())]
+        chosen[key] = best[0] if best else None if key in OPTIONAL else "..."
+    return {key: chosen[key] for key in COLUMNS}
+
+
+def typed_columns(columns: Mapping[str, str | None]) -> str:
+    """`'dataset.columns={path: file, split: fold, label: label, bias: null}'`, to be typed."""
+    pairs = (f"{key}: {'null' if name is None else _quoted(name)}" for key, name in columns.items())
     return f"'dataset.columns={{{', '.join(pairs)}}}'"
 
 
@@ -43,8 +61,15 @@ def _fits(key: str, values: Sequence[str], base: Path) -> bool:
     if key == "path":
         return any(value and (base / value).is_file() for value in values[:LOOKED_AT])
     if key == "split":
-        return {"train", "test"} <= {SPLITS.get(value, "") for value in values} and set(values) <= SPLITS.keys()
+        meant = [split_of_cell(value) for value in set(values)]
+        return {"train", "test"} <= set(meant) and 2 * meant.count(None) <= len(meant)
     return 1 < len(set(values)) <= len(values) / 2
+
+
+def _are_stems(values: Sequence[str], base: Path) -> bool:
+    """Whether files of the folder, or of a folder in it, are called so but for the suffix."""
+    names = [escape(value) for value in values[:LOOKED_FOR] if value and "/" not in value]
+    return any(any(base.glob(f"{place}{name}.*")) for name in names for place in ("", "*/"))
 
 
 def _is_hinted(key: str, name: str) -> bool:

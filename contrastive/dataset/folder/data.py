@@ -1,30 +1,33 @@
 """From listed files to the dataset that they are, decoded."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.cache import DecodedImages, load_images
-from contrastive.dataset.folder.layout import Part, warn_left_out
+from contrastive.dataset.folder.cache import DecodedImages, Seen, load_images
+from contrastive.dataset.folder.layout import Listing, Part
 from contrastive.dataset.folder.packed import is_packed, packed_images
-from contrastive.dataset.folder.table import TableOfImages
 from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
+from contrastive.found import NAMED
 from contrastive.text import printable
 from contrastive.types import Data, Split
 
+CANNOT_BE_READ = "cannot be read"
+
 
 def decoded_data(
-    listed: TableOfImages,
+    listed: Listing,
     *,
     size: int,
     cache: Path,
     name: str,
     channels: int | None = None,
+    orientation: bool = True,
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
@@ -42,6 +45,7 @@ def decoded_data(
         size: side of the images in pixels.
         name: of the dataset.
         channels: as in `image_folder`.
+        orientation: as in `image_folder`.
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
@@ -52,8 +56,7 @@ def decoded_data(
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
-    parts = {"train": listed.train, "val": listed.val, "test": listed.test}
-    parts = {key: part for key, part in parts.items() if part.files}
+    parts = listed.parts
     facts = {"dataset_name": name, **facts}
     is_stored = is_packed(packed, list(parts.values()), size=size, cache=cache, channels=channels)
     if is_stored:
@@ -63,15 +66,20 @@ def decoded_data(
         like = decoded["train"][0].kind if decoded and not is_stored else None
         images = (
             packed_images(part, size=size, cache=cache) if is_stored else
-            load_images(part, size=size, cache=cache, channels=channels, like=like)
+            load_images(part, size=size, cache=cache, channels=channels, orientation=orientation, like=like)
         )  # fmt: skip
-        decoded[key] = _load(part, images)
+        decoded[key] = images, _split(part, images)
     splits = {key: split for key, (_, split) in decoded.items()}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
     hold_out = hold_out and bool(listed.classes) and "val" not in splits
-    return name_splits(
+    found = listed.found(
+        {key: split.label.tolist() for key, split in splits.items()},
+        left_out={CANNOT_BE_READ: faults} if (faults := _faults(parts, decoded)) else {},
+        notes=_notes({key: images for key, (images, _) in decoded.items()}),
+    )
+    data = name_splits(
         replace(splits["train"], frame=frame),
         splits["test"],
         classes=tuple(map(printable, listed.classes)),
@@ -85,17 +93,43 @@ def decoded_data(
             hold_out=hold_out,
         ),
     )
+    return replace(data, found=found)
 
 
-def _load(part: Part, decoded: DecodedImages) -> tuple[DecodedImages, Split]:
-    """The images of one split with their labels; unreadable files are named in warnings and left out."""
-    for i, fault in decoded.faults.items():
-        warn_left_out(part.folder / part.files[i].path, fault)
+def _split(part: Part, decoded: DecodedImages) -> Split:
+    """The images of one split with their labels."""
     files = [file for i, file in enumerate(part.files) if i not in decoded.faults]
     bias = torch.tensor([file.bias for file in files])
-    return decoded, Split(
-        decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None
-    )
+    return Split(decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
+
+
+def _faults(parts: Mapping[str, Part], decoded: Mapping[str, tuple[DecodedImages, Split]]) -> list[str]:
+    """The files that cannot be read, each with the reason, which may hold its name a second time."""
+    return [
+        f"{part.files[i].path}: {fault.replace(repr(str(part.folder / part.files[i].path)), '')}".strip(" :")
+        for key, part in parts.items()
+        for i, fault in decoded[key][0].faults.items()
+    ]
+
+
+def _notes(decoded: Mapping[str, DecodedImages]) -> list[str]:
+    """A sentence of the kind of the images, and one for all that was done to some of them."""
+    images = [*decoded.values()]
+    return [
+        f"each image: {images[0].kind}",
+        *seen_notes([each.seen for each in images], sum(len(x.image) for x in images)),
+    ]
+
+
+def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
+    """A sentence for all that was done to some of n images."""
+    notes = []
+    for what in sorted({what for seen in parts for what in seen}):
+        found = [seen[what] for seen in parts if what in seen]
+        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
+        more = ", ..." if count > len(first[:NAMED]) else ""
+        notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
+    return notes
 
 
 def _counts(splits: dict[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:

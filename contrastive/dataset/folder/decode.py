@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from PIL.ImageFile import ImageFile
+from PIL.TiffImagePlugin import TiffImageFile
 
 from contrastive.errors import ConfigError, check_at_least
 
@@ -13,6 +15,31 @@ Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
 # Never EPS, for one: Pillow would start Ghostscript on it, whatever the file is called.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+PAGED = ("GIF", "PNG", "TIFF", "WEBP")
+WITH_A_RANGE = {  # of whole numbers with a sign or of 32 bits, and of fractions
+    "I": "np.clip(x + 1024, 0, 4095).astype(np.uint16) does for CT",
+    "F": "(65_535 * x).astype(np.uint16) does for values from 0 to 1",
+}
+ORIENTATION, SAMPLES_PER_PIXEL, EXTRA_SAMPLES = 0x112, 0x115, 0x152  # tags of EXIF and TIFF
+TRANSPOSES = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+TURNED = "turned upright, as their EXIF orientation says"
+NOT_TURNED = "left as they are stored, though their EXIF orientation says otherwise"
+DEEP_MADE_RGB = "16-bit gray made RGB of 8 bits"
+KEEP_DEPTH = "dataset.channels=1 keeps 16 bits, as leaving out those of 8 bits does"
+GRAY_MADE_DEEP = "of 8 bits, scaled to gray of 16"
+DEEP_COLOR = "color of 16 bits, of which the upper 8 are kept: .npy keeps all"
+PREMULTIPLIED = "last band is tagged as premultiplied transparency and is none: try dataset.channels=4"
+FIRST_PAGE = "the first page or frame of"
+FURTHER_BANDS = "left out: dataset.channels=N keeps N bands"
+NO_TRANSPARENCY = f"with a last band that is tagged as transparency and is none; it is {FURTHER_BANDS}"
 
 
 def check_frame(frame: int | None, size: int, *, packed: bool | str = True) -> None:
@@ -24,17 +51,30 @@ def check_frame(frame: int | None, size: int, *, packed: bool | str = True) -> N
         raise ConfigError("dataset.frame keeps images whole, which decoded ones are not: try dataset.packed=true")
 
 
-def decode(path: Path | BytesIO, size: int, frame: int | None = None) -> Pixels | str:
+def decode(
+    path: Path | BytesIO,
+    size: int,
+    frame: int | None = None,
+    *,
+    orientation: bool = True,
+    seen: list[str] | None = None,
+) -> Pixels | str:
     """Pixels (3, size, size) of one image, a file or its bytes, or the reason why the file cannot be read.
 
-    The image becomes RGB, transparency is put on black, the shorter side is resized to `size`, the center cropped. With
-    `frame` it stays whole, (3, height, width): its longer side is shrunk to `frame` if it is longer.
+    The image is turned as its EXIF orientation says and becomes RGB, transparency is put on black, the shorter side is
+    resized to `size`, the center cropped. With `frame` it stays whole, (3, height, width): its longer side is shrunk to
+    `frame` if it is longer.
+
+    Args:
+        orientation: False leaves it as it is stored.
+        seen: gets what the pixels do not tell of the file, such as `TURNED`, a text for each.
     """
     try:
         with Image.open(path, formats=FORMATS) as opened:
             if fault := refusal(opened, size):
                 return fault
-            picture = resize_and_crop(to_rgb(opened), size) if frame is None else shrink(to_rgb(opened), frame)
+            picture = to_rgb(upright(opened, orientation=orientation, seen=seen), seen)
+            picture = resize_and_crop(picture, size) if frame is None else shrink(picture, frame)
     except Exception as error:  # decoders raise errors of many kinds for files that are damaged
         return " ".join(str(error).split()) or type(error).__name__
     return np.asarray(picture).transpose(2, 0, 1)
@@ -42,8 +82,8 @@ def decode(path: Path | BytesIO, size: int, frame: int | None = None) -> Pixels 
 
 def refusal(opened: Image.Image, size: int) -> str | None:
     """Why an image shall not be decoded, from its header alone."""
-    if opened.mode in ("I", "F"):
-        return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits"
+    if opened.mode in ("I", "F") and not is_gray_16(opened):
+        return f"mode {opened.mode} has no fixed range: save it with 8 or 16 bits, as {WITH_A_RANGE[opened.mode]}"
     width, height = opened.size
     resized = size * size * max(width, height) // max(1, min(width, height))
     if max(width * height, resized) > MAX_PIXELS:
@@ -51,17 +91,79 @@ def refusal(opened: Image.Image, size: int) -> str | None:
     return None
 
 
-def to_rgb(opened: Image.Image) -> Image.Image:
-    """The image in RGB, 16 bits scaled to 8, transparency on black."""
-    picture = opened
-    if opened.mode.startswith("I;16"):  # PIL would clip these to white
-        picture = Image.fromarray((np.asarray(opened) // 257).astype(np.uint8))
+def upright(opened: Image.Image, *, orientation: bool = True, seen: list[str] | None = None) -> Image.Image:
+    """The image turned as its EXIF orientation says; it is loaded."""
+    found = [] if seen is None else seen
+    if _orientation(opened) in TRANSPOSES:
+        found.append(TURNED if orientation or opened.format == "TIFF" else NOT_TURNED)
+    if any(";16" in raw for raw in _raw_modes(opened)) and not is_gray_16(opened):
+        found.append(DEEP_COLOR)
+    if (pages := _n_pages(opened)) > 1:
+        found.append(f"{FIRST_PAGE} {pages}")
+    opened.load()  # turns a TIFF, which then has no orientation
+    method = TRANSPOSES.get(_orientation(opened)) if orientation else None
+    return opened if method is None else opened.transpose(method)
+
+
+def _orientation(opened: Image.Image) -> int:
+    try:
+        return int(opened.getexif().get(ORIENTATION, 1))
+    except Exception:  # metadata that are damaged say nothing about the pixels
+        return 1
+
+
+def _raw_modes(opened: Image.Image) -> list[str]:
+    """How the pixels are stored, such as RGB;16B; nothing of an image that is loaded, or comes from no file."""
+    if not isinstance(opened, ImageFile):
+        return []
+    return [str(tile[3] if isinstance(tile[3], str) else next(iter(tile[3] or ()), "")) for tile in opened.tile]
+
+
+def _n_pages(opened: Image.Image) -> int:
+    """Pages or frames of a file; further pictures of a JPEG are previews."""
+    try:
+        return int(getattr(opened, "n_frames", 1)) if opened.format in PAGED else 1
+    except Exception:  # what follows the first page is damaged
+        return 1
+
+
+def is_gray_16(opened: Image.Image) -> bool:
+    """Whether an image is gray of 16 bits: Pillow reads a PGM of them as numbers of 32, scaled to 65,535."""
+    return opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PPM")
+
+
+def to_rgb(opened: Image.Image, seen: list[str] | None = None) -> Image.Image:
+    """The image in RGB, 16 bits scaled to 8, transparency on black; `seen` as in `decode`."""
+    picture, found = opened, [] if seen is None else seen
+    if is_gray_16(opened):  # PIL would clip these to white
+        gray = np.asarray(opened)
+        picture = Image.fromarray((gray // 257).astype(np.uint8))
+        bits = max(8, int(gray.max(initial=0)).bit_length())
+        found.append(f"{DEEP_MADE_RGB}; values below {2**bits:,} keep {2 ** (bits - 8)} levels: {KEEP_DEPTH}")
     elif "A" in opened.getbands() or "transparency" in opened.info:
         picture = opened.convert("RGBA")
+        if opened.format == "TIFF" and not _is_transparency(picture):
+            if isinstance(opened, TiffImageFile) and 1 in opened.tag_v2.get(EXTRA_SAMPLES, ()):
+                raise ValueError(f"its {PREMULTIPLIED}")
+            picture = picture.convert("RGB")
+            found.append(NO_TRANSPARENCY)
+    if opened.format == "TIFF" and _n_bands(opened) > len(opened.getbands()):
+        found.append(f"of {_n_bands(opened)} bands; the last ones are {FURTHER_BANDS}")
     if picture.mode == "RGBA":
         black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
         picture = Image.alpha_composite(black, picture)
     return picture.convert("RGB")
+
+
+def _is_transparency(picture: Image.Image) -> bool:
+    """Whether the last band of a TIFF is mostly 0 or 255: programs tag any fourth band, such as infrared, as alpha."""
+    counts = picture.getchannel("A").histogram()
+    return 2 * (counts[0] + counts[255]) >= sum(counts)
+
+
+def _n_bands(opened: Image.Image) -> int:
+    """Of a TIFF, those that Pillow does not read included."""
+    return int(opened.tag_v2.get(SAMPLES_PER_PIXEL, 1)) if isinstance(opened, TiffImageFile) else 1
 
 
 def resize_and_crop(picture: Image.Image, size: int) -> Image.Image:

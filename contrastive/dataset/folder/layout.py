@@ -1,20 +1,37 @@
-"""Which files of a folder are training images and which are test images, and their classes."""
+"""Which files of a folder are training, validation and test images, and their classes."""
 
 import hashlib
 import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tqdm import tqdm
 
-from contrastive.dataset.listing.names import PICTURES, SUFFIXES
+from contrastive.dataset.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
+from contrastive.dataset.listing.walk import (
+    NO_IMAGE,
+    OF_A_TOOL,
+    LeftOut,
+    below,
+    has_an_image,
+    has_pictures,
+    image_paths,
+    subfolders,
+)
 from contrastive.errors import ConfigError
+from contrastive.found import CLASSES, Found
 from contrastive.text import printable
 
-TEST_FOLDERS = ("test", "val")  # the first that exists holds the test images
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
 LEAST_TEST = 2  # images; fewer have no pairs
+FIFTH = "a fixed fifth of each class, chosen by the file names"
+OF_IMAGES = ("image", "images", "img", "imgs", "jpegimages", "photos")  # folders that stand beside those of masks
+NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 
 class ImageFile(NamedTuple):
@@ -32,90 +49,274 @@ class Part(NamedTuple):
     files: list[ImageFile]
 
 
-def find_images(base: Path, unlabeled: Path | None) -> tuple[tuple[str, ...], Part, Part]:
-    """The classes, the training images and the test images of a folder.
+class Listing(NamedTuple):
+    """What a folder or a table holds. Without validation images `val` has no files."""
 
-    With two or more folders in base/train each is a class; test images lie in base/test or base/val. Without such
-    folders, two or more folders of images in `base` are the classes, and a fifth of each is the test split. Otherwise
-    there are no classes and no image has a label. Which images are tested depends on nothing but their names.
+    classes: tuple[str, ...]
+    biases: tuple[str, ...]
+    train: Part
+    val: Part
+    test: Part
+    places: Mapping[str, str] = MappingProxyType({})  # see `Found`, as those below
+    left_out: Mapping[str, list[str]] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The splits that have images, by name."""
+        parts = {"train": self.train, "val": self.val, "test": self.test}
+        return {name: part for name, part in parts.items() if part.files}
+
+    def found(
+        self,
+        labels: Mapping[str, Iterable[int]] | None = None,
+        *,
+        left_out: Mapping[str, list[str]] = MappingProxyType({}),
+        notes: Iterable[str] = (),
+    ) -> Found:
+        """The report.
+
+        Args:
+            labels: {train, val, test: labels of the images that are taken}; None = of all that are listed.
+            left_out: further files, see `Found`.
+            notes: further ones.
+        """
+        taken = labels or {name: [file.label for file in part.files] for name, part in self.parts.items()}
+        counts = {name: Counter(own) for name, own in taken.items()}
+        named = [*((i, name) for i, name in enumerate(self.classes)), (-1, "")]
+        biases = Counter(self.biases[file.bias] for part in self.parts.values() for file in part.files if self.biases)
+        shown = ", ".join(f"{name} ({biases[name]:,})" for name in self.biases[:CLASSES])
+        more = f" and {len(self.biases) - CLASSES} more" if len(self.biases) > CLASSES else ""
+        return Found(
+            splits={split: {name: n[i] for i, name in named if n[i]} for split, n in counts.items()},
+            places=self.places,
+            left_out={**self.left_out, **left_out},
+            notes=(*([f"{len(self.biases)} biases: {shown}{more}"] if self.biases else []), *self.notes, *notes),
+        )
+
+
+def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, str | None] = NOTHING) -> Listing:
+    """The classes and the images of each split of a folder.
+
+    With two or more folders in base/train each is a class; test images lie in base/test, validation images in base/val,
+    which are the test images where there are no others. The words may be spelled otherwise, see `split_of`. Without
+    such folders, two or more folders of images in `base` are the classes, and a fifth of each is the test split.
+    Otherwise there are no classes and no image has a label. Which images are tested depends on nothing but their names.
+    A folder that holds all of the images, as archives unpack, is entered.
 
     Args:
         unlabeled: a folder of further training images without labels.
+        splits: {name of a folder: train, val, test, or None to leave it out} where the name does not tell.
 
     Raises:
-        ConfigError: a folder is missing or has no images, or test/ has a class that train/ lacks.
+        ConfigError: a folder is missing or has no images, a class has none, or test/ has a class that train/ lacks.
     """
     if not base.is_dir():
         raise ConfigError(
             f"{base} is not a folder: put the images into {base}/<class>/, or into {base} if they have no labels, "
             "or run without them: python train.py"
         )
-    classes = _subfolders(base / "train")
-    test_folder = next((base / name for name in TEST_FOLDERS if (base / name).is_dir()), None)
-    if len(classes) > 1:
-        train, test = _labeled(base, test_folder, classes)
-    elif test_folder is None and len(folders := _class_folders(base)) > 1:
-        classes, (train, test) = folders, _divided(base, folders)
+    top, left_out = _innermost(base, splits), LeftOut()
+    folders = _split_folders(top, splits)
+    place = folders.get("train", top)
+    skip = {folder.name for folder in folders.values()} | {name for name in splits if splits[name] is None}
+    classes = _class_folders(place, skip=set() if "train" in folders else skip, must_have_images=place == top)
+    if len(classes) > 1 and folders:
+        listing = _labeled(base, place, folders, classes, left_out)
+    elif len(classes) > 1:
+        listing = _divided(base, top, classes, left_out)
     else:
-        classes, (train, test) = (), _unlabeled(base, test_folder)
+        listing = _unlabeled(base, place, folders, skip, left_out)
+    if classes and len(classes) > 1:
+        _note_files_of(top, left_out)
     if unlabeled is not None:
         folder = unlabeled.resolve()
-        train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder))
-    return classes, train, test
+        listing.train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder, left_out))
+        listing = listing._replace(places={**listing.places, "train": f"{listing.places['train']} and {unlabeled}/"})
+    unused = [name for name in subfolders(top) if folders and place != top and name not in skip]
+    notes = (f"not used: {', '.join(f'{name}/' for name in unused)}, no split by name",) if unused else ()
+    return listing._replace(left_out=below(base, left_out), notes=(*listing.notes, *notes))
 
 
-def _labeled(base: Path, test: Path | None, classes: tuple[str, ...]) -> tuple[Part, Part]:
-    """base/train/<class>/ and base/test/<class>/, or base/val/<class>/."""
-    if test is None:
-        raise ConfigError(
+def _innermost(folder: Path, splits: Mapping[str, str | None]) -> Path:
+    """Where all images of a folder are in one folder of folders, that one: CUB_200_2011/images/<class>."""
+    inner = list(islice((name for name in subfolders(folder) if has_an_image(folder / name)), 2))
+    if len(inner) != 1 or has_pictures(folder) or any(_split(name, splits) for name in subfolders(folder)):
+        return folder
+    return _innermost(folder / inner[0], splits) if subfolders(folder / inner[0]) else folder
+
+
+def _split(name: str, splits: Mapping[str, str | None]) -> str | None:
+    return splits[name] if name in splits else split_of(name)
+
+
+def _split_folders(top: Path, splits: Mapping[str, str | None]) -> dict[str, Path]:
+    """{train, val, test: its folder}. Where none is for training a class may be called `dev`: the usual words alone."""
+    meant: dict[str, list[str]] = {}
+    for name in subfolders(top):
+        if (split := _split(name, splits)) is not None:
+            meant.setdefault(split, []).append(name)
+    folders = {}
+    for split, names in meant.items():
+        exact = [name for name in names if name.lower() == split or name in splits]
+        if "train" not in meant and not exact:
+            continue
+        if len(exact or names) > 1:
+            one, other = (exact or names)[:2]
+            raise ConfigError(
+                f"{top} has two folders for {split}, {one}/ and {other}/: try 'dataset.splits={{{other}: null}}'"
+            )
+        folder = top / (exact or names)[0]
+        inner = subfolders(folder)  # Kaggle's seg_train/seg_train/<class>/
+        is_twice = len(inner) == 1 and split_of(inner[0]) == split and not has_pictures(folder)
+        folders[split] = folder / inner[0] if is_twice else folder
+    return folders
+
+
+def _class_folders(place: Path, *, skip: set[str], must_have_images: bool) -> dict[str, list[str]]:
+    """{class: its folders}, sorted; names that differ in their Unicode form alone are one class.
+
+    Args:
+        must_have_images: of folders that are beside each other and not in train/: none where an image is beside them.
+    """
+    if must_have_images and has_pictures(place):
+        return {}
+    found: dict[str, list[str]] = {}
+    for name in subfolders(place):
+        if name not in skip and (not must_have_images or has_an_image(place / name)):
+            found.setdefault(composed(name), []).append(name)
+    return dict(sorted(found.items()))
+
+
+def _labeled(
+    base: Path, place: Path, folders: Mapping[str, Path], classes: Mapping[str, list[str]], left_out: LeftOut
+) -> Listing:
+    """base/train/<class>/ with base/test/<class>/, base/val/<class>/ or both."""
+    evaluated: dict[str, tuple[Path, dict[str, list[str]]]] = {}
+    notes = []
+    for split in ("test", "val"):
+        if split not in folders:
+            continue
+        own = _class_folders(folders[split], skip=set(), must_have_images=False)
+        unknown = [name for name in own if name not in classes]
+        if unknown and (len(own) > len(unknown) or len(own) > 1):
+            raise ConfigError(
+                f"{folders[split].name}/ has a class that {place.name}/ lacks ({', '.join(unknown[:3])}): "
+                f"try mkdir {place}/{unknown[0]} and put images of it there"
+            )
+        if own and not unknown:
+            evaluated[split] = folders[split], {name: own.get(name, []) for name in classes}
+        else:
+            notes.append(f"not used: {_shown(base, folders[split])} has no folders of the classes")
+    if not evaluated:
+        raise ConfigError(_no_test(base, place, folders))
+    if "test" not in evaluated:
+        evaluated["test"] = evaluated.pop("val")
+    taken = {"train": (place, classes), **evaluated}
+    parts = {name: Part(folder, _images(folder, left_out, classes=own)) for name, (folder, own) in taken.items()}
+    _check_classes(place, classes, parts["train"], left_out)
+    places = {name: _shown(base, part.folder) for name, part in parts.items()}
+    val = parts.get("val", Part(base, []))
+    return Listing(tuple(classes), (), parts["train"], val, parts["test"], places, notes=tuple(notes))
+
+
+def _no_test(base: Path, place: Path, folders: Mapping[str, Path]) -> str:
+    """The sentence for class folders whose test images are missing, or are in no class folders."""
+    if place.parent == base and not folders.keys() - {"train"}:
+        return (
             f"{base} has no test images: put them into {base}/test/<class>/ or {base}/val/<class>/, "
-            f"or try dataset.root={base}/train to split its classes, or mv {base}/train {base}/all for no labels"
+            f"or try dataset.root={place} to split its classes, or mv {place} {base}/all for no labels"
         )
-    unknown = [name for name in _subfolders(test) if name not in classes]
-    if unknown:
-        raise ConfigError(
-            f"{test.name}/ has a class that train/ lacks ({', '.join(unknown[:3])}): "
-            f"try mkdir {base}/train/{unknown[0]} and put images of it there"
-        )
-    train = base / "train"
-    return Part(train, _images(train, classes=classes)), Part(test, _images(test, classes=classes))
-
-
-def _unlabeled(base: Path, test: Path | None) -> tuple[Part, Part]:
-    """base/train/ with at most one folder in it, or images in `base` itself."""
-    folder = base / "train" if (base / "train").is_dir() else base
-    if folder == base and _subfolders(base) and not any(path.suffix.lower() in PICTURES for path in base.iterdir()):
-        raise ConfigError(
-            f"{base / 'train'} is not a folder: put the images into {base}/train/<class>/ and {base}/test/<class>/, "
-            f"or into {base}/train/all/ if they have no labels"
-        )
-    files = _images(folder, skip=TEST_FOLDERS if folder == base else ())
-    if test is not None:
-        return Part(folder, files), Part(test, _images(test))
-    held_out = _drawn(files, max(LEAST_TEST, round(TEST_FRACTION * len(files))))
-    train = [file for file in files if file not in held_out]
-    if len(train) < 2:
-        raise ConfigError(f"{folder} holds {len(files)} images, too few to train on: put more there")
-    return Part(folder, train), Part(folder, [file for file in files if file in held_out])
-
-
-def _class_folders(base: Path) -> tuple[str, ...]:
-    """The folders in `base` that hold images; none where there is a train/ or an image beside them."""
-    if (base / "train").is_dir() or any(path.suffix.lower() in PICTURES for path in base.iterdir()):
-        return ()
-    return tuple(name for name in _subfolders(base) if not name.startswith(".") and image_paths(base / name))
-
-
-def _divided(base: Path, classes: tuple[str, ...]) -> tuple[Part, Part]:
-    """base/<class>/: a fifth of each class, at least one image, for the test."""
-    files, held_out = _images(base, classes=classes), set[ImageFile]()
-    for label in range(len(classes)):
-        own = [file for file in files if file.label == label]
-        held_out |= _drawn(own, max(1, round(CLASS_TEST_FRACTION * len(own))))
+    bare = [folder for split, folder in folders.items() if split != "train"]
+    lists = sorted(path for folder in bare for path in folder.glob("*.txt"))[:1]
+    told = f"; {lists[0]} tells the labels of its images" if lists else ""
     return (
-        Part(base, [file for file in files if file not in held_out]),
-        Part(base, [file for file in files if file in held_out]),
+        f"no folders of the classes are in {' and '.join(_shown(base, folder) for folder in bare)} of {base}{told}: "
+        f"put the images into {bare[-1]}/<class>/, or try dataset.root={place} to test on a fifth of its images"
     )
+
+
+def _check_classes(
+    place: Path, classes: Mapping[str, list[str]], train: Part, left_out: Mapping[str, list[str]]
+) -> None:
+    """Refuse a class of train/ that has no image."""
+    with_images = {file.label for file in train.files}
+    for label, (name, own) in enumerate(classes.items()):
+        if label not in with_images:
+            files = [path for path in left_out.get(NO_IMAGE, []) if Path(path).is_relative_to(place / own[0])]
+            holds = f" ({', '.join(f'{suffix} {n}' for suffix, n in by_suffix(files).items())})" if files else ""
+            raise ConfigError(
+                f"class {printable(name)} has no image in {place / own[0]}{holds}: save them as .jpg or .png, "
+                "or move the folder away"
+            )
+
+
+def _unlabeled(base: Path, place: Path, folders: Mapping[str, Path], skip: set[str], left_out: LeftOut) -> Listing:
+    """base/train/ with at most one folder in it, or images in `base` itself."""
+    if "train" not in folders and subfolders(place) and not has_pictures(place):
+        image_paths(place, left_out)
+        without = "".join(f", and {why}" for why in below(base, left_out) if why.startswith(NO_IMAGE))
+        raise ConfigError(
+            f"{base / 'train'} is not a folder{without}: put the images into {base}/train/<class>/ and "
+            f"{base}/test/<class>/, or into {base}/train/all/ if they have no labels"
+        )
+    files = _images(place, left_out, skip=() if "train" in folders else tuple(skip))
+    train, test = _shown(base, place), folders.get("test", folders.get("val"))
+    if test is not None:
+        unused = [_shown(base, folder) for folder in folders.values() if folder not in (place, test)]
+        return Listing(
+            (), (), Part(place, files), Part(base, []), Part(test, _images(test, left_out)),
+            {"train": train, "test": _shown(base, test)}, notes=tuple(f"not used: {name}" for name in unused),
+        )  # fmt: skip
+    held_out = _drawn(files, max(LEAST_TEST, round(TEST_FRACTION * len(files))))
+    kept = [file for file in files if file not in held_out]
+    if len(kept) < 2:
+        raise ConfigError(f"{place} holds {len(files)} images, too few to train on: put more there")
+    tested = Part(place, [file for file in files if file in held_out])
+    places = {"train": train, "test": "a fixed tenth, chosen by the file names"}
+    return Listing((), (), Part(place, kept), Part(base, []), tested, places)
+
+
+def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: LeftOut) -> Listing:
+    """base/<class>/: a fifth of each class, at least one image, for the test."""
+    inner = {name: set(subfolders(top / name)) for names in classes.values() for name in names}
+    for name, own in inner.items():
+        if "train" in map(split_of, own):
+            raise ConfigError(f"{top / name} has a train/ of its own, so it is no class: try dataset.root={top / name}")
+        if name.lower() in OF_IMAGES:
+            raise ConfigError(
+                f"{', '.join(f'{name}/' for name in inner)} of {top} are no classes by their names: try "
+                f"dataset.root={top / name}"
+            )
+    others = [name for name in subfolders(top) if not any(name in names for names in classes.values())]
+    notes = [f"{name}/ has no image and is no class" for name in others if image_paths(top / name, left_out) == []]
+    if len(both := sorted(set.intersection(*inner.values()))) > 1:
+        first = next(iter(classes.values()))[0]
+        notes.append(
+            f"every class has the folders {', '.join(both[:3])}{', ...' * (len(both) > 3)}: if these are the classes, "
+            f"try dataset.root={top / first}"
+        )
+    train, test = divided(_images(top, left_out, classes=classes))
+    places = {"train": _shown(base, top), "test": fifth(len(test), len(train) + len(test))}
+    return Listing(
+        tuple(classes), (), Part(top, train), Part(base, []), Part(top, test), places, notes=tuple(notes)
+    )  # fmt: skip
+
+
+def fifth(n_test: int, n: int) -> str:
+    """How test images were chosen by `divided`."""
+    return f"{FIFTH}: {n_test} of {n} images"
+
+
+def divided(files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Training and test images: a fifth of each class, at least one image."""
+    of_class: dict[int, list[ImageFile]] = {}
+    for file in files:
+        of_class.setdefault(file.label, []).append(file)
+    held_out = set[ImageFile]()
+    for own in of_class.values():
+        held_out |= _drawn(own, max(1, round(CLASS_TEST_FRACTION * len(own))))
+    return [file for file in files if file not in held_out], [file for file in files if file in held_out]
 
 
 def _drawn(files: list[ImageFile], n: int) -> set[ImageFile]:
@@ -123,17 +324,33 @@ def _drawn(files: list[ImageFile], n: int) -> set[ImageFile]:
     return set(sorted(files, key=lambda file: hashlib.sha256(os.fsencode(file.path)).digest())[:n])
 
 
-def _subfolders(folder: Path) -> tuple[str, ...]:
-    """Names of the folders in a folder, sorted; none if it does not exist."""
-    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir())) if folder.is_dir() else ()
+def _note_files_of(top: Path, left_out: LeftOut) -> None:
+    """Files and folders of tools beside the folders of classes or splits are left out."""
+    for path in sorted(top.iterdir()):
+        if is_of_a_tool(path.name):
+            left_out[OF_A_TOOL].append(str(path))
+        elif path.is_file():
+            left_out["beside the folders of the classes" if is_image(path.name) else NO_IMAGE].append(str(path))
 
 
-def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> list[ImageFile]:
+def _shown(base: Path, folder: Path) -> str:
+    """`Train/`, as it is below the folder that was typed."""
+    return f"{folder.name if folder == base else folder.relative_to(base)}/"
+
+
+def _images(
+    folder: Path,
+    left_out: LeftOut,
+    *,
+    classes: Mapping[str, list[str]] = MappingProxyType({}),
+    skip: tuple[str, ...] = (),
+) -> list[ImageFile]:
     """The images below folder/<class> of each class or, without classes, below the folder but for `skip`."""
+    places = [(label, folder / name) for label, names in enumerate(classes.values()) for name in names]
     files = [
         ImageFile(os.path.relpath(path, folder), label)
-        for label, place in ([(i, folder / name) for i, name in enumerate(classes)] or [(-1, folder)])
-        for path in image_paths(place, skip)
+        for label, place in (places or [(-1, folder)])
+        for path in image_paths(place, left_out, skip=skip)
     ]
     if not files:
         raise ConfigError(
@@ -141,25 +358,6 @@ def _images(folder: Path, *, classes: tuple[str, ...] = (), skip: tuple[str, ...
             f"no labels (known are {', '.join(SUFFIXES)})"
         )
     return files
-
-
-def image_paths(folder: Path, skip: tuple[str, ...] = ()) -> list[str]:
-    """The image files below a folder but for the folders `skip`, sorted; what cannot be read is named in a warning."""
-    files = []
-    for top, folders, names in os.walk(folder, onerror=lambda e: warn_left_out(e.filename, e.strerror or "")):
-        if top == str(folder):
-            folders[:] = [name for name in folders if name not in skip]
-        for name in folders:
-            if os.path.islink(path := os.path.join(top, name)):  # os.walk does not enter it: it could be a circle
-                warn_left_out(path, "it is a link to a folder: try a copy, or a link to each image")
-        for name in names:
-            if os.path.splitext(name)[1].lower() not in SUFFIXES:
-                continue
-            if os.path.isfile(path := os.path.join(top, name)):
-                files.append(path)
-            else:  # a pipe, a device, a link that leads nowhere
-                warn_left_out(path, "it is not a file")
-    return sorted(files, key=lambda path: path.split(os.sep))
 
 
 def warn_left_out(path: str | Path, reason: str) -> None:

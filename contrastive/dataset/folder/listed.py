@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from contrastive.dataset.folder.layout import Part, find_images
-from contrastive.dataset.folder.table import TableOfImages, read_table
+from contrastive.dataset.folder.layout import NOTHING, Listing, Part, find_images
+from contrastive.dataset.folder.table import read_table
 from contrastive.errors import ConfigError
 from contrastive.text import printable
+
+SPLITS_EXAMPLE = "'dataset.splits={extra: train, id_val: null}'"
 
 
 def listed_images(
@@ -17,8 +19,9 @@ def listed_images(
     unlabeled: str | None = None,
     table: str | None = None,
     columns: Mapping[str, str | None] = MappingProxyType({}),
+    splits: Mapping[str, str | None] = NOTHING,
     bias_pattern: str | None = None,
-) -> TableOfImages:
+) -> Listing:
     """What a folder holds; arguments and errors as in `image_folder`."""
     if unlabeled is not None and bias_pattern is not None:
         raise ConfigError(
@@ -27,18 +30,22 @@ def listed_images(
         )
     if table is not None and (unlabeled is not None or bias_pattern is not None):
         raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
+    if table is None and columns:
+        raise ConfigError("dataset.columns names columns of a table: try dataset.table=metadata.csv")
+    meant = {str(name): split for name, split in splits.items()}
+    if odd := [split for split in meant.values() if split not in ("train", "val", "test", None)]:
+        raise ConfigError(f"dataset.splits has train, val, test and null, got {odd[0]}: try {SPLITS_EXAMPLE}")
     if table is not None:
-        return read_table(base, base / table, columns)
-    classes, train, test = find_images(base, None if unlabeled is None else Path(unlabeled))
-    listed = TableOfImages(classes, (), train, Part(base, []), test)
+        return read_table(base, base / table, columns, meant)
+    listed = find_images(base, None if unlabeled is None else Path(unlabeled), meant)
     return listed if bias_pattern is None else _with_biases(listed, bias_pattern)
 
 
-def _with_biases(listed: TableOfImages, pattern: str) -> TableOfImages:
+def _with_biases(listed: Listing, pattern: str) -> Listing:
     """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
     hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
     names = {}
-    for file in (*listed.train.files, *listed.test.files):
+    for file in (file for part in listed.parts.values() for file in part.files):
         try:
             match = re.search(pattern, file.path)
         except re.error as error:
@@ -47,8 +54,8 @@ def _with_biases(listed: TableOfImages, pattern: str) -> TableOfImages:
             raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
         names[file] = match[1]
     biases = tuple(sorted(set(names.values())))
-    train, test = (
+    train, val, test = (
         Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
-        for part in (listed.train, listed.test)
+        for part in (listed.train, listed.val, listed.test)
     )
-    return listed._replace(biases=biases, train=train, test=test)
+    return listed._replace(biases=biases, train=train, val=val, test=test)

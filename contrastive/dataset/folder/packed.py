@@ -61,4 +61,4 @@ def packed_images(part: Part, *, size: int, cache: Path) -> DecodedImages:
     levels = torch.tensor([index.levels for index in found]).sum(0)
     digest = hashlib.sha256("".join([str(size), *(index.digest for index in found)]).encode()).hexdigest()
     images = StoredImages(found, size=size, remedy=f"try rm -r {folder}, and the images are packed again")
-    return DecodedImages(images.as_tensor(), faults, stats_of_levels(levels), digest)
+    return DecodedImages(images.as_tensor(), faults, stats_of_levels(levels), digest, seen={})

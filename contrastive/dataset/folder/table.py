@@ -3,19 +3,20 @@
 import csv
 import os
 import stat
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tqdm import tqdm
-
-from contrastive.dataset.folder.columns import COLUMNS, SPLITS, guess_columns
-from contrastive.dataset.folder.layout import ImageFile, Part, warn_left_out
+from contrastive.dataset.folder.columns import COLUMNS, OPTIONAL, guess_columns, split_of_cell, typed_columns
+from contrastive.dataset.folder.layout import NOTHING, ImageFile, Listing, Part, divided, fifth
+from contrastive.dataset.listing.names import composed
+from contrastive.dataset.listing.walk import LeftOut, image_paths
 from contrastive.errors import ConfigError
 from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists
+DELIMITERS = ",;\t"
 
 
 class Row(NamedTuple):
@@ -23,29 +24,24 @@ class Row(NamedTuple):
 
     line: int
     path: str
-    split: str
+    split: str | None  # None: of a table without splits
     label: str
     bias: str | None
 
 
-class TableOfImages(NamedTuple):
-    """What a table says. Without rows of validation `val` has no files."""
-
-    classes: tuple[str, ...]
-    biases: tuple[str, ...]
-    train: Part
-    val: Part
-    test: Part
-
-
-def read_table(base: Path, path: Path, columns: Mapping[str, str | None]) -> TableOfImages:
-    """Read a table.
+def read_table(
+    base: Path, path: Path, columns: Mapping[str, str | None], splits: Mapping[str, str | None] = NOTHING
+) -> Listing:
+    """Read a table, with cells between commas, semicolons or tabs.
 
     Args:
-        base: the folder that the paths of the images start from.
+        base: the folder that the paths of the images start from; what no path says alone is looked for below it, by its
+            name, also without the suffix.
         path: of the table.
-        columns: {path, split, label, bias: name of the column}; None for a bias = there is none. Splits are train, val
-            and test or 0, 1 and 2; labels and biases are any words, numbered in their order (of numbers by value).
+        columns: {path, split, label, bias: name of the column}; None for a bias = there is none, for a split = a fixed
+            fifth of each class is the test split. Splits are words as `split_of` knows them, or 0, 1 and 2; labels and
+            biases are any words, numbered in their order (of numbers by value).
+        splits: {a word of the column: train, val, test, or None to leave its rows out}.
 
     Raises:
         ConfigError: the table is missing, lacks a column, has an unknown split, a short line or an empty value, gives
@@ -53,46 +49,109 @@ def read_table(base: Path, path: Path, columns: Mapping[str, str | None]) -> Tab
     """
     names = {**COLUMNS, **columns}
     for key, name in names.items():
-        if key not in COLUMNS or (name is None and key != "bias"):
+        if key not in COLUMNS or (name is None and key not in OPTIONAL):
             known = ", ".join(COLUMNS)
             raise ConfigError(f"dataset.columns has {known} and a name for each: try 'dataset.columns={{label: y}}'")
-    rows = _rows(base, path, names)
-    _check_repeats(path, rows)
+    rows, unused = _rows(base, path, names, splits)
+    notes = _check_repeats(path, rows)
     classes = _in_order({row.label for row in rows})
     biases = _in_order({row.bias for row in rows if row.bias is not None})
-    _show_values(path, "classes", rows, "label")
-    _show_values(path, "biases", rows, "bias")
-    parts: dict[str, list[ImageFile]] = {"train": [], "val": [], "test": []}
+    left_out = {f"of the split {word}, which dataset.splits leaves out": paths for word, paths in unused.items()}
+    parts: dict[str | None, list[ImageFile]] = {"train": [], "val": [], "test": [], None: []}
+    missing = _Missing(base)
     for row in rows:
-        if not (base / row.path).is_file():
-            warn_left_out(base / row.path, f"{path.name} names it and it is not there")
+        file = row.path if (base / row.path).is_file() else missing.found(row.path)
+        if file is None:
+            left_out.setdefault(f"named by {path.name} and not there", []).append(row.path)
             continue
         number = -1 if row.bias is None else biases.index(row.bias)
-        parts[row.split].append(ImageFile(row.path, classes.index(row.label), number))
+        parts[row.split].append(ImageFile(file, classes.index(row.label), number))
+    places = {name: f"rows of {path.name}" for name in ("train", "val", "test") if parts[name]}
+    if names["split"] is None:
+        parts["train"], parts["test"] = divided(parts[None])
+        places = {"train": f"rows of {path.name}", "test": fifth(len(parts["test"]), len(parts[None]))}
     for name in ("train", "test"):
         if not parts[name]:
+            gone = next((files[0] for why, files in left_out.items() if why.endswith("not there")), None)
+            looked = f" ({printable(base / gone)} is not there)" if gone else ""
             raise ConfigError(
-                f"{path} names no {name} images that exist: try another dataset.root or dataset.columns.split"
+                f"{path} names no {name} images that exist{looked}: try another dataset.root or dataset.columns.split"
             )
-    return TableOfImages(classes, biases, *(Part(base, files) for files in parts.values()))
+    notes += _alike("classes", classes) + _alike("biases", biases)
+    train, val, test = (Part(base, parts[name]) for name in ("train", "val", "test"))
+    return Listing(classes, biases, train, val, test, places, left_out, tuple(notes))
 
 
-def _rows(base: Path, path: Path, names: Mapping[str, str | None]) -> list[Row]:
-    """Every line of the table, none of which lacks a value."""
+class _Missing:
+    """Files whose path a table tells in another way: by the name alone, or without the suffix."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.paths: dict[str, list[str]] | None = None
+
+    def found(self, name: str) -> str | None:
+        """The only image below the folder that is called so; None if there is none, or several are."""
+        if self.paths is None:
+            self.paths = defaultdict(list)
+            for path in (os.path.relpath(path, self.base) for path in image_paths(self.base, LeftOut())):
+                place = composed(path)
+                ways = {place, os.path.splitext(place)[0], os.path.basename(place)}
+                for way in {*ways, os.path.splitext(os.path.basename(place))[0]}:
+                    self.paths[way].append(path)
+        paths = self.paths.get(composed(name), ())
+        return paths[0] if len(paths) == 1 else None
+
+
+def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """The header of a table, and each line with its number; cells beyond the header are those of ''.
+
+    Raises:
+        ConfigError: it cannot be read, or is empty.
+    """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for ever, a device never end
             raise OSError("it is not a file")
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restkey="")  # cells beyond the header
+            first = file.readline()
+            file.seek(0)
+            reader = csv.DictReader(file, restkey="", delimiter=max(DELIMITERS, key=first.count))
+            header = list(reader.fieldnames or [])
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try dataset.table=metadata.csv") from error
-    header = list(reader.fieldnames or [])
+    if not rows:
+        raise ConfigError(f"{path} has no line below its header: try dataset.table=metadata.csv")
+    return header, rows
+
+
+def _rows(
+    base: Path, path: Path, names: Mapping[str, str | None], splits: Mapping[str, str | None]
+) -> tuple[list[Row], dict[str, list[str]]]:
+    """Every line of the table, none of which lacks a value; and {split: paths of rows} of those that are left out."""
+    header, rows = read_cells(path)
     if missing := [name for name in names.values() if name is not None and name not in header]:
         raise ConfigError(
-            f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header) or 'none'}: "
-            f"try {guess_columns(names, [row for _, row in rows], header, base)}"
+            f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header)}: "
+            f"try {typed_columns(guess_columns(names, [row for _, row in rows], header, base))}"
         )
+    _check_cells(path, names, rows)
+    image, split, label, bias = (names[key] for key in COLUMNS)
+    assert image is not None and label is not None  # the others are optional
+    kept, unused = [], dict[str, list[str]]()
+    for line, row in rows:
+        word = None if split is None else row[split].strip()
+        if word is not None and word in splits and splits[word] is None:
+            unused.setdefault(word, []).append(row[image])
+            continue
+        meant = None if word is None else splits.get(word) or split_of_cell(word)
+        if word is not None and meant is None:
+            raise ConfigError(_odd_split(path, line, word, [row[split or ""].strip() for _, row in rows], splits))
+        kept.append(Row(line, row[image], meant, composed(row[label]), bias and composed(row[bias])))
+    return kept, unused
+
+
+def _check_cells(path: Path, names: Mapping[str, str | None], rows: Sequence[tuple[int, dict[str, str]]]) -> None:
+    """Refuse lines that are too long or too short, and empty values."""
     if long := [line for line, row in rows if any(row.get("", ()))]:
         raise ConfigError(f"{path} has too many columns in {_lines(long)}: try quotes around a value with a comma")
     for key, name in names.items():
@@ -102,16 +161,20 @@ def _rows(base: Path, path: Path, names: Mapping[str, str | None]) -> list[Row]:
             raise ConfigError(f"{path} has too few columns in {_lines(short)}: try a text editor")
         if empty := [line for line, row in rows if row[name].strip().lower() in ("", "nan")]:
             raise ConfigError(f"{path} has no {key} ({name}) in {_lines(empty)}: try it without these lines")
-        if key == "split" and (odd := [(line, row[name]) for line, row in rows if row[name] not in SPLITS]):
-            raise ConfigError(
-                f"{path} has the split {odd[0][1]!r} in line {odd[0][0]}: try 0, 1, 2 or train, val, test"
-            )
-    image, split, label, bias = (names[key] for key in COLUMNS)
-    return [Row(line, row[image], SPLITS[row[split]], row[label], bias and row[bias]) for line, row in rows]
 
 
-def _check_repeats(path: Path, rows: Sequence[Row]) -> None:
-    """Refuse an image with two splits, labels or biases; say how many rows are there twice."""
+def _odd_split(path: Path, line: int, word: str, words: Sequence[str], splits: Mapping[str, str | None]) -> str:
+    """The sentence for a word that names no split, with what leaves out all of its kind."""
+    odd = [each for each in dict.fromkeys(words) if each not in splits and split_of_cell(each) is None]
+    left_out = ", ".join(f"{each}: {split or 'null'}" for each, split in [*splits.items(), *((w, None) for w in odd)])
+    return (
+        f"{path} has the split {word!r} in line {line}: try 0, 1, 2 or train, val, test"
+        + f", or 'dataset.splits={{{left_out}}}' to leave such rows out" * (len(odd) <= NAMED)
+    )
+
+
+def _check_repeats(path: Path, rows: Sequence[Row]) -> list[str]:
+    """Refuse an image with two splits, labels or biases; a sentence of how many rows are there twice, if any are."""
     first, again = dict[str, Row](), list[tuple[Row, Row]]()
     for row in rows:
         if (before := first.setdefault(os.path.normpath(row.path), row)) is not row:
@@ -125,30 +188,25 @@ def _check_repeats(path: Path, rows: Sequence[Row]) -> None:
                 f"{path} has {counted(n, 'image')} with {counted(2, key)} ({printable(a.path)}: {one}, {other}): "
                 "try one line for each image"
             )
-    if again:
-        n = len({row.path for row, _ in again})
-        tqdm.write(
-            f"warning: {printable(path)} repeats {counted(n, 'image')} in {counted(len(again), 'line')} "
-            f"({_lines([row.line for _, row in again])}): each line counts as an image"
-        )
+    if not again:
+        return []
+    n = len({row.path for row, _ in again})
+    return [
+        f"{path.name} repeats {counted(n, 'image')} in {counted(len(again), 'line')} "
+        f"({_lines([row.line for _, row in again])}): each line counts as an image"
+    ]
 
 
-def _show_values(path: Path, title: str, rows: Sequence[Row], key: str) -> None:
-    """Print the classes or biases with their counts, and warn of those that differ in their spelling alone."""
-    counts = Counter(value for row in rows if (value := getattr(row, key)) is not None)
-    if not counts:
-        return
-    names = _in_order(set(counts))
-    few = [f"{printable(name)} ({counts[name]:,})" for name in names[: 2 * NAMED]]
-    more = f" and {len(names) - len(few)} more" if len(names) > len(few) else ""
-    tqdm.write(f"{printable(path)}: {len(names)} {title}: {', '.join(few)}{more}")
+def _alike(title: str, names: Sequence[str]) -> list[str]:
+    """A sentence for each group of classes or biases that differ in their spelling alone."""
     meant = defaultdict[float | str, list[str]](list)
     for name in names:
         meant[_meaning(name)].append(name)
-    for alike in (group for group in meant.values() if len(group) > 1):
-        tqdm.write(
-            f"warning: {' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
-        )
+    return [
+        f"{' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
+        for alike in meant.values()
+        if len(alike) > 1
+    ]
 
 
 def _meaning(value: str) -> float | str:

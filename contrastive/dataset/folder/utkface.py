@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from contrastive.dataset.folder.data import decoded_data
-from contrastive.dataset.folder.layout import ImageFile, Part, image_paths
-from contrastive.dataset.folder.table import TableOfImages
+from contrastive.dataset.folder.layout import ImageFile, Listing, Part
+from contrastive.dataset.listing.walk import LeftOut, below, image_paths
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.seeding import generator
 from contrastive.types import Data
@@ -36,8 +36,10 @@ def utkface(*, root: str = "data/utk_face", bias: str = "race", size: int = 72, 
     """
     check_choice("dataset.bias", bias, BIASES)
     check_at_least("dataset.size", size, 1, example=72)
-    base = Path(root)
-    found = (_read_name(os.path.relpath(path, base), bias) for path in image_paths(base)) if base.is_dir() else ()
+    base, left_out = Path(root), LeftOut()
+    found = (
+        (_read_name(os.path.relpath(path, base), bias) for path in image_paths(base, left_out)) if base.is_dir() else ()
+    )
     files = [file for file in found if file is not None]
     order = torch.randperm(len(files), generator=generator("cpu", "utkface")).tolist()
     files = [files[i] for i in order]
@@ -53,7 +55,8 @@ def utkface(*, root: str = "data/utk_face", bias: str = "race", size: int = 72, 
             f"{base} has no images named <age>_<gender>_<race>_<date>.jpg: put UTKFace there, or try another "
             "dataset.root=PATH"
         )
-    listed = TableOfImages(("male", "female"), BIASES[bias], *(Part(base, part) for part in (train, val, test)))
+    trained, validated, tested = (Part(base, files) for files in (train, val, test))
+    listed = Listing(("male", "female"), BIASES[bias], trained, validated, tested, left_out=below(base, left_out))
     return decoded_data(listed, size=size, cache=Path(cache), name=f"utkface {bias}")
 
 

@@ -82,6 +82,7 @@ def pack_folder(
         ConfigError: no images in `source`, shards of another source in `dest`, or a disk that is too small.
     """
     listed = listed_images(source, table=table, columns=columns, bias_pattern=bias_pattern)
+    tqdm.write(str(listed.found()))
     is_by_path = table is None and bias_pattern is None
     found, left_out = {}, list[str]()
     for name, part in (("train", listed.train), ("val", listed.val), ("test", listed.test)):

@@ -1,0 +1,160 @@
+"""What a data set holds, without training: splits, classes, what is left out, what the images are.
+
+    python -m contrastive look PATH
+    python -m contrastive look PATH dataset.channels=1
+    python -m contrastive look dataset=image_folder dataset.root=PATH dataset.table=labels.csv
+
+PATH is a folder of images or of tar shards, a table of images (.csv, .tsv) or arrays (.npy, .npz); settings of its
+dataset may follow. Of a folder or a table up to 256 images are decoded. The last line is a command that trains on it.
+"""
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from contrastive.config.arguments import Parser, answering
+from contrastive.config.mistaken import quote_paths
+from contrastive.dataset.shard.store import is_url
+from contrastive.errors import ConfigError
+from contrastive.text import show
+
+if TYPE_CHECKING:
+    from contrastive.dataset.folder.layout import Listing
+
+LOOKED_AT = 256  # images, evenly spaced
+SIDES = (224, 128, 96, 64, 32)  # of images that recipes are for
+USUAL_SIDE = 32  # where nothing is known of the images
+TABLES, ARRAYS = (".csv", ".tsv"), (".npy", ".npz")
+
+
+@answering
+def main(words: list[str]) -> int:
+    """Print the report and the command; returns the exit code."""
+    parser = Parser("look", __doc__)
+    parser.add_argument("words", metavar="WORD", nargs="+", help="PATH, and KEY=VALUE of its dataset")
+    typed = parser.parse_args(words).words
+    paths = [word for word in typed if "=" not in word or Path(word).exists()]
+    if len(paths) > 1:
+        raise ConfigError(f"look takes one path, got {' and '.join(paths)}: try it with {paths[0]} alone")
+    guessed = guess(paths[0]) if paths else []
+    settings = [*guessed, *(word for word in typed if word not in paths)]
+    values = parsed(settings)
+    name = values.pop("dataset", "image_folder")
+    report, further = images_of(values) if name == "image_folder" else data_of(name, values)
+    show(f"{report}\n\n{shlex.join(['python', 'train.py', *settings, *further])}")
+    return 0
+
+
+def parsed(words: list[str]) -> dict[str, Any]:
+    """{dataset: its name, root: value, ...} of dataset=NAME, dataset.root=PATH and so on."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    overrides = OverridesParser.create().parse_overrides(quote_paths(words))
+    return {override.key_or_group.removeprefix("dataset."): override.value() for override in overrides}
+
+
+def guess(place: str) -> list[str]:
+    """The dataset that reads a place, and where it reads, as typed.
+
+    Raises:
+        ConfigError: there is nothing, or nothing of images.
+    """
+    path = Path(place).expanduser()
+    if is_url(place) or path.suffix == ".tar" or (path.is_dir() and any(path.glob("*.tar"))):
+        return ["dataset=shards", f"dataset.root={place}"]
+    if path.is_dir() and any((path / "train").glob("*.tar")):  # as `contrastive pack` writes them
+        split = {"root": "train", "val": "val", "test": "test"}
+        return ["dataset=shards", *(f"dataset.{key}={path / s}" for key, s in split.items() if (path / s).is_dir())]
+    if path.is_dir():
+        return ["dataset=image_folder", f"dataset.root={path}"]
+    if path.suffix.lower() in ARRAYS and path.is_file():
+        return ["dataset=arrays", f"dataset.images={path}"]
+    if path.suffix.lower() in TABLES and path.is_file():
+        return ["dataset=image_folder", f"dataset.root={path.parent}", f"dataset.table={path.name}"]
+    raise ConfigError(f"{place} is no folder, table or array that is there: try a folder of images")
+
+
+def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
+    """The report on a folder or a table, and what else is typed to train on it."""
+    from contrastive.dataset.folder.columns import COLUMNS, guess_columns, typed_columns
+    from contrastive.dataset.folder.listed import listed_images
+    from contrastive.dataset.folder.table import read_cells
+    from contrastive.dataset.image_folder import small_batch
+
+    if "root" not in settings:
+        raise ConfigError("look needs a path: try python -m contrastive look PATH")
+    base, further = Path(settings["root"]), list[str]()
+    keys = ("unlabeled", "table", "columns", "splits", "bias_pattern")
+    chosen = {key: settings[key] for key in keys if settings.get(key) is not None}
+    if "table" in chosen and "columns" not in chosen:
+        header, rows = read_cells(base / chosen["table"])
+        chosen["columns"] = guess_columns(COLUMNS, [row for _, row in rows], header, base)
+        further.append(typed_columns(chosen["columns"]).strip("'"))
+    listed = listed_images(base, **chosen)
+    report, words = _sample(base, listed, settings.get("channels"), settings.get("orientation", True))
+    further += words if "size" not in settings else []
+    if (batch := small_batch(len(listed.train.files))) is not None:
+        further.append(f"batch_size={batch}")
+    tables = [path for suffix in TABLES for path in sorted(base.rglob(f"*{suffix}"))] if not listed.classes else []
+    hint = f"\nno labels; a table may tell them: try python -m contrastive look {tables[0]}" if tables else ""
+    return report + hint, further
+
+
+def _sample(base: Path, listed: "Listing", channels: int | None, orientation: bool) -> tuple[str, list[str]]:
+    """The report after a look at some of the images, and the words for their size and kind."""
+    from contrastive.dataset.folder.bands import common_kind
+    from contrastive.dataset.folder.cache import Seen, examined
+    from contrastive.dataset.folder.data import CANNOT_BE_READ, seen_notes
+
+    every = [part.folder / file.path for part in listed.parts.values() for file in part.files]
+    paths = every[:: -(-len(every) // LOOKED_AT)]
+    kind = common_kind(paths, channels)
+    with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor() as pool:  # of Pillow, which name no file
+        found = list(pool.map(examined, paths, repeat(USUAL_SIDE), repeat(kind), repeat(orientation)))
+        sides = [side for side in pool.map(_side, paths) if side]
+    seen: dict[str, Seen] = {}
+    broken = []
+    for path, (pixels, what) in zip(paths, found, strict=True):
+        name = str(path.relative_to(base) if path.is_relative_to(base) else path)
+        if isinstance(pixels, str):
+            broken.append(name)
+        for each in what:
+            seen.setdefault(each, Seen(n=0, first=[]))["n"] += 1
+            seen[each]["first"].append(name)
+    of = "" if len(paths) == len(every) else f", by a look at {len(paths)} of {len(every):,}"
+    sizes = f", the shorter side of {' to '.join(map(str, sorted({min(sides), max(sides)})))} pixels" if sides else ""
+    notes = [f"each image: {kind}{sizes}{of}", *seen_notes([seen], len(paths) - len(broken))]
+    report = listed.found(left_out={CANNOT_BE_READ: broken} if broken else {}, notes=notes)
+    middle = int(median(sides)) if sides else USUAL_SIDE
+    size = next((side for side in SIDES if side <= middle), middle)
+    return str(report), [f"dataset.size={size}", *(["augmentation=intensity"] if kind.channels != 3 else [])]
+
+
+def _side(path: Path) -> int | None:
+    """The shorter side of an image in pixels; None where Pillow does not tell."""
+    from PIL import Image
+
+    from contrastive.dataset.folder.decode import FORMATS
+
+    try:
+        with Image.open(path, formats=FORMATS) as opened:
+            return min(opened.size)
+    except Exception:  # an array, or a broken file, which the report names
+        return None
+
+
+def data_of(name: str, settings: dict[str, Any]) -> tuple[str, Sequence[str]]:
+    """The report on another dataset, which is read for it, and what else is typed to train on it."""
+    from contrastive.experiment.components import build_one
+    from contrastive.experiment.make import component_node
+    from contrastive.types import Data
+
+    sized = name == "shards" and "size" not in settings
+    node = component_node(f"dataset/{name}", settings | ({"size": USUAL_SIDE} if sized else {}))
+    data: Data = build_one("dataset", node, Data)
+    return str(data.found or data), [f"dataset.size={USUAL_SIDE}"] if sized else []

@@ -1,0 +1,63 @@
+"""`contrastive look`: the report of a place and the command that trains on it."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from contrastive.cli.look import main
+from contrastive.cli.look import parsed as parsed_words
+from tests.helpers import write_image_folder
+
+
+def look(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+    code = main([str(word) for word in words])
+    printed = capsys.readouterr()
+    return code, printed.out + printed.err
+
+
+def test_a_folder_is_reported_and_the_last_line_trains_on_it(tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "my bugs (1)")
+    code, said = look(capsys, folder)
+    assert code == 0
+    assert "train  40 images, train/\ntest   8 images, test/\n2 classes: ant (24), bee (24)\n" in said
+    assert "each image: 3 x 8 bits, the shorter side of 12" in said
+    words = shlex.split(said.splitlines()[-1])
+    assert words[:3] == ["python", "train.py", "dataset=image_folder"]
+    assert words[3:] == [f"dataset.root={folder}", "dataset.size=12", "batch_size=16"]
+    assert parsed_words(words[2:])["root"] == str(folder)
+    assert look(capsys, "dataset=image_folder", f"dataset.root={folder}")[1] == said
+
+
+def test_a_table_is_reported_with_its_columns_guessed(tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "bugs")
+    names = sorted(folder.rglob("*.png"))
+    rows = (f"{path.stem}_{i},{path.relative_to(folder)},{path.parent.name}\n" for i, path in enumerate(names))
+    (folder / "labels.csv").write_text("id,file,kind\n" + "".join(rows))
+    code, said = look(capsys, folder / "labels.csv")
+    assert code == 0
+    assert "a fixed fifth of each class, chosen by the file names: 10 of 48 images" in said
+    columns = "'dataset.columns={path: file, split: null, label: kind, bias: null}'"
+    assert f"dataset.root={folder} dataset.table=labels.csv {columns} dataset.size=12" in said
+
+
+def test_what_is_broken_is_named_and_what_is_no_place_is_refused(tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "bugs")
+    (folder / "train/ant/000.png").write_bytes(b"no image")
+    assert "left out: 1, cannot be read (train/ant/000.png)" in look(capsys, folder)[1]
+    assert look(capsys, tmp_path / "nothing.zip") == (
+        2, f"error: {tmp_path / 'nothing.zip'} is no folder, table or array that is there: try a folder of images\n",
+    )  # fmt: skip
+    assert look(capsys, folder, folder)[0] == 2
+
+
+@pytest.mark.slow
+def test_shards_are_reported_by_their_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from contrastive.dataset.shard.pack import pack_folder
+
+    pack_folder(write_image_folder(tmp_path / "bugs"), tmp_path / "packed")
+    capsys.readouterr()
+    code, said = look(capsys, tmp_path / "packed")
+    assert code == 0
+    place = tmp_path / "packed"
+    assert f"dataset=shards dataset.root={place}/train dataset.test={place}/test dataset.size=32" in said

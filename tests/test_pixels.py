@@ -1,0 +1,187 @@
+"""Pixels of every orientation, format, mode, depth, band and page that people have, against plain Pillow."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from contrastive.dataset.folder import decode as decoding
+from contrastive.dataset.folder.bands import GRAY_16, bands, common_kind
+from contrastive.dataset.folder.decode import TURNED, decode
+from contrastive.dataset.splits import fingerprint
+from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import Transform
+from tests.helpers import load_image_folder
+
+ORIENTED = {
+    "JPEG": (".jpg", ("L", "RGB", "CMYK"), 1),
+    "PNG": (".png", ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"), 2),
+    "WEBP": (".webp", ("RGB", "RGBA"), 2),
+    "TIFF": (".tif", ("1", "L", "P", "RGB", "RGBA", "CMYK", "I;16"), 2),
+}
+PLAIN = {
+    "BMP": (".bmp", ("1", "L", "P", "RGB"), 1),
+    "GIF": (".gif", ("L", "P", "RGB"), 2),
+    "PPM": (".pnm", ("1", "L", "RGB", "I;16"), 1),
+}
+WHOLE = 64  # a frame that shrinks nothing
+
+
+def picture(mode: str, rng: np.random.Generator) -> Image.Image:
+    """6 x 4 pixels; transparency is whole or none, as TIFFs have it."""
+    if mode == "I;16":
+        return Image.fromarray(rng.integers(0, 65_536, (4, 6), np.uint16))
+    color = Image.fromarray(rng.integers(0, 256, (4, 6, 3), np.uint8))
+    if mode in ("LA", "RGBA"):
+        color.putalpha(Image.fromarray(rng.choice([0, 255], (4, 6)).astype(np.uint8)))
+    return color.convert(mode)
+
+
+def files(folder: Path, kind: str, orientation: int) -> Iterator[tuple[Path, str, int]]:
+    """A file of each mode, of one page and of two where the format has pages."""
+    suffix, modes, most = (ORIENTED | PLAIN)[kind]
+    rng, exif = np.random.default_rng(orientation), Image.Exif()
+    exif[0x112] = orientation
+    for mode in modes:
+        for pages in range(1, most + 1):
+            path = folder / f"{mode.replace(';', '')}-{pages}{suffix}"
+            first, *further = (picture(mode, rng) for _ in range(pages))
+            options: dict[str, object] = {"lossless": True} if kind == "WEBP" else {}
+            if further:
+                options |= {"save_all": True, "append_images": further}
+            first.save(path, kind, **options, **({"exif": exif} if kind in ORIENTED else {}))
+            yield path, mode, pages
+
+
+def reference(path: Path) -> np.ndarray:
+    """What plain Pillow makes of a file: turned, RGB on black."""
+    with Image.open(path) as file:
+        turned = ImageOps.exif_transpose(file)
+    if turned.mode.startswith("I"):
+        return np.stack([np.asarray(turned) // 257] * 3)
+    rgba = turned.convert("RGBA")
+    return np.asarray(Image.alpha_composite(Image.new("RGBA", rgba.size, "black"), rgba))[..., :3].transpose(2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "orientation"), [*((kind, i) for kind in ORIENTED for i in range(1, 9)), *((kind, 1) for kind in PLAIN)]
+)
+def test_pixels_are_those_of_plain_pillow(tmp_path: Path, kind: str, orientation: int) -> None:
+    for path, mode, pages in files(tmp_path, kind, orientation):
+        seen: list[str] = []
+        decoded = decode(path, 4, WHOLE, seen=seen)
+        assert not isinstance(decoded, str), decoded
+        assert np.array_equal(decoded, reference(path)), path
+        assert (TURNED in seen) == (orientation > 1), path
+        assert any(str(pages) in what for what in seen if what.startswith(decoding.FIRST_PAGE)) == (pages > 1), path
+        if mode == "I;16":
+            with Image.open(path) as file:
+                exact = np.asarray(ImageOps.exif_transpose(file)).astype(np.uint16)
+            assert np.array_equal(bands(path, None, GRAY_16), exact[None])
+            assert common_kind([path], None) == GRAY_16
+        if kind not in ("TIFF", *PLAIN):  # Pillow itself turns a TIFF
+            with Image.open(path) as file:
+                assert isinstance(stored := decode(path, 4, WHOLE, orientation=False), np.ndarray)
+                assert stored.shape[1:] == file.size[::-1]
+
+
+def leaning(folder: Path) -> Path:
+    """Photos of a phone that was held upright: red above blue, once they are turned."""
+    exif = Image.Exif()
+    exif[0x112] = 6
+    upright = np.zeros((24, 16, 3), np.uint8)
+    upright[:12, :, 0] = upright[12:, :, 2] = 255
+    for i in range(12):
+        path = folder / "ab"[i % 2] / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.rot90(upright + np.uint8(i // 2))).save(path, exif=exif, quality=100, subsampling=0)
+    return folder
+
+
+def is_upright(image: np.ndarray) -> bool:
+    """Of (3, h, w): red above, blue below."""
+    return bool(image[0, 1].mean() > 200 > 60 > image[2, 1].mean() and image[2, -2].mean() > 200)
+
+
+def test_photos_are_turned_in_every_way_and_counted(tmp_path: Path) -> None:
+    folder, cache = leaning(tmp_path / "photos"), str(tmp_path / "cache")
+    lines = "".join(f"{'ab'[i % 2]}/{i}.jpg,{i % 2}\n" for i in range(12))
+    (folder / "t.csv").write_text("file,kind\n" + lines)
+    table = {"table": "t.csv", "columns": {"path": "file", "label": "kind", "split": None, "bias": None}}
+    for options in ({}, table, {"packed": True}, {"channels": 1}):
+        data = load_image_folder(folder, cache=cache, **options)
+        image = data.pretrain.image[torch.arange(1)][0].numpy()
+        assert is_upright(image) if len(image) == 3 else image[0, 1].mean() > image[0, -2].mean()
+        if "packed" not in options:
+            assert f"12 of 12 images are {TURNED} (a/" in str(data.found)
+    whole, _ = load_image_folder(folder, cache=cache, frame=32).pretrain.for_views(torch.arange(1))
+    assert is_upright(whole.image[0, :, :24, :16].numpy())
+    transform = Transform(size=(12, 12), mean=(0.0,) * 3, std=(1.0,) * 3)
+    assert is_upright(255 * transform(folder / "a/0.jpg")[0].numpy())
+    assert is_upright(255 * transform(Image.open(folder / "a/0.jpg"))[0].numpy())
+
+
+def test_a_recipe_may_leave_photos_as_they_are_stored(tmp_path: Path) -> None:
+    folder, cache = leaning(tmp_path / "photos"), str(tmp_path / "cache")
+    turned, stored = (load_image_folder(folder, cache=cache, orientation=turn) for turn in (True, False))
+    assert not is_upright(stored.pretrain.image[0].numpy())
+    assert fingerprint(stored) != fingerprint(turned)
+    assert f"12 of 12 images are {decoding.NOT_TURNED}" in str(stored.found)
+    assert str(load_image_folder(folder, cache=cache).found) == str(turned.found)  # from the cache
+    with pytest.raises(ConfigError, match=r"turned upright where they are decoded: try dataset\.packed=false"):
+        load_image_folder(folder, orientation=False, packed=True)
+
+
+def test_a_fourth_band_that_is_no_transparency_changes_no_color_and_is_named(tmp_path: Path) -> None:
+    colors = [Image.new("L", (4, 4), value) for value in (200, 100, 50, 31)]
+    for mode, expected in (("RGBA", (200, 100, 50)), ("LA", (200, 200, 200))):
+        Image.merge(mode, colors[:3] + colors[3:] if mode == "RGBA" else [colors[0], colors[3]]).save(
+            tmp_path / "x.tif"
+        )
+        seen: list[str] = []
+        decoded = decode(tmp_path / "x.tif", 4, seen=seen)
+        assert [int(channel.max()) for channel in decoded] == list(expected)
+        assert seen == [decoding.NO_TRANSPARENCY]
+
+
+def test_a_few_files_of_8_bits_among_16_are_told_with_what_is_left_and_a_setting_keeps_16(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for i in range(12):
+        path = tmp_path / "pq"[i % 2] / f"{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        deep = rng.integers(0, 3001, (12, 12), np.uint16)
+        Image.fromarray(deep if i < 10 else (deep // 16).astype(np.uint8)).save(path)
+    cache = str(tmp_path.parent / "cache")
+    data = load_image_folder(tmp_path, cache=cache)
+    assert data.n_channels == 3
+    assert "10 of 12 images are 16-bit gray made RGB of 8 bits; values below 4,096 keep 16 levels: " in str(data.found)
+    gray = load_image_folder(tmp_path, cache=cache, channels=1)
+    assert (gray.n_channels, int(gray.pretrain.image.int().max())) == (1, pytest.approx(47_900, rel=0.1))
+    assert "2 of 12 images are of 8 bits, scaled to gray of 16 (p/10.png, q/11.png)" in str(gray.found)
+
+
+def test_further_bands_and_the_lower_bits_of_color_are_named(tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    for extra, dtype, expected, said in (
+        (["unspecified"] * 2, np.uint8, [200, 100, 50], ["of 5 bands; the last ones are left out"]),
+        (["unassalpha", "unspecified"], np.uint8, [200, 100, 50], ["with a last band", "of 5 bands"]),
+        (["unspecified"], np.uint16, [200, 100, 50], [decoding.DEEP_COLOR, "of 4 bands"]),
+    ):
+        depth = 257 if dtype is np.uint16 else 1
+        array = np.stack([np.full((4, 4), depth * v, dtype) for v in (200, 100, 50, 31, 9)[: 3 + len(extra)]], -1)
+        tifffile.imwrite(tmp_path / "x.tif", array, photometric="rgb", extrasamples=extra, planarconfig="contig")
+        seen: list[str] = []
+        decoded = decode(tmp_path / "x.tif", 4, seen=seen)
+        assert [int(channel[0, 0]) for channel in decoded] == expected
+        assert len(seen) == len(said) and all(what.startswith(start) for what, start in zip(seen, said, strict=True))
+    tifffile.imwrite(tmp_path / "x.tif", array.astype(np.uint8), photometric="rgb", extrasamples=["assocalpha"])
+    assert decode(tmp_path / "x.tif", 4) == f"its {decoding.PREMULTIPLIED}"  # Pillow has divided by it
+
+
+def test_numbers_without_a_range_are_refused_with_how_to_convert_them(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((4, 4), np.int32)).save(tmp_path / "x.tif")
+    fault = decode(tmp_path / "x.tif", 4)
+    assert isinstance(fault, str) and "np.clip(x + 1024, 0, 4095).astype(np.uint16)" in fault
