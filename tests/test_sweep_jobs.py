@@ -1,6 +1,8 @@
 """The launcher of a sweep, and the record of its jobs."""
 
 import json
+import signal
+import time
 
 import pytest
 import torch
@@ -11,7 +13,8 @@ from contrastive.cli import sweep
 from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
 from contrastive.distributed import cores
 from contrastive.errors import ConfigError
-from tests.helpers import EMPTY_RESULT
+from tests.forked import Program
+from tests.helpers import EMPTY_RESULT, TINY
 
 SWEEP = ["-m", "seed=0,1"]
 
@@ -70,3 +73,20 @@ def record(callback: RecordJobs, path, number: int, error: Exception | None) -> 
     job = JobReturn(status=JobStatus.COMPLETED if error is None else JobStatus.FAILED)
     job.return_value = error
     callback.on_job_end(OmegaConf.create({"hydra": hydra}), job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "cores"])
+def test_a_sweep_that_is_ended_saves_its_runs(tmp_path, launcher):
+    words = [*TINY, "epochs=1000", "evaluator=[]", "checkpoint_every_minutes=0", f"hydra/launcher={launcher}"]
+    sweep = Program("-m", "seed=0,1", *words, cwd=tmp_path)
+    n_runs = 2 if launcher == "cores" else 1
+    while len(saved := list(tmp_path.rglob("last.pt"))) < n_runs:
+        assert sweep.process.is_alive(), sweep.said
+        time.sleep(0.1)
+    before = [path.stat().st_ino for path in saved]
+    sweep.send(signal.SIGTERM)
+    assert sweep.wait() == 143
+    assert sweep.said.splitlines()[-1].startswith("ended by SIGTERM: run the same command again")
+    assert "Traceback" not in sweep.said
+    assert all(path.stat().st_ino != inode for path, inode in zip(saved, before, strict=True))  # each was saved anew

@@ -1,12 +1,11 @@
 """`contrastive train` and train.py: Hydra around `run_experiment`, an error as one sentence, a sweep's table.
 
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a configuration error,
-130 Ctrl-C, 143 SIGTERM.
+130 Ctrl-C, 143 SIGTERM or SIGUSR1.
 """
 
 import contextlib
 import os
-import signal
 import sys
 import tempfile
 import traceback
@@ -27,6 +26,7 @@ from contrastive.config.mistaken import check_words, quote_braces
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.distributed.cores import check_processes
+from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
@@ -100,7 +100,8 @@ def _start(words: list[str], records: Path | None = None) -> int:
     """Let Hydra do what the words say; returns the exit code. A failed job of a sweep has said why already."""
     sys.argv = [sys.argv[0], *flags_first(words)]
     try:
-        run()
+        with stop_signals():
+            run()
         sys.stdout.flush()
         if "RANK" in os.environ:  # by torchrun: NCCL warns of a group that nobody destroyed
             from contrastive.distributed.process import shutdown  # late: it imports torch
@@ -108,11 +109,10 @@ def _start(words: list[str], records: Path | None = None) -> int:
             shutdown()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except KeyboardInterrupt as error:
-        signum = error.args[0] if error.args else signal.SIGINT  # see distributed.signals.Stop
-        cause = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
-        print(f"\n{cause}: run the same command again (without rerun=true) to continue from here", file=sys.stderr)
-        return 128 + int(signum)
+    except KeyboardInterrupt as stop:
+        said, code = explain_stop(stop)
+        print(f"\n{said}: run the same command again (without rerun=true) to continue from here", file=sys.stderr)
+        return code
     except Exception as error:
         if records is None:
             return _report(error, words, composing=True)
