@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job o
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -19,7 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
-from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs
+from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs, search_table
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words, quote_braces
@@ -81,7 +82,8 @@ def main(words: list[str]) -> int:
         code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
         jobs = [job for job in read_jobs(records) if job.result or job.failure]
     if jobs and COMPARE not in words:  # which has said more than a table
-        show(sweep_table(jobs))
+        is_search = any(re.match("hydra/sweeper=(?!basic$)", word) for word in words)
+        show(search_table(jobs) if is_search else sweep_table(jobs))
     return code
 
 

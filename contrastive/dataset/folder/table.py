@@ -5,6 +5,7 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,7 +87,10 @@ def _rows(base: Path, path: Path, names: Mapping[str, str | None]) -> list[Row]:
             reader = csv.DictReader(file, restkey="")  # cells beyond the header
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read ({error}): try dataset.table=metadata.csv") from error
+        there = [file.name for file in sorted(path.parent.glob("*.csv")) if file != path]
+        known = f"; the tables there are {', '.join(there[:NAMED])}" if there else ""
+        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or ["FILE.csv"]))
+        raise ConfigError(f"{path} cannot be read ({error}){known}: try dataset.table={example}") from error
     header = list(reader.fieldnames or [])
     if missing := [name for name in names.values() if name is not None and name not in header]:
         raise ConfigError(
