@@ -90,7 +90,8 @@ def record(callback: RecordJobs, path, number: int, error: Exception | None) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["basic", "cores"])
 def test_a_sweep_that_is_ended_saves_its_runs(tmp_path, launcher):
-    words = [*TINY, "epochs=1000", "evaluator=[]", "checkpoint_every_minutes=0", f"hydra/launcher={launcher}"]
+    bare = [word for word in TINY if not word.startswith("evaluator")]
+    words = [*bare, "epochs=1000", "evaluator=[]", "checkpoint_every_minutes=0", f"hydra/launcher={launcher}"]
     sweep = Program("-m", "seed=0,1", *words, cwd=tmp_path)
     n_runs = 2 if launcher == "cores" else 1
     while len(saved := list(tmp_path.rglob("last.pt"))) < n_runs:
