@@ -28,6 +28,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
+from contrastive.distributed.slurm import odd_variable
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
@@ -149,7 +150,7 @@ def _report(error: Exception, words: Sequence[str], *, composing: bool = False) 
     if message is None:
         traceback.print_exception(error)
         return 1
-    if os.environ.get("RANK", "0") == "0":  # of several processes only the main one prints
+    if os.environ.get("RANK", "0") == "0" or odd_variable(os.environ):  # of several processes only the main one prints
         print(f"error: {message}", file=sys.stderr)
     return 2
 
