@@ -7,7 +7,12 @@ python train.py --help
 
 import sys
 
-from contrastive.cli.train import main
+try:
+    from contrastive.cli.train import main
+except ModuleNotFoundError as error:
+    from contrastive.errors import without_package
+
+    raise without_package(error) from None
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,12 @@ Every loss, regularizer, encoder and augmentation is a class of its own, such as
 """
 
 # The public names stand in __init__.pyi and are imported at their first use: `import contrastive` loads no torch.
-import lazy_loader
+try:
+    import lazy_loader
+except ModuleNotFoundError as error:
+    from contrastive.errors import without_package
+
+    raise without_package(error) from None
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"

@@ -5,6 +5,7 @@ import sys
 from importlib import import_module
 
 from contrastive.config.neighbors import did_you_mean
+from contrastive.errors import without_package
 
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
@@ -39,7 +40,11 @@ def main(words: list[str] | None = None) -> int:
     module, first, _ = COMMANDS[name]
     if name != "train":
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
-    code: int = import_module(f"contrastive.{module}").main([*first, *rest])
+    try:
+        command = import_module(f"contrastive.{module}")
+    except ModuleNotFoundError as error:
+        raise without_package(error) from None
+    code: int = command.main([*first, *rest])
     return code
 
 

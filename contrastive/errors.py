@@ -1,6 +1,7 @@
 """Configuration errors. Imports no torch, so that a mistake on the command line is answered at once."""
 
 import math
+import sys
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
@@ -9,6 +10,15 @@ Numbers = float | Sequence[float]  # of a list each number is checked, and it mu
 
 class ConfigError(Exception):
     """Invalid configuration: one sentence that ends with what to type instead. The program exits with 2."""
+
+
+def without_package(error: ModuleNotFoundError) -> SystemExit:
+    """The end of a program whose Python lacks a package, as one outside of the environment does: says what to type."""
+    if error.name in sys.stdlib_module_names:  # fcntl, which Windows has not
+        print(f"error: Python has no {error.name} on this system: try Linux, macOS or WSL", file=sys.stderr)
+    else:
+        print(f"error: this Python lacks {error.name}: try . .venv/bin/activate, or make setup", file=sys.stderr)
+    return SystemExit(2)
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:

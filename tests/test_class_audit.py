@@ -7,6 +7,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores, evaluate
 from contrastive.evaluator.class_audit import ClassAudit
 from contrastive.evaluator.knn import KNN
+from contrastive.experiment.summary import _by_class
 from contrastive.types import Features
 from tests.helpers import feature_sets
 
@@ -22,6 +23,21 @@ def test_accuracy_of_each_class_by_hand() -> None:
     assert ClassAudit()(sets).audit["by_class"]["knn"] == {
         "mean_top1": 75.0, "worst_top1": 50.0, "top1": {"0": 50.0, "1": 75.0, "3": 100.0},
     }  # fmt: skip
+    assert ClassAudit()(sets).audit["classes"] == [
+        {"class": "0", "label": 0, "n": 2}, {"class": "1", "label": 1, "n": 4}, {"class": "3", "label": 3, "n": 1}
+    ]  # fmt: skip
+
+
+def test_classes_are_printed_by_name_with_the_number_of_their_test_images() -> None:
+    label = torch.tensor([0, 0, 1])
+    features = Features(torch.zeros(3, 2), label)
+    sets = feature_sets(features, features, features)
+    sets = type(sets)(**{**vars(sets), "classes": ("cat", "dog"), "predictions": {"knn": torch.tensor([0, 1, 1])}})
+    audit = ClassAudit()(sets).audit
+    said = [line.split() for line in _by_class(audit["by_class"], audit["classes"]).splitlines()]
+    assert said[-2:] == [["cat", "2", "50.00"], ["dog", "1", "100.00"]]
+    earlier = [line.split() for line in _by_class(audit["by_class"], []).splitlines()]
+    assert earlier[-2:] == [["0", "-", "50.00"], ["1", "-", "100.00"]]
 
 
 def test_it_follows_a_probe_in_the_list() -> None:

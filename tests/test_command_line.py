@@ -11,7 +11,7 @@ from contrastive.__main__ import COMMANDS, main
 from contrastive.cli.train import flags_first
 from tests import forked
 from tests.helpers import ONE_THREAD, ROOT, TINY, fresh_program, logged_lines, module, program, write_image_folder
-from tests.hostile import call
+from tests.hostile import DRY, call
 
 QUICK = [*TINY, "epochs=1"]
 
@@ -27,6 +27,30 @@ def test_the_one_command_lists_the_others(capsys):
     assert all(f"  {name} " in said for name in COMMANDS)
     assert main(["tran"]) == 2
     assert capsys.readouterr().err == "error: there is no command tran: did you mean train?\n"
+
+
+@pytest.mark.parametrize("variables", [{"RANK": "abc"}, {"RANK": "3"}, {"RANK": "1", "LOCAL_RANK": "x"}])
+def test_an_odd_rank_is_named(tmp_path, monkeypatch, variables):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    code, said = call([*DRY], tmp_path)
+    assert code == 2
+    assert said.startswith("error: RANK is set, as torchrun sets it, and ")
+    assert said.endswith("try unset RANK, or torchrun --nproc-per-node 2 train.py\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[str(ROOT / "train.py")], ["-m", "contrastive", "runs"]])
+@pytest.mark.parametrize("missing", ["lazy_loader", "hydra"])
+def test_a_python_without_the_packages_is_told_what_to_type(tmp_path, words, missing):
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules['{missing}'] = None")
+    env = {**ONE_THREAD, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == (2, "") if words[0] != "-m" or missing != "hydra" else True
+    if done.returncode == 2 and "no run" not in done.stderr:
+        assert done.stderr == f"error: this Python lacks {missing}: try . .venv/bin/activate, or make setup\n"
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "train"])

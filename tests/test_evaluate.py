@@ -193,6 +193,21 @@ def test_names_tell_evaluators_dataset_and_settings_apart():
     assert len({name, *(evaluation_name("digits", nodes, data_hash="1a") for nodes in others)}) == 3
 
 
+def test_a_run_that_cannot_be_evaluated_is_left_out_and_a_loss_of_ones_own_is_no_reason(run, capsys):
+    own, odd, cut = (shutil.copytree(run, run.parent / name) for name in ("own", "odd", "cut"))
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (own / "config.yaml").write_text(yaml.safe_dump({**config, "loss": {"_target_": "my_loss.Loss"}}))
+    (odd / "config.yaml").write_text(yaml.safe_dump({**config, "encoder": {"_target_": "my_encoder.Encoder"}}))
+    (cut / ENCODER).unlink()
+    table = evaluate_runs(parse_args([str(run.parent), "evaluator=[rankme]"]))
+    assert [line.split()[1].rpartition("/")[2] for line in table.splitlines()[4:]] == ["own", "run"]
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: a run is left out")]
+    assert "my_encoder.Encoder" in said[0]
+    assert str(cut) in said[1]
+    with pytest.raises(ConfigError, match=r"my_encoder\.Encoder"):
+        evaluate_runs(parse_args([str(odd), "evaluator=[rankme]"]))
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"weights": 1'])
 def test_a_damaged_record_is_made_again(run, content):
     words = [str(run), "evaluator=[rankme]"]

@@ -152,6 +152,7 @@ def kill(*signals: int) -> None:
 SIGNALS = {  # when which signals arrive, the exit code, and what last.pt holds then: epochs and batches of the next one
     "SIGTERM in a step": (TrainStep, "__call__", 7, [signal.SIGTERM], 143, (1, 3)),  # which is finished
     "Ctrl-C in a step": (TrainStep, "__call__", 7, [signal.SIGINT], 130, (1, 3)),
+    "SIGUSR1 in a step": (TrainStep, "__call__", 7, [signal.SIGUSR1], 143, (1, 3)),
     "SIGTERM in an evaluation": (KNN, "__call__", 1, [signal.SIGTERM], 143, (0, 5)),
     "SIGTERM in the save at an epoch's end": (RunDirectory, "save", 0, [signal.SIGTERM], 143, (1, 0)),
     "Ctrl-C twice": (TrainStep, "__call__", 7, [signal.SIGINT, signal.SIGINT], 130, (1, 0)),  # which ends at once

@@ -19,7 +19,10 @@ from tests.hostile import DRY, SMALL, call
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--config-dir", "nothing"], "nothing' not found: try"),
+        (
+            ["--config-dir", "nothing"],
+            "nothing is no folder: try --config-dir DIR, a folder that holds such as loss/my_loss.yaml",
+        ),
         (["hydra.run.dir=/etc/passwd/x"], "/etc/passwd/x: not a directory"),
         ([f"hydra.run.dir={'a' * 300}"], "file name too long: try a shorter hydra.run.dir=PATH"),
         (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
@@ -46,6 +49,14 @@ from tests.hostile import DRY, SMALL, call
             "is defined in a script or notebook: try it in a module",
         ),
         (["encoder=nothing"], "there is no encoder=nothing, known are"),
+        (["loss=NTXent"], "did you mean loss=nt_xent? try"),
+        (["experiment=simclr"], "did you mean experiment=simclr_cifar10 or experiment=simclr_cifar10_lightly? try"),
+        (["encoder=ViT"], "there is no encoder=ViT: try encoder=timm encoder.name=vit_small_patch16_224"),
+        (["dataset=imagenet"], "try dataset=image_folder dataset.root=PATH, or experiment=imagenet100"),
+        (["loss", "nt_xent"], "loss is not KEY=VALUE: try loss=nt_xent"),
+        (["loss", "=", "nt_xent"], "loss is not KEY=VALUE: try loss=nt_xent"),
+        (["temperature=0,5"], "try python train.py -m temperature=0,5, or temperature=0.5 with a point"),
+        (["--config-name", "other"], "try it without --config-name, or experiment=NAME"),
         (["dataset.size=99999999999999999999999"], "dataset.size must be a whole number, got 9999"),
     ],
 )

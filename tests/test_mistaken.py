@@ -30,6 +30,16 @@ from contrastive.errors import ConfigError
         ("dataset.root=own", "try dataset=image_folder dataset.root=own"),
         ("gpus=2", "try devices=2"),
         ("-m --cfg job", "try it without -m"),
+        ("--resume", "try the same command again, which resumes, or rerun=true, which starts over"),
+        ("resume=true", "try the same command again, which resumes, or rerun=true, which starts over"),
+        ("wandb=true", "try 'tracker=[tensorboard,wandb]'"),
+        ("--use-wandb", "try 'tracker=[tensorboard,wandb]'"),
+        ("use_amp=1", "try precision=auto"),
+        ("output_dir=x", "try hydra.run.dir=x"),
+        ("'dataset={root: x}'", "try dataset=image_folder dataset.root=x"),
+        ("'loss={temperature: 0.1, push: 4}'", "try loss.temperature=0.1 loss.push=4"),
+        ("dataset.table=x.csv", "try dataset=image_folder dataset.root=PATH dataset.table=x.csv"),
+        ("dataset.table=x.csv dataset.root=y", "try dataset=image_folder dataset.table=x.csv"),
     ],
 )
 def test_a_mistaken_word_is_answered_with_what_to_type(typed, answer):

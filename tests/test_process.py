@@ -347,7 +347,7 @@ def test_gather_is_in_rank_order_and_sums_gradients(together):
 
 
 def test_nccl_gets_its_device_and_connects_at_once(monkeypatch):
-    for key, value in {"RANK": 5, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2}.items():
+    for key, value in {"RANK": 5, "LOCAL_RANK": 1, "WORLD_SIZE": 8, "LOCAL_WORLD_SIZE": 2}.items():
         monkeypatch.setenv(key, str(value))
     monkeypatch.setattr("sys.stdout", sys.stdout)
     with (

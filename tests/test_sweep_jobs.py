@@ -1,6 +1,8 @@
 """The launcher of a sweep, and the record of its jobs."""
 
 import json
+import signal
+import time
 
 import pytest
 import torch
@@ -8,10 +10,12 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from contrastive.cli import sweep
-from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
+from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs, search_table
 from contrastive.distributed import cores
 from contrastive.errors import ConfigError
-from tests.helpers import EMPTY_RESULT
+from contrastive.study.sweep import Job
+from tests.forked import Program
+from tests.helpers import EMPTY_RESULT, TINY
 
 SWEEP = ["-m", "seed=0,1"]
 
@@ -61,6 +65,17 @@ def test_a_job_on_another_machine_goes_unrecorded(tmp_path):
     assert not (tmp_path / "records").exists()
 
 
+def test_a_search_ends_in_the_validation_figures_of_its_trials(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "read_config", lambda _: {"search_metric": "knn_top1"})
+    results = [{"val": {"knn_top1": value}, "test": {"knn_top1": 99.5}} for value in (80.0, 84.6)]
+    jobs = [Job(["epochs=1", f"temperature=0.{i}"], tmp_path, result) for i, result in enumerate(results, 1)]
+    said = search_table([*jobs, Job(["epochs=1", "temperature=0.3"], tmp_path, failure="too hot")])
+    assert [line.replace(" ", "") for line in said.splitlines()[4:]] == [
+        "|temperature=0.1|knn_top1|80.00|", "|temperature=0.2|knn_top1|84.60|", "failed:epochs=1temperature=0.3:toohot"
+    ]  # fmt: skip
+    assert "99.5" not in said
+
+
 def record(callback: RecordJobs, path, number: int, error: Exception | None) -> None:
     hydra = {
         "job": {"num": number},
@@ -70,3 +85,21 @@ def record(callback: RecordJobs, path, number: int, error: Exception | None) -> 
     job = JobReturn(status=JobStatus.COMPLETED if error is None else JobStatus.FAILED)
     job.return_value = error
     callback.on_job_end(OmegaConf.create({"hydra": hydra}), job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "cores"])
+def test_a_sweep_that_is_ended_saves_its_runs(tmp_path, launcher):
+    bare = [word for word in TINY if not word.startswith("evaluator")]
+    words = [*bare, "epochs=1000", "evaluator=[]", "checkpoint_every_minutes=0", f"hydra/launcher={launcher}"]
+    sweep = Program("-m", "seed=0,1", *words, cwd=tmp_path)
+    n_runs = 2 if launcher == "cores" else 1
+    while len(saved := list(tmp_path.rglob("last.pt"))) < n_runs:
+        assert sweep.process.is_alive(), sweep.said
+        time.sleep(0.1)
+    before = [path.stat().st_ino for path in saved]
+    sweep.send(signal.SIGTERM)
+    assert sweep.wait() == 143
+    assert sweep.said.splitlines()[-1].startswith("ended by SIGTERM: run the same command again")
+    assert "Traceback" not in sweep.said
+    assert all(path.stat().st_ino != inode for path, inode in zip(saved, before, strict=True))  # each was saved anew

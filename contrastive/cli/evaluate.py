@@ -1,9 +1,10 @@
 """`contrastive evaluate`: compose what was typed over the configuration of each run, evaluate, print a table."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -35,6 +36,8 @@ of the run is changed. The metrics are written to RUN/evaluation/<name>.json and
 """
 USAGE = "try python -m contrastive evaluate RUN 'evaluator=[knn,linear]'"
 SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
+BUILT = ("encoder", "augmentation", "dataset", "evaluator")  # what an evaluation builds of a run's configuration
+Item, Done = TypeVar("Item"), TypeVar("Done")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
@@ -75,27 +78,51 @@ def evaluate_runs(requests: list[Request], *, folders: Sequence[Path] = ()) -> s
     Args:
         folders: of modules that configurations may name: those of --config-dir.
     """
-    for request in requests:
-        check_targets(request.config, folders)
-        check_no_link(request.run / EVALUATIONS)
-        check_modules({"dataset": request.settings.dataset, "evaluator": request.settings.evaluator})
+    requests = _each(requests, partial(_check, folders=folders))
     from contrastive.experiment.evaluate import build_chosen, evaluate_run  # late: importing torch takes seconds
 
     evaluators = [build_chosen(request.settings) for request in requests]
     for key in requests[0].unread:
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
-    figures: list[dict[str, float]] = []
-    for i, (request, chosen) in enumerate(zip(requests, evaluators, strict=True), 1):
-        print(f"[{i}/{len(requests)}]", end=" ", flush=True)
-        run, config, settings, dataset, is_transfer, _ = request
+    numbers = iter(range(1, len(requests) + 1))
+
+    def evaluated(pair: tuple[Request, dict[str, Any]]) -> tuple[Request, dict[str, float]]:
+        (run, config, settings, dataset, is_transfer, _), chosen = pair
+        print(f"[{next(numbers)}/{len(requests)}]", end=" ", flush=True)
         record = evaluate_run(run, config, settings, chosen, dataset_name=dataset, is_transfer=is_transfer)
-        figures.append(record["test"])
-    metrics = list(dict.fromkeys(key for row in figures for key in row))
+        return pair[0], record["test"]
+
+    done = _each(list(zip(requests, evaluators, strict=True)), evaluated)
+    metrics = list(dict.fromkeys(key for _, row in done for key in row))
     grid = [["run", "dataset", *metrics]]
-    for request, row in zip(requests, figures, strict=True):
+    for request, row in done:
         cells = [f"{row[key]:.2f}" if key in row else "-" for key in metrics]
         grid.append([as_typed(request.run), request.dataset_name, *cells])
     return f"\nTest split; accuracies in percent:\n{format_grid(grid)}"
+
+
+def _check(request: Request, folders: Sequence[Path]) -> Request:
+    """The request, if it may be carried out: what of the run's configuration is built is a component."""
+    check_targets({group: request.config[group] for group in BUILT if group in request.config}, folders)
+    check_no_link(request.run / EVALUATIONS)
+    check_modules({"dataset": request.settings.dataset, "evaluator": request.settings.evaluator})
+    return request
+
+
+def _each(items: Sequence[Item], task: Callable[[Item], Done]) -> list[Done]:
+    """What the task returns for each item; one that it refuses is left out with a line, unless it refuses all."""
+    done: list[Done] = []
+    refused: list[ConfigError] = []
+    for item in items:
+        try:
+            done.append(task(item))
+        except ConfigError as error:
+            refused.append(error)
+    if not done:
+        raise refused[0]
+    for error in refused:
+        show(f"warning: a run is left out: {error}")
+    return done
 
 
 def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Request]:
@@ -120,7 +147,8 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
             )
     if not places:
         raise ConfigError(f"no run is given: {USAGE}")
-    return [_request(run, overrides, folders) for place in places for run in finished_runs(place)]
+    runs = [run for place in places for run in finished_runs(place)]
+    return _each(runs, lambda run: _request(run, overrides, folders))
 
 
 def finished_runs(folder: Path) -> list[Path]:

@@ -7,7 +7,6 @@ Runs that start later appear within half a minute. `tensorboard --logdir outputs
 
 import argparse
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,6 @@ def main(words: list[str]) -> int:
         if not link(given.folders, links):
             raise ConfigError(f"no run under {', '.join(map(str, given.folders))}: try python train.py first")
         command = [sys.executable, "-m", "tensorboard.main", "--logdir", name]
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends, too
         server = subprocess.Popen([*command, "--port", given.port, "--host", given.host])
         try:
             while True:
@@ -45,8 +43,6 @@ def main(words: list[str]) -> int:
                     return server.wait(EVERY)
                 except subprocess.TimeoutExpired:
                     link(given.folders, links)
-        except KeyboardInterrupt:
-            return 130
         finally:
             server.terminate()
             server.wait()

@@ -1,12 +1,12 @@
 """`contrastive train` and train.py: Hydra around `run_experiment`, an error as one sentence, a sweep's table.
 
 Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job of a sweep, 2 a configuration error,
-130 Ctrl-C, 143 SIGTERM.
+130 Ctrl-C, 143 SIGTERM or SIGUSR1.
 """
 
 import contextlib
 import os
-import signal
+import re
 import sys
 import tempfile
 import traceback
@@ -20,13 +20,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
-from contrastive.cli.sweep import COMPARE, check_places, choose_launcher, read_jobs, record_jobs
+from contrastive.cli.sweep import COMPARE, check_places, choose_launcher, read_jobs, record_jobs, search_table
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
 from contrastive.distributed.cores import check_processes
+from contrastive.distributed.signals import explain_stop, stop_signals
+from contrastive.distributed.slurm import odd_variable
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
@@ -84,7 +86,8 @@ def main(words: list[str]) -> int:
         code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
         jobs = [job for job in read_jobs(records) if job.result or job.failure]
     if jobs and COMPARE not in words:  # which has said more than a table
-        show(sweep_table(jobs))
+        is_search = any(re.match("hydra/sweeper=(?!basic$)", word) for word in words)
+        show(search_table(jobs) if is_search else sweep_table(jobs))
     return code
 
 
@@ -103,7 +106,8 @@ def _start(words: list[str], records: Path | None = None) -> int:
     """Let Hydra do what the words say; returns the exit code. A failed job of a sweep has said why already."""
     sys.argv = [sys.argv[0], *flags_first(words)]
     try:
-        run()
+        with stop_signals():
+            run()
         sys.stdout.flush()
         if "RANK" in os.environ:  # by torchrun: NCCL warns of a group that nobody destroyed
             from contrastive.distributed.process import shutdown  # late: it imports torch
@@ -111,11 +115,10 @@ def _start(words: list[str], records: Path | None = None) -> int:
             shutdown()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except KeyboardInterrupt as error:
-        signum = error.args[0] if error.args else signal.SIGINT  # see distributed.signals.Stop
-        cause = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
-        print(f"\n{cause}: run the same command again (without rerun=true) to continue from here", file=sys.stderr)
-        return 128 + int(signum)
+    except KeyboardInterrupt as stop:
+        said, code = explain_stop(stop)
+        print(f"\n{said}: run the same command again (without rerun=true) to continue from here", file=sys.stderr)
+        return code
     except Exception as error:
         if records is None:
             return _report(error, words, composing=True)
@@ -150,7 +153,7 @@ def _report(error: Exception, words: Sequence[str], *, composing: bool = False) 
     if message is None:
         traceback.print_exception(error)
         return 1
-    if os.environ.get("RANK", "0") == "0":  # of several processes only the main one prints
+    if os.environ.get("RANK", "0") == "0" or odd_variable(os.environ):  # of several processes only the main one prints
         print(f"error: {message}", file=sys.stderr)
     return 2
 

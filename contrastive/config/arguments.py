@@ -8,6 +8,7 @@ from functools import wraps
 from typing import NoReturn
 
 from contrastive.config.neighbors import did_you_mean
+from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.errors import ConfigError
 
 
@@ -40,7 +41,8 @@ class Parser(ArgumentParser):
 
 
 def answering(main: Callable[[list[str]], int]) -> Callable[[list[str]], int]:
-    """A command that ends with an exit code: 0 done, 2 a mistake that is told in one sentence, 130 Ctrl-C.
+    """A command that ends with an exit code: 0 done, 2 a mistake that is told in one sentence, 130 Ctrl-C, 143
+    SIGTERM or SIGUSR1.
 
     What else it returns stands in its docstring. Errors that the user cannot fix pass, and exit with 1.
     """
@@ -48,12 +50,14 @@ def answering(main: Callable[[list[str]], int]) -> Callable[[list[str]], int]:
     @wraps(main)
     def answer(words: Sequence[str]) -> int:
         try:
-            return main(list(words))
+            with stop_signals():
+                return main(list(words))
         except SystemExit as end:  # of --help
             return end.code if isinstance(end.code, int) else 0
-        except KeyboardInterrupt:
-            print("\ninterrupted: run the same command again to continue", file=sys.stderr)
-            return 130
+        except KeyboardInterrupt as stop:
+            said, code = explain_stop(stop)
+            print(f"\n{said}: run the same command again to continue", file=sys.stderr)
+            return code
         except Exception as error:
             from contrastive.config.messages import user_message  # late: it needs Hydra, --help does not
 

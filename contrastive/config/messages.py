@@ -9,6 +9,7 @@ from hydra.errors import HydraException, InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
 from contrastive.config.compose import take_config_dirs
+from contrastive.config.mistaken import INSTEAD
 from contrastive.config.neighbors import did_you_mean, no_setting
 from contrastive.config.reference import GROUPS, defaults, option_files
 from contrastive.errors import ConfigError
@@ -54,6 +55,8 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
             return f"{where} is not YAML ({link.problem}): compare it with configs/loss/nt_xent.yaml"
         if program := re.search(r'Could not detect "(\w+)", are you', str(link)):  # submitit's words
             return f"this launcher needs {program[1]}, which is not installed: try hydra/launcher=cores"
+        if isinstance(link, ImportError) and "failed to map segment" in str(link):  # the dynamic linker's words
+            return f"too little memory to load torch ({link}): try ulimit -v unlimited, or a job with more memory"
         if is_out_of_memory(link):
             return out_of_memory(link, "")
         if isinstance(link, OSError) and link.errno in ADVICE:
@@ -108,18 +111,40 @@ def _composition(error: BaseException, chain: list[BaseException], words: Sequen
     if choice := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         if extra := PLUGINS.get(choice[2].partition("_")[0]):
             return f"{choice[2]} is not installed: try pip install -e '.[{extra}]'"
+        if instead := INSTEAD.get(f"{choice[1]}={choice[2]}".lower()):
+            return f"there is no {choice[1]}={choice[2]}: try {instead}"
         names = option_files(choice[1], take_config_dirs(list(words))[0])
         if near := did_you_mean(choice[2], names, typed=f"{choice[1]}={{}}"):
             return f"there is no {choice[1]}={choice[2]}: {near} try python train.py --help {choice[1]}"
         known = f", known are {', '.join(names)}" if names else ""
         return f"there is no {choice[1]}={choice[2]}{known}: {SEE_ALL}"
     if several := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return f"{several[1]} lists several values: try python train.py -m {several[1]}"
+        return (
+            f"{several[1]} lists several values: try python train.py -m {several[1]}{_with_a_point(several[1], words)}"
+        )
     if word := re.search(r"Error parsing override '([^']*)'\s+missing EQUAL", text):
-        return f"{word[1]} is not KEY=VALUE: try python train.py --help"
+        return f"{word[1]} is not KEY=VALUE: try {_joined(word[1], words) or 'python train.py --help'}"
+    if "Cannot find primary config" in text:
+        return f"{str(error).split('.')[0]}: try it without --config-name, or experiment=NAME"
+    if missing := re.search(r"Additional config directory '([^']+)' not found", text):
+        return f"{missing[1]} is no folder: try --config-dir DIR, a folder that holds such as loss/my_loss.yaml"
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     cause = "" if chain[-1] is error else " ".join(str(chain[-1]).split())
     return f"{f'{first} {cause}'.strip()}: try python train.py --help"
+
+
+def _with_a_point(word: str, words: Sequence[str]) -> str:
+    """What was meant by temperature=0,5; nothing for a setting that is no fraction."""
+    key, _, value = word.partition("=")
+    default, _ = defaults(words).get(key, ("", ""))
+    is_one_number = re.fullmatch(r"\d+,\d+", value) and re.fullmatch(r"[\d.e-]*[.e][\d.e-]*", default)
+    return f", or {key}={value.replace(',', '.')} with a point" if is_one_number else ""
+
+
+def _joined(word: str, words: Sequence[str]) -> str:
+    """loss=nt_xent of `loss nt_xent` and of `loss = nt_xent`; nothing where the word is no setting or ends all."""
+    rest = [other for other in words[list(words).index(word) + 1 :] if other != "="] if word in words else []
+    return f"{word}={rest[0].lstrip('=')}" if rest and word in {*GROUPS, *defaults(())} else ""
 
 
 def _wrong_type(text: str, words: Sequence[str]) -> str | None:

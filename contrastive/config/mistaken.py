@@ -6,7 +6,7 @@ from pathlib import Path
 
 from contrastive.config.identity import LISTS
 from contrastive.config.neighbors import neighbors
-from contrastive.config.reference import defaults
+from contrastive.config.reference import GROUPS, defaults
 from contrastive.dataset.listing.names import check_no_secrets
 from contrastive.errors import ConfigError
 
@@ -20,8 +20,24 @@ ALIASES = {
     "gpus": "devices", "n_gpus": "devices", "num_gpus": "devices", "lr": "optimizer.lr",
     "learning_rate": "optimizer.lr", "weight_decay": "optimizer.weight_decay", "bs": "batch_size",
     "max_epochs": "epochs", "num_epochs": "epochs", "n_epochs": "epochs", "model": "encoder", "backbone": "encoder",
-    "arch": "encoder", "data": "dataset", "temp": "temperature",
+    "arch": "encoder", "data": "dataset", "temp": "temperature", "output_dir": "hydra.run.dir", "out": "hydra.run.dir",
+    "save_dir": "hydra.run.dir", "log_dir": "hydra.run.dir",
 }  # fmt: skip
+# the word of other programs, or an option of theirs: what to type
+INSTEAD = {
+    "resume": "the same command again, which resumes, or rerun=true, which starts over",
+    "num_workers": "it without: no process loads images here",
+    "wandb": "'tracker=[tensorboard,wandb]'",
+    "mlflow": "'tracker=[tensorboard,mlflow]'",
+    "amp": "precision=auto",
+    "fp16": "precision=fp16",
+    "bf16": "precision=bf16",
+    "dataset=imagenet": "dataset=image_folder dataset.root=PATH, or experiment=imagenet100",
+    "encoder=vit": "encoder=timm encoder.name=vit_small_patch16_224",
+    "loss=simclr": "loss=nt_xent",
+    "loss=infonce": "loss=nt_xent",
+}
+CHOOSES_DATA = ("dataset=", "experiment=")
 EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with Hydra's multirun
 
 
@@ -67,9 +83,12 @@ def check_words(words: Sequence[str]) -> None:
         raise ConfigError(f"{n} words say dataset.root, as braces in the shell do: try 'dataset.root=X{{0..9}}.tar'")
     for i, word in enumerate(words):
         key, equals, value = word.partition("=")
+        name = key.lstrip("-").replace("-", "_").removeprefix("use_")
+        if name in INSTEAD and (equals or key.startswith("--")):
+            raise ConfigError(f"there is no setting {name}: try {INSTEAD[name]}")
         if key.startswith("--") and key not in FLAGS:
             given = value if equals else next(iter(words[i + 1 : i + 2]), "")
-            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {_named(key[2:])}={given or 'VALUE'}")
+            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {_named(name)}={given or 'VALUE'}")
         if word.count("[") > word.count("]") or word.count("{") > word.count("}"):
             rest = words[i + 1 : i + 1 + next((n for n, w in enumerate(words[i + 1 :], 1) if w[-1:] in "]}"), 0)]
             if rest:
@@ -79,13 +98,20 @@ def check_words(words: Sequence[str]) -> None:
         if key == "dataset" and "/" in value:
             folder = f" dataset.root={value}" if Path(value).is_absolute() or Path(value).exists() else ""
             raise ConfigError(f"dataset={value} is a path: try dataset=image_folder{folder or ' dataset.root=PATH'}")
-        if key == "dataset.root" and not any(w.startswith(("dataset=", "experiment=")) for w in words):
-            raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder dataset.root={value}")
+        if key in ("dataset.root", "dataset.table") and not any(w.startswith(CHOOSES_DATA) for w in words):
+            root = (
+                ""
+                if key == "dataset.root" or any(w.startswith("dataset.root=") for w in words)
+                else "dataset.root=PATH "
+            )
+            raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder {root}{word}")
+        if key in GROUPS and value.startswith("{") and (pairs := re.findall(r"([\w.]+): *([^,{}]+)", value)):
+            folder = "dataset=image_folder " if key == "dataset" else ""
+            raise ConfigError(f"{key} takes a name: try {folder}{' '.join(f'{key}.{k}={v}' for k, v in pairs)}")
         if equals and key in ALIASES:
             raise ConfigError(f"there is no setting {key}: try {ALIASES[key]}={value}")
 
 
 def _named(name: str) -> str:
     """The setting that a flag's name is about."""
-    name = name.replace("-", "_")
-    return ALIASES.get(name) or next(iter(neighbors(name, defaults(()))), name)
+    return ALIASES.get(name) or next(iter(neighbors(name, [*GROUPS, *defaults(())])), name)

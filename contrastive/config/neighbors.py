@@ -5,10 +5,19 @@ from difflib import get_close_matches
 
 
 def neighbors(word: str, known: Iterable[str]) -> list[str]:
-    """Up to three of the known names, the nearest first; `lr` is near to `optimizer.lr`."""
+    """Up to three of the known names, the nearest first: `lr` is near to `optimizer.lr`, `NTXent` to `nt_xent`."""
     names = list(dict.fromkeys(known))
     last = [name for name in names if "." in name and name.rpartition(".")[2] == word]
-    return [*dict.fromkeys([*last, *get_close_matches(word, names, n=3, cutoff=0.7)])][:3]
+    plain = {name: _plain(name) for name in names}
+    same = [name for name in names if plain[name] == _plain(word)]
+    near = [*last, *same, *get_close_matches(word, names, n=3, cutoff=0.7)]
+    parts = [name for name in names if len(word) > 2 and _plain(word) in plain[name]]
+    return [*dict.fromkeys(near or parts)][:3]
+
+
+def _plain(name: str) -> str:
+    """A name as it is heard, without case, - and _."""
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, typed: str = "{}") -> str:

@@ -17,7 +17,7 @@ from torch.multiprocessing.spawn import ProcessContext, ProcessExitedException, 
 from tqdm import tqdm
 
 from contrastive.distributed.process import shutdown
-from contrastive.distributed.signals import Stop, stop_signals
+from contrastive.distributed.signals import Stop, explain_stop, stop_signals
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 
@@ -92,7 +92,7 @@ def _worker(
     try:
         task(*arguments)
     except Stop as stop:
-        os._exit(128 + stop.signum)
+        os._exit(explain_stop(stop)[1])
     except Exception as error:
         if (message := explain(error)) is None:
             raise

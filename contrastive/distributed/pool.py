@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from contrastive.distributed.signals import explain_stop
 from contrastive.distributed.streams import keep_printing
 
 Task = TypeVar("Task", bound=Callable[[], Any])
@@ -104,7 +105,7 @@ def _run(task: Callable[[], Any], connection: Connection, gpu: str | None) -> No
     try:
         connection.send(task())
     except KeyboardInterrupt as stop:  # its run is saved
-        sys.exit(128 + getattr(stop, "signum", signal.SIGINT))
+        sys.exit(explain_stop(stop)[1])
 
 
 def _end_with_parent() -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from contrastive.distributed.cores import n_cores
-from contrastive.distributed.slurm import join_job_step
+from contrastive.distributed.slurm import join_job_step, odd_variable
 from contrastive.errors import ConfigError
 from contrastive.gathering import shard_of
 from contrastive.types import Shard
@@ -143,8 +143,11 @@ def init(device: str) -> None:
     join_job_step()
     if not is_launched() or dist.is_initialized():
         return
-    if "LOCAL_RANK" not in os.environ:
-        raise ConfigError("RANK is set and LOCAL_RANK is not: try torchrun --nproc-per-node 2 train.py")
+    if name := odd_variable(os.environ):
+        raise ConfigError(
+            f"RANK is set, as torchrun sets it, and {name} is {os.environ.get(name, 'not')}: "
+            "try unset RANK, or torchrun --nproc-per-node 2 train.py"
+        )
     if ":" in device:
         raise ConfigError(f"device={device} names one GPU and there are several processes: try device=cuda")
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])

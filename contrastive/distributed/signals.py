@@ -5,10 +5,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any
 
-DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+DEFAULTS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGUSR1: signal.SIG_DFL,  # what most scripts for Slurm ask for before the time limit
+}
 WARNING = signal.SIGUSR2  # submitit's, before a job times out: its handler requeues the job
 
 
@@ -16,7 +20,7 @@ class Stop(KeyboardInterrupt):
     """A signal asked this process to end.
 
     Attributes:
-        signum: the signal; the exit code is 128 + signum.
+        signum: the signal.
     """
 
     def __init__(self, signum: int = signal.SIGTERM) -> None:
@@ -24,11 +28,23 @@ class Stop(KeyboardInterrupt):
         self.signum = signum
 
 
-class StopSignals:
-    """Raises `Stop` at a signal: at once, or inside `held` when asked to by `check`."""
+def explain_stop(stop: KeyboardInterrupt) -> tuple[str, int]:
+    """What ended the program, in words, and its exit code: 128 + the signal, of SIGUSR1 that of SIGTERM."""
+    signum = stop.signum if isinstance(stop, Stop) else signal.SIGINT
+    said = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
+    return said, 128 + (signal.SIGTERM if signum == signal.SIGUSR1 else signum)
 
-    def __init__(self) -> None:
+
+class StopSignals:
+    """Raises `Stop` at a signal: at once, or inside `held` when asked to by `check`.
+
+    Args:
+        on_stop: called in the handler, before anything else.
+    """
+
+    def __init__(self, on_stop: Callable[[], None] | None = None) -> None:
         self.pending: int | None = None
+        self._on_stop = on_stop
         self._held, self._n_interrupts = False, 0
 
     @contextmanager
@@ -59,6 +75,8 @@ class StopSignals:
 
     def receive(self, signum: int, _: FrameType | None) -> None:
         """The handler. The second Ctrl-C ends the process; another SIGTERM, which clusters repeat, changes nothing."""
+        if self._on_stop is not None:
+            self._on_stop()
         self._n_interrupts += signum == signal.SIGINT
         if self._n_interrupts > 1:
             os._exit(128 + signal.SIGINT)
@@ -72,20 +90,15 @@ class StopSignals:
 def stop_signals(*, on_stop: Callable[[], None] | None = None) -> Iterator[StopSignals]:
     """Turn signals that would end this process into `Stop`, so that the body can save its work first.
 
-    A SIGTERM that somebody else handles stays theirs. SIGUSR2 is taken only where somebody handles it, and their
-    handler runs after the body, as submitit's does, which requeues the job.
+    Within another `stop_signals`, which a command puts around all that it does, the inner one takes them. A signal that
+    somebody else handles stays theirs. SIGUSR2 is taken only where somebody handles it, and their handler runs after
+    the body, as submitit's does, which requeues the job.
 
     Args:
         on_stop: called in the handler, before anything else.
     """
-    signals = StopSignals()
-
-    def handler(signum: int, frame: FrameType | None) -> None:
-        if on_stop is not None:
-            on_stop()
-        signals.receive(signum, frame)
-
-    previous = _take_over(handler)
+    signals = StopSignals(on_stop)
+    previous = _take_over(signals)
     try:
         yield signals
     except Stop as stop:
@@ -99,11 +112,16 @@ def stop_signals(*, on_stop: Callable[[], None] | None = None) -> Iterator[StopS
                 signal.signal(signum, action)
 
 
-def _take_over(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+def _take_over(signals: StopSignals) -> dict[int, Any]:
     """Install the handler where nobody else's would be lost; returns the handlers that it replaced."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         return {}
-    taken = [signum for signum, default in DEFAULTS.items() if signal.getsignal(signum) == default]
-    if callable(signal.getsignal(WARNING)):
+    before = {signum: signal.getsignal(signum) for signum in (*DEFAULTS, WARNING)}
+    taken = [signum for signum, default in DEFAULTS.items() if before[signum] == default or _is_ours(before[signum])]
+    if callable(before[WARNING]):
         taken.append(WARNING)
-    return {signum: signal.signal(signum, handler) for signum in taken}
+    return {signum: signal.signal(signum, signals.receive) for signum in taken}
+
+
+def _is_ours(handler: Any) -> bool:
+    return isinstance(handler, MethodType) and isinstance(handler.__self__, StopSignals)

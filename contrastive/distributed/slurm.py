@@ -33,6 +33,12 @@ def join_job_step() -> None:
         os.environ.update(torchrun_variables(os.environ))
 
 
+def odd_variable(environment: Mapping[str, str]) -> str | None:
+    """The first of torchrun's variables that is no number, None where they are complete."""
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    return next((name for name in names if not environment.get(name, "").isdigit()), None)
+
+
 def first_node(nodes: str) -> str:
     """The first name of Slurm's list: gpu03 of `gpu[03-05,9],login1`."""
     return re.sub(r"\[([^],-]+)[^]]*\]", r"\1", nodes).split(",")[0]

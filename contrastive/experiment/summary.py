@@ -73,7 +73,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
     if any("best_test" in name for name in result["test"]):
         parts.append("best_test: best test epoch, as published: selected on the test split, only for comparison")
     if result["audit"].get("by_class"):
-        parts.append(_by_class(result["audit"]["by_class"]))
+        parts.append(_by_class(result["audit"]["by_class"], result["audit"].get("classes", [])))
     if "bias_top1" in result["audit"]:
         parts.append(_audit(result["audit"]))
     if "left_out" in result:
@@ -150,11 +150,16 @@ def _by_group(groups: list[dict[str, Any]]) -> str:
     return columns(rows)
 
 
-def _by_class(audit: dict[str, Any]) -> str:
-    """A column for each probe: the mean over classes, the worst one, and all of them if they are few."""
+def _by_class(audit: dict[str, Any], classes: list[dict[str, Any]]) -> str:
+    """A column for each probe: the mean over classes, the worst one, and all of them if they are few.
+
+    Args:
+        classes: their names and numbers of test images; empty in results of earlier versions.
+    """
     few = max(len(groups["top1"]) for groups in audit.values()) <= 10
-    classes = list(next(iter(audit.values()))["top1"]) if few else []
-    rows = [["by class", *audit]]
-    rows += [[name, *(f"{own[f'{name}_top1']:.2f}" for own in audit.values())] for name in ("mean", "worst")]
-    rows += [[name, *(f"{own['top1'][name]:.2f}" for own in audit.values())] for name in classes]
+    known = {str(own["label"]): (own["class"], str(own["n"])) for own in classes}
+    rows = [["by class", "images", *audit]]
+    rows += [[name, "", *(f"{own[f'{name}_top1']:.2f}" for own in audit.values())] for name in ("mean", "worst")]
+    for c in next(iter(audit.values()))["top1"] if few else ():
+        rows.append([*known.get(c, (c, "-")), *(f"{own['top1'][c]:.2f}" for own in audit.values())])
     return columns(rows)

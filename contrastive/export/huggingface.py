@@ -37,6 +37,9 @@ An image encoder. Loss: `{loss}`. Data: `{dataset}`. Epochs: {epochs}. Start: {s
 
 ## Use
 
+The package is `debiased-contrastive`, in a checkout of its project: `pip install PATH_OF_THE_CHECKOUT`. `contrastive` on
+PyPI is another project.
+
 ```python
 from contrastive import load_encoder
 
@@ -145,7 +148,7 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         dataset=code(metadata["dataset"].rpartition(".")[2]),
         epochs=metadata["encoder"]["epochs"],
         start=plain(metadata["encoder"]["weights"] or came_with),
-        dtype=metadata.get("dtype", "uint8"),
+        dtype="uint16" if metadata.get("dtype") == "uint16" else "uint8",
         channels=len(metadata["mean"]),
         features=plain(metadata["encoder"]["features"]),
         height=height,
@@ -167,8 +170,8 @@ def plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """The same between backticks, where nothing but a backtick has a meaning."""
-    return printable(text).replace("`", "'")
+    """The same between backticks, where nothing but a backtick has a meaning; of HTML no tag opens even there."""
+    return printable(text).replace("`", "'").replace("<", "&lt;")
 
 
 def _rounded(values: list[float]) -> str:

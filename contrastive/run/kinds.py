@@ -17,6 +17,9 @@ class ClassAudit(TypedDict):
     top1: Figures
 
 
+Class = TypedDict("Class", {"class": str, "label": int, "n": int})
+
+
 class Reported(TypedDict):
     """The figure that a paper reports."""
 
@@ -30,6 +33,7 @@ class Audit(TypedDict, total=False):
 
     groups: list[Group]
     by_class: dict[str, ClassAudit]
+    classes: list[Class]  # missing in results of earlier versions
     bias_top1: float
     reported: Reported
 

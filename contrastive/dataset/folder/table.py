@@ -5,6 +5,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,7 +119,10 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
             header = list(reader.fieldnames or [])
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read ({error}): try dataset.table=metadata.csv") from error
+        there = [file.name for file in sorted(path.parent.glob("*.csv")) if file != path]
+        known = f"; the tables there are {', '.join(there[:NAMED])}" if there else ""
+        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or ["FILE.csv"]))
+        raise ConfigError(f"{path} cannot be read ({error}){known}: try dataset.table={example}") from error
     if not rows:
         raise ConfigError(f"{path} has no line below its header: try dataset.table=metadata.csv")
     return header, rows
