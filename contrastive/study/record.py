@@ -48,6 +48,7 @@ class RunRecord(TypedDict):
     audit: dict[str, Any]
     curves: dict[str, CurveRecord]
     correct: NotRequired[dict[str, str]]
+    weights: NotRequired[str | None]  # a hash of the encoder
 
 
 class RowRecord(TypedDict):
@@ -179,6 +180,7 @@ def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) ->
         "settings": settings_in_words(run.config),
         **{key: _rounded(run.result[key]) for key in ("test", "val", "audit")},
         "correct": {key: bits for key, bits in run.result.get("correct", {}).items() if key in names},
+        "weights": run.result.get("weights", {}).get("encoder.safetensors"),
         "curves": thinned_curves(path, metrics),
     }
 

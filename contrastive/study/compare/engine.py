@@ -3,7 +3,7 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
 from contrastive.run.provenance import module_hashes
-from contrastive.study.compare.judge import planned_difference
+from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.plan import METHOD_SEARCHES, Plan, read_plan
 from contrastive.study.compare.space import knobs_of
@@ -166,7 +166,8 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
     ]  # fmt: skip
     done = minutes_done(contest)
     if due:
-        minutes = mean(done) if done else _minutes(due[0], folders)
+        first, n_images = _first_run(contest.final(plan.contestants[0], 0, {})[0], folders)
+        minutes = mean(done) if done else first
         left = all_runs - len(done)
         place = contest.base.absolute()
         free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
@@ -174,9 +175,7 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
             f"  {left} to go, {minutes:.1f} minutes each on {device}: {short_hours(left * minutes / 60 / n_parallel)} "
             f"hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
         )
-    about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
-    points = planned_difference(plan, contest.dataset)
-    lines.append(f"  detects a difference of {points:.1f} points between {about} with 80 % power")
+        lines.append(f"  {power_text(plan, n_images, accuracy_so_far(contest))}")
     if 1 < plan.searches < METHOD_SEARCHES:
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
     lines.append(f"  runs in {as_typed(contest.base)}")
@@ -185,17 +184,28 @@ def announcement(contest: Contest, folders: Sequence[Path], *, n_parallel: int, 
 
 def minutes_done(contest: Contest) -> list[float]:
     """How long each finished run of a comparison took."""
+    return [minutes_of(result) for result in _results(contest)]
+
+
+def accuracy_so_far(contest: Contest) -> float | None:
+    """The mean of the metric over the finished runs, on test or held-out images; None before the first."""
+    figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in _results(contest)]
+    known = [figure for figure in figures if figure is not None]
+    return mean(known) if known else None
+
+
+def _results(contest: Contest) -> Iterator[dict[str, Any]]:
     results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
-    return [minutes_of(result) for result in results if result is not None]
+    return (result for result in results if result is not None)
 
 
-def _minutes(run: Run, folders: Sequence[Path]) -> float:
-    """How long a run takes, from a few of its steps."""
+def _first_run(run: Run, folders: Sequence[Path]) -> tuple[float, int]:
+    """How many minutes a run takes, from a few of its steps, and the number of test images."""
     from contrastive.experiment.build import build  # late: importing torch takes seconds
     from contrastive.experiment.dry_run import estimate
 
-    cfg = compose("train", [*run.overrides, *search_path(folders)])
-    return estimate(build(Settings.from_config(cfg))).seconds / 60
+    experiment = build(Settings.from_config(compose("train", [*run.overrides, *search_path(folders)])))
+    return estimate(experiment).seconds / 60, len(experiment.data.test)
 
 
 def conclude(contest: Contest) -> str:

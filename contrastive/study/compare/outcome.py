@@ -14,7 +14,7 @@ from contrastive.study.record import Shared, row_record, views_as_png
 from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
-LOOKS = "looks.json"  # [searches, seeds] of every judgement so far
+LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin, pairs] of every judgement so far
 METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
 
 
@@ -116,11 +116,14 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
 
 
 def _looks(contest: Contest) -> int:
-    """How often verdicts were looked at, this time included: another number of searches or seeds is another look."""
-    file = contest.base / LOOKS
-    looks: list[list[int]] = json.loads(file.read_text()) if file.exists() else []
-    now = [contest.plan.searches, contest.plan.seeds]
+    """How many judgements of these contestants there were, this one included. They share the level, also where each is
+    by a metric of its own, which has a folder of its own."""
+    plan, base = contest.plan, contest.base
+    file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
+    looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
+    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs]
     if now not in looks:
         looks.append(now)
+        file.parent.mkdir(exist_ok=True)
         write_text(file, json.dumps(looks))
-    return looks.index(now) + 1
+    return len(looks)

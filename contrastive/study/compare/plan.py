@@ -138,10 +138,10 @@ class Plan:
         """
         places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
         salts = [(contestant.name, contestant.salt) for contestant in self.contestants]
-        described = [salts, self.budget, self.finalists, self.metric, places, made_of]
+        described = [salts, self.budget, self.finalists, places, made_of]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
         names = "+".join(contestant.name for contestant in self.contestants)
-        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}"
+        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}-{self.metric}"  # which tells one look from another
 
     @property
     def command(self) -> str:
