@@ -126,9 +126,10 @@ def least_error(n_images: int) -> float:
 
 
 def image_floor(differences: Any) -> float:
-    """The standard error of the mean difference that no number of rows removes: that of these test images."""
+    """The standard error of the mean difference that no number of rows removes: that of these test images, and at least
+    `least_error`."""
     _, (images, _), (rest, _) = variance_shares(differences)
-    return math.sqrt(max(0.0, images + rest))
+    return math.sqrt(max(least_error(differences.shape[1]) ** 2, images + rest))
 
 
 def holm(values: Sequence[float], most: int | None = None) -> list[float]:

@@ -41,7 +41,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
         "environments": shared.environments, "protocols": shared.protocols,
         "views": views_as_png(next((run.path for own in finals.values() for run in own), contest.base)),
         "comparison": {
-            "plan": {**plan.to_dict(), "looks": _looks(contest)},
+            "plan": {**plan.to_dict(), "looks": number_of_looks(contest)},
             "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
@@ -115,7 +115,7 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
     return {"points": points, "chosen": chosen}
 
 
-def _looks(contest: Contest) -> int:
+def number_of_looks(contest: Contest) -> int:
     """How many judgements of these contestants there were, this one included. They share the level, also where each is
     by a metric of its own, which has a folder of its own."""
     plan, base = contest.plan, contest.base
