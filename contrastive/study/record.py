@@ -33,6 +33,12 @@ class CurveRecord(TypedDict):
     value: list[float]
 
 
+class SettingsRecord(TypedDict):
+    """What a heading tells of a run's settings, further ones among them."""
+
+    epochs: str
+
+
 class RunRecord(TypedDict):
     """A finished run; `environment` and `protocol` are numbers in the record's lists."""
 
@@ -42,7 +48,7 @@ class RunRecord(TypedDict):
     data: str
     date: str
     minutes: float
-    settings: dict[str, str]
+    settings: SettingsRecord
     test: Figures
     val: Figures
     audit: dict[str, Any]
@@ -192,7 +198,7 @@ def record_frame(record: dict[str, Any]) -> Frame:
     metrics = shown_metrics(record)
     lines = [
         {"dataset": "", "name": row["name"], "seed": run["seed"], "processor": device_of(record, run),
-         "words": (row["name"],), "settings": {}, "correct": run.get("correct", {})}
+         "words": (row["name"],), "settings": run.get("settings", {}), "correct": run.get("correct", {})}
         | {metric: look_up(run, metric) for metric in metrics}
         for row in record["rows"] for run in row["runs"]
     ]  # fmt: skip

@@ -12,8 +12,8 @@ from contrastive.study.statistics import best_of
 from contrastive.text import format_grid
 
 LEGEND = (
-    "effect: mean difference with its 95 % interval. better, worse, equal: the corrected p (Holm, over both tests of "
-    "every pair) is at most 0.05. P: the probability that a run of the one is ahead of a run of the other. found: the "
+    "effect: mean difference with its 95 % interval, of each pair alone. better, worse, equal: the corrected p (Holm, "
+    "over both tests of every pair) is at most 0.05, so an interval without 0 may be undecided. P: the probability that a run of the one is ahead of a run of the other. found: the "
     "difference that so many rows find with 80 %."
 )
 
@@ -32,7 +32,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
         format_grid(effects(record)),
         LEGEND,
         *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
-        *notes(record),
+        "\n".join(f"- {text}" for text in notes(record)),
         protocol_text(record),
         f"Command: `{plan_of(record).command}`",
     ]
@@ -54,10 +54,10 @@ def effects(record: Mapping[str, Any]) -> list[list[str]]:
     head = ["method", "against", "verdict", "effect [95 % interval]", "over", "n", "p differs", "p equal", "P", "found"]
     rows = [head]
     for claim in record["comparison"]["judged"]:
-        interval = "" if claim["low"] is None else f" [{claim['low']:+.2f}, {claim['high']:+.2f}]"
+        interval = "" if claim["low"] is None else f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]"
         rows.append([
             claim["name"], claim["against"], claim["verdict"],
-            "-" if claim["effect"] is None else f"{claim['effect']:+.2f}{interval}", claim["over"], str(claim["n"]),
+            "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}", claim["over"], str(claim["n"]),
             *("" if claim[key] is None else f"{claim[key]:.3f}" for key in ("p_differs", "p_equal")),
             *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found")),
         ])  # fmt: skip
@@ -80,10 +80,10 @@ def chosen(record: Mapping[str, Any]) -> list[list[str]]:
 
 def notes(record: Mapping[str, Any]) -> list[str]:
     """A sentence for each knob whose finalists lie at one edge, and for each run that failed."""
-    found = [f"{name}: {key} is at an edge of {typed}; a wider range would be another comparison."
-             for name, key, typed in at_an_edge(record)]  # fmt: skip
-    found += [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
-    return ["\n".join(f"- {text}" for text in found)] if found else []
+    edges = [(name, read_knob(key, typed)) for name, key, typed in at_an_edge(record)]
+    found = [f"{name}: {knob.key} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
+             "another comparison." for name, knob in edges]  # fmt: skip
+    return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 
 def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -111,6 +111,8 @@ def protocol_text(record: Mapping[str, Any]) -> str:
     about = (
         "Verdicts are about the methods." if plan.is_of_methods
         else "Verdicts are about these settings." if plan.budget == 1
+        else "Verdicts are about the methods, but so few searches give wide intervals, which cover 92 %."
+        if plan.searches > 1
         else "Verdicts are about the chosen settings: another search would choose others."
     )  # fmt: skip
     final = f"{plan.seeds} final seeds for each method{' and search' if plan.searches > 1 else ''}"
@@ -143,10 +145,13 @@ def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def best_of_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """{method, n, value}: what the best of n points is worth on one half of the held-out images, chosen on the other.
 
-    Both halves take both parts. A run that failed is worth nothing.
+    Both halves take both parts. A run that failed is worth nothing. None for a metric whose runs do not tell which
+    images they judged right.
     """
     curves = []
     for name, searches in record["comparison"]["searches"].items():
+        if any(p["correct"] is None and p["values"][0] is not None for search in searches for p in search["points"]):
+            continue
         halves = [_halves(search["points"]) for search in searches]
         least = min((len(own) for own in halves), default=0)
         for n in range(1, least + 1):
