@@ -15,7 +15,7 @@ from contrastive.study.compare.outcome import comparison_record, judged_again, n
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest, Run, search_of
-from contrastive.study.render.comparison import at_an_edge, best_of_curves, sections
+from contrastive.study.render.comparison import at_an_edge, best_of_curves, notes, sections
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.statistics import (
     best_of,
@@ -342,7 +342,9 @@ def test_an_undecided_page_says_what_it_would_take(tmp_path):
     said = sentence({**wide, "n": 5}, plan, "kNN")
     assert said.endswith(". No number of runs is sure to decide on these 400 test images; some 2,000 images could")
     assert sentence({**wide, "n": 4}, plan, "kNN").endswith("by about 1")  # too few to know the floor of the images
-    assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(". About 20 seeds would be needed to decide for sure")
+    assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(
+        ". About 20 seeds would be needed to decide for sure"
+    )
     assert sentence({**claim, "decide": 12, "n": 16}, plan, "kNN").endswith("to decide for sure")
     assert sentence({**claim, "decide": 12, "n": 20}, plan, "kNN").endswith("by about 1")
 
@@ -355,6 +357,11 @@ def test_an_edge_is_said_if_both_finalists_lie_there(tmp_path):
             if len(point["values"]) > 1:
                 point["point"] = {"temperature": "0.95", "optimizer.lr": "0.5"}
     assert ("b", "temperature", "interval(0,1)") in at_an_edge(record)
+    record["comparison"]["reasons"] = {"x": "a loss that is not finite"}
+    first, *_, last = notes(record)
+    assert first == "b: temperature is at an edge of its range, 0 to 1; a wider one would be another comparison."
+    assert last == "failed: x: a loss that is not finite"
+    assert f"\n- {last}" in "".join(sections(record))
 
 
 def test_the_curve_of_the_best_of_n_starts_at_the_mean(tmp_path):
@@ -363,3 +370,6 @@ def test_the_curve_of_the_best_of_n_starts_at_the_mean(tmp_path):
     values = [point["values"][0] for point in record["comparison"]["searches"]["a"][0]["points"]]
     assert [point["n"] for point in curve] == [1, 2, 3, 4, 5, 6]
     assert curve[0]["value"] == pytest.approx(np.mean(values), abs=0.3)
+    for point in record["comparison"]["searches"]["a"][0]["points"]:
+        point["correct"] = None  # as of a metric that is no count of images
+    assert {point["method"] for point in best_of_curves(record)} == {"b"}

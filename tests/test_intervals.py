@@ -96,7 +96,7 @@ def test_near_100_percent_intervals_cover_the_truth(n_seeds: int) -> None:
 
 
 def test_images_that_are_all_right_leave_an_interval() -> None:
-    """That of Agresti and Min for proportions of pairs that never differ: n12 = n21 = 0, half an image added to each."""
+    """That of Agresti and Min for proportions of pairs that never differ: n12 = n21 = 0, plus a half each."""
     low, high, p = two_way_test(np.zeros((3, 40)))
     assert (low, high) == pytest.approx((-5.0, 5.0), abs=0.2)
     assert p == 0.5

@@ -47,7 +47,9 @@ def ahead(p: float, by: float = 1.0) -> list[float]:
 
 def test_a_run_without_the_judged_figure_is_an_error_that_names_it():
     lacking = [{"seed": 1100, "test": {}}, *runs(61, 62, 63, first=1101)]
-    with pytest.raises(ConfigError, match="b, seed 1100, has no knn_top1, it has no figures at all: try another metric"):
+    with pytest.raises(
+        ConfigError, match="b, seed 1100, has no knn_top1, it has no figures at all: try another metric"
+    ):
         judge(plan_of(), a=runs(60, 61, 62, 63), b=lacking)
 
 
@@ -129,7 +131,9 @@ def test_a_sentence_says_what_it_is_about():
 def test_no_difference_is_not_minus_zero():
     (claim,) = judge(plan_of(), a=runs(50.01, 60, 70.01, 80), b=runs(50, 60.01, 69.98, 80))
     assert claim["effect"] < 0
-    assert sentence(claim, plan_of(), "kNN").startswith("b with these settings: equal to a within 1 (+0.0 points by kNN, ")
+    assert sentence(claim, plan_of(), "kNN").startswith(
+        "b with these settings: equal to a within 1 (+0.0 points by kNN, "
+    )
 
 
 def test_what_a_plan_finds_follows_from_the_test_images():

@@ -12,9 +12,9 @@ from contrastive.study.statistics import best_of
 from contrastive.text import format_grid
 
 LEGEND = (
-    "effect: mean difference with its 95 % interval, of each pair alone. better, worse, equal: the corrected p (Holm, "
-    "over both tests of every pair) is at most 0.05, so an interval without 0 may be undecided. P: the probability that a run of the one is ahead of a run of the other. found: the "
-    "difference that so many rows find with 80 %."
+    "effect: mean difference with its 95 % interval, of each pair alone. better, worse, equal: the corrected p (Holm,"
+    " over both tests of every pair) is at most 0.05, so an interval without 0 may be undecided. P: the probability "
+    "that a run of the one is ahead of a run of the other. found: the difference that so many rows find with 80 %."
 )
 
 
