@@ -95,7 +95,7 @@ def spread(values: list[float]) -> str:
 
 def format_grid(rows: list[list[str]]) -> str:
     """A Markdown table, padded so that it also reads in a terminal; the first row is its head."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+    rows = [[printable(cell).replace("|", r"\|") for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])

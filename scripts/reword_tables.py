@@ -13,6 +13,7 @@ from typing import Any
 
 from contrastive.files import write_text
 from contrastive.study.claims import judge_claims
+from contrastive.study.compare.outcome import judged_again
 from contrastive.study.render.files import as_json, read_table_json
 from contrastive.study.render.markdown import heading, page, protocols
 from contrastive.study.spec import Table, read_table
@@ -25,15 +26,19 @@ def main(folder: Path) -> int:
     failed = 0
     for path in sorted(folder.glob("*.json")):
         record = read_table_json(path)
-        if record is None or "comparison" in record:  # which has no YAML
+        if record is None:
             continue
-        table = read_table(yaml_of(record), preset=record["preset"], extra=tuple(record["extra"]))
-        if reason := misfit(record, table):
-            failed = 1
-            print(f"{path}: {reason}", file=sys.stderr)
-            continue
+        if "comparison" in record:  # which has no YAML
+            new = {**record, "comparison": {**record["comparison"], "judged": judged_again(record)}}
+        else:
+            table = read_table(yaml_of(record), preset=record["preset"], extra=tuple(record["extra"]))
+            if reason := misfit(record, table):
+                failed = 1
+                print(f"{path}: {reason}", file=sys.stderr)
+                continue
+            new = reworded(record, table)
         markdown = path.with_suffix(".md")
-        words, new = markdown.read_text(), reworded(record, table)
+        words = markdown.read_text()
         start, end = words.index(heading(record)), words.index(protocols(record)) + len(protocols(record))
         write_text(markdown, words[:start] + page(new) + words[end:])
         write_text(path, as_json({**new, "verdicts": judge_claims(new)}))

@@ -62,9 +62,22 @@ def test_one_run_on_two_processors_is_no_repetition(tmp_path):
 def test_the_best_of_a_metric_that_falls_is_the_lowest(tmp_path):
     metric = "alignment_uniformity_alignment"
     for loss, value in (("A", 0.3), ("B", 0.1)):
-        config = {"loss": {"_target_": f"x.{loss}"}}
-        write_finished(tmp_path / loss, config=config, environment={}, test={metric: value, "knn_top1": value})
+        for seed in range(3):
+            config = {"loss": {"_target_": f"x.{loss}"}, "seed": seed}
+            figures = {metric: value, "knn_top1": value}
+            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test=figures)
     (section,) = read_frame([tmp_path]).sections.values()
     names = list(section.rows)
     lowest, highest = names.index("b") + 1, names.index("a") + 1
     assert best_cells(section, [metric, "knn_top1"], names) == [(lowest, 1), (highest, 2)]
+
+
+def test_a_single_seed_or_a_longer_training_is_not_the_best(tmp_path):
+    for loss, epochs, value, n_seeds in (("A", 1, 50.0, 3), ("B", 1, 60.0, 3), ("C", 1, 70.0, 2), ("D", 40, 95.0, 3)):
+        for seed in range(n_seeds):
+            config = {"loss": {"_target_": f"x.{loss}"}, "epochs": epochs, "seed": seed}
+            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test={"knn_top1": value})
+    (section,) = read_frame([tmp_path]).sections.values()
+    names = list(section.rows)
+    (b,) = (i for i, name in enumerate(names, start=1) if name.startswith("b"))
+    assert best_cells(section, ["knn_top1"], names) == [(b, 1)]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from contrastive.config.identity import key_of
+from contrastive.errors import ConfigError
 from contrastive.study.claims import judge_claims
 from contrastive.study.render.files import check_folder, read_table_json
 from contrastive.study.spec import read_table
@@ -116,6 +117,14 @@ def test_committed_tables_say_what_their_yaml_says(path):
     table = read_table(yaml, preset=record["preset"], extra=tuple(record["extra"]))
     said = {"note": table.note, "claims": [asdict(claim) for claim in table.claims]}
     assert {key: record[key] for key in said} == said, "try python scripts/reword_tables.py"
+
+
+def test_a_run_without_its_epochs_is_said_to_be_damaged(tmp_path):
+    record = json.loads((RESULTS / "digits.json").read_text())
+    del record["rows"][0]["runs"][0]["settings"]["epochs"]
+    (tmp_path / "digits.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match=r"rows\[0\].runs\[0\].settings.epochs"):
+        read_table_json(tmp_path / "digits.json")
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from contrastive.study.render.latex import latex
 from contrastive.study.render.text import terminal_grid
-from contrastive.text import columns, counted, marked, show
+from contrastive.text import columns, counted, format_grid, marked, show
 
 ROWS = [["runs", "knn_top1", "linear_top1"], ["a", "9.00", "10.00"], ["bb", "11.00", "8.00"]]
 
@@ -31,6 +31,11 @@ def test_marked_text_is_colored_on_a_terminal(terminal: Terminal) -> None:
     with redirect_stdout(terminal):
         show(f"a {marked('good', 'green')} \x1b[31mred")
     assert terminal.getvalue() == "a \x1b[32mgood\x1b[0m \\x1b[31mred\n"
+
+
+def test_a_bar_in_a_name_does_not_break_the_row_of_a_table():
+    head, _, row = format_grid([["name", "a|b"], ["x | y", "1"]]).splitlines()
+    assert head.replace(r"\|", "").count("|") == row.replace(r"\|", "").count("|") == 3
 
 
 def test_a_pipe_gets_plain_text_and_a_markdown_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,12 @@ class CurveRecord(TypedDict):
     value: list[float]
 
 
+class SettingsRecord(TypedDict):
+    """What a heading tells of a run's settings, further ones among them."""
+
+    epochs: str
+
+
 class RunRecord(TypedDict):
     """A finished run; `environment` and `protocol` are numbers in the record's lists."""
 
@@ -42,12 +48,13 @@ class RunRecord(TypedDict):
     data: str
     date: str
     minutes: float
-    settings: dict[str, str]
+    settings: SettingsRecord
     test: Figures
     val: Figures
     audit: dict[str, Any]
     curves: dict[str, CurveRecord]
     correct: NotRequired[dict[str, str]]
+    weights: NotRequired[str | None]  # a hash of the encoder
     point: NotRequired[dict[str, Any]]  # of a comparison: the values of what is searched
 
 
@@ -213,6 +220,7 @@ def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) ->
         "settings": settings_in_words(run.config),
         **{key: _rounded(run.result[key]) for key in ("test", "val", "audit")},
         "correct": {key: bits for key, bits in run.result.get("correct", {}).items() if key in names},
+        "weights": run.result.get("weights", {}).get("encoder.safetensors"),
         "curves": thinned_curves(path, metrics),
     }
 
@@ -224,7 +232,7 @@ def record_frame(record: dict[str, Any]) -> Frame:
     metrics = shown_metrics(record)
     lines = [
         {"dataset": "", "name": row["name"], "seed": run["seed"], "processor": device_of(record, run),
-         "words": (row["name"],), "settings": {}, "correct": run.get("correct", {})}
+         "words": (row["name"],), "settings": run.get("settings", {}), "correct": run.get("correct", {})}
         | {metric: look_up(run, metric) for metric in metrics}
         for row in record["rows"] for run in row["runs"]
     ]  # fmt: skip

@@ -13,11 +13,11 @@ LEVEL = 0.95
 class Interval(NamedTuple):
     """The ends of the 95 % interval of a mean difference, and p of the one-sided test that it is at most the gap.
 
-    Differences that are all equal have an interval of length 0 and no p.
+    Differences that are all equal say nothing of their spread: they have neither.
     """
 
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p: float | None
 
 
@@ -31,26 +31,27 @@ class Estimate(NamedTuple):
     @property
     def half(self) -> float:
         """Half the length of the 95 % interval."""
-        return float(_stats().t.ppf(0.5 + LEVEL / 2, self.df)) * self.error if self.error else 0.0
+        return _quantile(self.df) * self.error if self.error else 0.0
 
     def above(self, gap: float = 0.0) -> float | None:
         """p of the one-sided test that the difference is at most the gap."""
-        return float(_stats().t.sf((self.effect - gap) / self.error, self.df)) if self.error else None
+        return _tail((self.effect - gap) / self.error, self.df) if self.error else None
 
     def differs(self) -> float | None:
         """p of the two-sided test that there is no difference."""
-        return 2 * float(_stats().t.sf(abs(self.effect) / self.error, self.df)) if self.error else None
+        return 2 * _tail(abs(self.effect) / self.error, self.df) if self.error else None
 
     def equal(self, margin: float) -> float | None:
         """p of the test that the difference is at least the margin in either direction; twice that of each (TOST), so
         that 0.05 decides as with `differs`: then the 95 % interval lies inside of the margin."""
         if not self.error:
             return None
-        t = _stats().t
-        return 2 * max(float(t.sf((margin + sign * self.effect) / self.error, self.df)) for sign in (-1, 1))
+        return 2 * max(_tail((margin + sign * self.effect) / self.error, self.df) for sign in (-1, 1))
 
     def interval(self, gap: float = 0.0) -> Interval:
         """The interval, and p for an effect above the gap."""
+        if not self.error:
+            return Interval(None, None, None)
         return Interval(self.effect - self.half, self.effect + self.half, self.above(gap))
 
 
@@ -89,16 +90,19 @@ def two_way_estimate(differences: Any) -> Estimate:
     Of a table with a row for each seed, or for each search, and a column for each image, the variance of the mean is
     (MS_rows + MS_images - MS_rest) / (R I), by the mean squares of a two-way analysis of variance without repetition,
     but never less than that of the rows alone; its degrees of freedom are Satterthwaite's (1946), at least R - 1. See
-    Searle, Casella and McCulloch 1992, Variance Components.
+    Searle, Casella and McCulloch 1992, Variance Components. Where few rows happen to agree, that gives an interval
+    shorter than the one for these rows on other images: then the latter is returned, with `least_error` at least.
 
     Args:
-        differences: (R, I) with R, I >= 2, of each row and image.
+        differences: (R, I) with R, I >= 2, of each row and image, in points: 100 where one is right and one is wrong.
     """
-    n_rows = len(differences)
     effect, shares = float(differences.mean()), variance_shares(differences)
-    variance = max(sum(share for share, _ in shares), shares[0][0])
+    (rows, df_of_rows), (images, df_of_images), _ = shares
+    variance = max(sum(share for share, _ in shares), rows)
     spread = sum(share**2 / df for share, df in shares)
-    return _estimate(effect, variance, max(variance**2 / spread, n_rows - 1) if spread else n_rows - 1)
+    both = _estimate(effect, variance, max(variance**2 / spread, df_of_rows) if spread else df_of_rows)
+    alone = max(images, least_error(differences.shape[1]) ** 2)
+    return max(both, _estimate(effect, alone, df_of_images), key=lambda estimate: estimate.half)
 
 
 def variance_shares(differences: Any) -> list[tuple[float, int]]:
@@ -114,10 +118,18 @@ def variance_shares(differences: Any) -> list[tuple[float, int]]:
     ]
 
 
+def least_error(n_images: int) -> float:
+    """The least standard error, in points, of a difference of accuracies: that of paired proportions that never differ
+    (Agresti and Min 2005, Statistics in Medicine 24). Near 100 % images that are all judged alike do not say that
+    others would be."""
+    return 100 / (n_images + 2)
+
+
 def image_floor(differences: Any) -> float:
-    """The standard error of the mean difference that no number of rows removes: that of these test images."""
+    """The standard error of the mean difference that no number of rows removes: that of these test images, and at least
+    `least_error`."""
     _, (images, _), (rest, _) = variance_shares(differences)
-    return math.sqrt(max(0.0, images + rest))
+    return math.sqrt(max(least_error(differences.shape[1]) ** 2, images + rest))
 
 
 def holm(values: Sequence[float], most: int | None = None) -> list[float]:
@@ -158,14 +170,15 @@ def rows_that_decide(sd: float, floor: float, margin: float) -> int | None:
 
 def effect_found(sd: float, floor: float, n: int, power: float = 0.8) -> float:
     """The difference that n rows find with this probability at the level 0.05, two-sided."""
-    stats, estimate = _stats(), _of_rows(sd, floor, n)
-    limit = stats.t.ppf(0.5 + LEVEL / 2, estimate.df)
+    estimate = _of_rows(sd, floor, n)
+    limit = _quantile(estimate.df)
+    from scipy.stats import nct  # late: it takes a second
+
     low, high = 0.0, 100.0 * estimate.error
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (low, middle) if stats.nct.sf(limit, estimate.df, middle / estimate.error) >= power else (middle, high)
-        )
+        found = nct.sf(limit, estimate.df, middle / estimate.error)
+        low, high = (low, middle) if found >= power else (middle, high)
     return high
 
 
@@ -199,9 +212,19 @@ def _estimate(effect: float, variance: float, df: float) -> Estimate:
     return Estimate(effect, 0.0 if variance < 1e-24 else math.sqrt(variance), df)
 
 
-def _stats() -> Any:
+def _quantile(df: float) -> float:
+    """The half-length of a 95 % interval, in standard errors."""
+    return float(_special().stdtrit(df, 0.5 + LEVEL / 2))
+
+
+def _tail(t: float, df: float) -> float:
+    """The probability that Student's t is above."""
+    return float(_special().stdtr(df, -t))
+
+
+def _special() -> Any:
     try:
-        from scipy import stats  # late: it takes a second
+        from scipy import special  # late; scipy.stats has the same, and takes a second to import
     except ImportError:
         raise ConfigError("intervals need scipy, which is missing: try pip install -e '.[report]'") from None
-    return stats
+    return special

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
@@ -21,8 +22,9 @@ from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.directory import lock
+from contrastive.run.files import read_result
 from contrastive.run.provenance import module_hashes
-from contrastive.study.compare.judge import planned_difference
+from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.plan import METHOD_SEARCHES, Plan, read_plan
 from contrastive.study.compare.seal import (
@@ -228,9 +230,6 @@ def announcement(contest: Contest) -> str:
         lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
     n_runs = sum(map(contest.n_runs, plan.contestants))
     lines.append(f"  {n_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}")
-    about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
-    points = planned_difference(plan, contest.dataset)
-    lines.append(f"  detects a difference of {points:.1f} points between {about} with 80 % power")
     if 1 < plan.searches < METHOD_SEARCHES:
         lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
     lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
@@ -253,7 +252,17 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
     lines.append(
         f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
     )
+    n_images = next(iter(trials.values())).n_images
+    lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
     return "\n".join(lines)
+
+
+def accuracy_so_far(contest: Contest) -> float | None:
+    """The mean of the metric over the finished runs, on test or held-out images; None before the first."""
+    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
+    figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in results if result is not None]
+    known = [figure for figure in figures if figure is not None]
+    return mean(known) if known else None
 
 
 def conclude(contest: Contest) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive.bits import unpack
+from contrastive.errors import ConfigError
 from contrastive.study.compare.plan import Plan
-from contrastive.study.compare.stages import search_of
+from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import look_up
 from contrastive.study.statistics import (
@@ -22,18 +23,21 @@ from contrastive.study.statistics import (
     effect_found,
     holm,
     image_floor,
+    least_error,
     paired_estimate,
     probability_better,
     rows_that_decide,
     two_way_estimate,
 )
+from contrastive.text import counted
 
 LEVEL = 0.05
 SEARCH_SD = 1.0  # points by which another search moves effects: median of docs/results/push_searched and its noise
-# sd of a paired difference and its image floor, measured in docs/results: on the digits, and on small CIFAR-10
-KNOWN = {"digits": (1.63, 0.37)}
-USUAL = (0.80, 0.16)
-VERDICTS = ("better", "worse", "equal", "undecided", "failed", "the same runs")
+# Medians of 149 pairs of rows in docs/results: the points by which another seed moves a difference, and the spread of
+# the difference on one image, of a single run and of the mean of all, as shares of the binomial sqrt(a (1 - a)).
+SEED_SD = 0.9
+SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
+ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
 NUMBERS = ("effect", "low", "high", "p_differs", "p_equal", "p_better", "sd", "floor", "found")
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
@@ -44,11 +48,14 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int]) -> list[
 
     Returns:
         {name, against, verdict, effect, low, high, p_differs and p_equal (corrected), p_better: the probability that a
-        run of one is ahead of a run of the other, n: rows, over, decide: rows that always decide, found: the effect
-        that these rows find with 80 %}.
+        run of one is ahead of a run of the other, n: rows, over, same: whether weights and judged images are, decide:
+        rows that always decide, found: the effect that these rows find with 80 %}.
 
     Args:
         failed: final runs of each contestant that failed.
+
+    Raises:
+        ConfigError: a run has no such metric.
     """
     judged = [_effect(plan, rows, name, against) for name, against in plan.opponents]
     tested = [claim for claim in judged if claim["p_differs"] is not None]
@@ -70,35 +77,37 @@ def _verdict(claim: Mapping[str, Any], *, level: float) -> str:
     if claim["failed"] or claim["effect"] is None:
         return "failed"
     if claim["p_differs"] is None:
-        return "the same runs" if claim["effect"] == 0 and claim["n"] > 1 else "undecided"
+        return "the same runs" if claim["same"] else "undecided"
     if claim["p_differs"] <= level:
         return "better" if claim["effect"] > 0 else "worse"
     return "equal" if claim["p_equal"] <= level else "undecided"
 
 
 def _effect(plan: Plan, rows: Rows, name: str, against: str) -> dict[str, Any]:
-    """The difference of two contestants over their common final seeds."""
-    ours, theirs = (_by_place(rows[key]) for key in (name, against))
+    """The difference of two contestants over their common final seeds; a salt adds the same to each seed."""
+    ours, theirs = ({run["seed"] % SEEDS_OF_A_SALT: run for run in rows[key]} for key in (name, against))
     common = sorted(ours.keys() & theirs.keys())
     pairs = [(ours[place], theirs[place]) for place in common]
     claim: dict[str, Any] = {
         "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None,
         "p_differs": None, "p_equal": None, "p_better": None, "sd": None, "floor": 0.0, "decide": None, "found": None,
-        "images": None,
+        "images": None, "same": False,
     }  # fmt: skip
     if not pairs:
         return claim
-    values = np.array([[_value(run, plan.metric) for run in pair] for pair in pairs])
-    searches = np.array([search for search, _ in common])
+    values = np.array([[_value(name, a, plan.metric), _value(against, b, plan.metric)] for a, b in pairs])
+    searches = np.array(list(map(search_of, common)))
     claim["effect"] = float((values[:, 0] - values[:, 1]).mean())
     claim["p_better"] = _probability(values, searches)
     bits = _bits(pairs, plan.metric)
+    weights = all(a.get("weights") is not None and a["weights"] == b.get("weights") for a, b in pairs)
+    claim["same"] = bits is not None and bool((bits[:, 0] == bits[:, 1]).all()) and weights
     each = 100 * (bits[:, 0] - bits[:, 1]) if bits is not None else (values[:, 0] - values[:, 1])[:, None]
     if plan.searches > 1:
         each = np.stack([each[searches == search].mean(0) for search in np.unique(searches)])
     claim["n"] = len(each)
     claim["over"] = ("searches" if plan.searches > 1 else "seeds") + (", images" if bits is not None else "")
-    if len(each) < 3:
+    if len(each) < 3 or claim["same"]:
         return claim
     estimate: Estimate = two_way_estimate(each) if bits is not None else paired_estimate(each[:, 0].tolist())
     claim["sd"] = float(each.mean(1).std(ddof=1))
@@ -113,19 +122,12 @@ def _effect(plan: Plan, rows: Rows, name: str, against: str) -> dict[str, Any]:
     return claim
 
 
-def _by_place(runs: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Mapping[str, Any]]:
-    """{(search, seed within it): run}; methods with seeds of their own are paired by their order."""
-    places: dict[int, int] = {}
-    found = {}
-    for run in sorted(runs, key=lambda run: run["seed"]):
-        search = search_of(run["seed"])
-        places[search] = places.get(search, -1) + 1
-        found[search, places[search]] = run
-    return found
-
-
-def _value(run: Mapping[str, Any], metric: str) -> float:
-    return look_up(dict(run), metric) or 0.0
+def _value(name: str, run: Mapping[str, Any], metric: str) -> float:
+    value = look_up(dict(run), metric)
+    if value is None:
+        known = ", ".join(run["test"]) or "no figures at all"
+        raise ConfigError(f"{name}, seed {run['seed']}, has no {metric}, it has {known}: try another metric")
+    return value
 
 
 def _bits(pairs: Sequence[tuple[Any, Any]], metric: str) -> NDArray[np.float64] | None:
@@ -147,18 +149,39 @@ def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> fl
     )
 
 
-def planned_difference(plan: Plan, dataset: str) -> float:
-    """The smallest difference that a plan finds with 80 %, from the variances of docs/results."""
-    sd, floor = KNOWN.get(dataset, USUAL)
+def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> float:
+    """The smallest difference that a plan finds with 80 %, from the spread of the runs in docs/results.
+
+    Args:
+        n_images: of the test split.
+        accuracy: about where the contestants are, in percent; 50 is the hardest.
+    """
+    of_an_image = math.sqrt(accuracy * (100 - accuracy) / n_images)
+    sd = math.hypot(SEED_SD, SHARE_OF_A_RUN * of_an_image)
+    floor = max(SHARE_OF_ALL * of_an_image, least_error(n_images))
     if plan.searches < 3:
         return effect_found(sd, floor, plan.seeds)
-    return effect_found((SEARCH_SD**2 + sd**2 / plan.seeds) ** 0.5, floor, plan.searches)
+    return effect_found(math.hypot(SEARCH_SD, sd / math.sqrt(plan.seeds)), floor, plan.searches)
+
+
+def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
+    """What a plan can find, and what that rests on.
+
+    Args:
+        accuracy: about that of the runs so far; None = none is done.
+    """
+    about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
+    at = "an unknown accuracy, so of 50 %" if accuracy is None else f"an accuracy of {accuracy:.0f} %"
+    points = planned_difference(plan, n_images, 50.0 if accuracy is None else accuracy)
+    return (
+        f"detects a difference of {points:.1f} points between {about} with 80 % power, on {n_images:,} test images at "
+        f"{at}, if runs spread as those in docs/results"
+    )
 
 
 def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     """What a comparison says of a contestant, in one sentence."""
-    settings = "" if plan.is_of_methods else " with these settings"
-    name, against, size = f"{claim['name']}{settings}", claim["against"], abs(claim["effect"] or 0.0)
+    name, against = f"{claim['name']}{_scope(plan)}", claim["against"]
     if claim["verdict"] == "failed":
         n = plan.searches * plan.seeds
         what = (
@@ -170,15 +193,18 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     if claim["verdict"] == "the same runs":
         return f"{name}: the same runs as {against}"
     if claim["low"] is None:
-        return f"{name}: undecided against {against}, {claim['effect']:+.1f} points by {metric} over {claim['n']} rows"
+        why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"
+        points = f"{claim['effect']:+z.1f} points by {metric} over {claim['n']} rows"
+        return f"{name}: undecided against {against}, {points}, {why}"
     low, high = sorted((abs(claim["low"]), abs(claim["high"])))
     if claim["verdict"] in ("better", "worse"):
-        text = f"{size:.1f} points {claim['verdict']} than {against} by {metric} ({low:.1f} to {high:.1f})"
+        size = f"{abs(claim['effect']):.1f} points {claim['verdict']}"
+        text = f"{size} than {against} by {metric} ({low:.1f} to {high:.1f})"
     else:
-        interval = f"{claim['effect']:+.1f} points by {metric}, {claim['low']:+.1f} to {claim['high']:+.1f}"
+        interval = f"{claim['effect']:+z.1f} points by {metric}, {claim['low']:+z.1f} to {claim['high']:+z.1f}"
         is_equal = claim["verdict"] == "equal"
         text = f"equal to {against} within {plan.margin:g}" if is_equal else f"undecided against {against}"
-        text += f" ({interval})"
+        text += f" ({interval}{_correction(claim, plan)})"
     if plan.budget == 1:
         text += "; nothing was searched"
     elif plan.searches == 1:
@@ -186,17 +212,38 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     return f"{name}: {text}{_advice(claim, plan)}"
 
 
+def _scope(plan: Plan) -> str:
+    """What a verdict is about, behind the name of a contestant; nothing where it is the method."""
+    if plan.searches == 1:
+        return " with these settings"
+    return "" if plan.is_of_methods else f" in these {plan.searches} searches"
+
+
+def _correction(claim: Mapping[str, Any], plan: Plan) -> str:
+    """Why nothing is decided although the interval excludes 0 or lies inside of the margin."""
+    low, high = claim["low"], claim["high"]
+    is_inside = -plan.margin < low and high < plan.margin
+    if claim["verdict"] != "undecided" or (low <= 0 <= high and not is_inside):
+        return ""
+    looks = f" and {plan.looks} looks" if plan.looks > 1 else ""
+    return f", uncorrected; the verdict is corrected for {counted(len(plan.opponents), 'pair')}{looks}"
+
+
 def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     """What it would take to decide, where nothing is decided."""
     if claim["verdict"] != "undecided":
         return ""
     if claim["decide"] is not None:
-        what, n = "searches" if plan.searches > 1 else "seeds", _about(claim["decide"])
-        return f". Some {n} {what} would decide: try {what}={n}" if n > claim["n"] else ""
-    if not claim["images"] or 3.92 * claim["floor"] < plan.margin:
+        n = _about(claim["decide"])
+        what = "searches" if plan.searches > 1 else "seeds"
+        return f". About {n} {what} would be needed to decide for sure" if n > claim["n"] else ""
+    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or 3.92 * claim["floor"] < plan.margin:
         return ""
     least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
-    return f". No number of runs decides on these {claim['images']:,} test images; some {_about(least):,} could"
+    return (
+        f". No number of runs is sure to decide on these {claim['images']:,} test images; "
+        f"some {_about(least):,} images could"
+    )
 
 
 def _about(n: float) -> int:

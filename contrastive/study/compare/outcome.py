@@ -16,7 +16,7 @@ from contrastive.study.record import Shared, row_record, views_as_png
 from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
-LOOKS = "looks.json"  # [searches, seeds] of every judgement so far
+LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin, pairs] of every judgement so far
 METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
 
 
@@ -43,7 +43,7 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
         "environments": shared.environments, "protocols": shared.protocols,
         "views": views_as_png(next((run.path for own in finals.values() for run in own), contest.base)),
         "comparison": {
-            "plan": {**plan.to_dict(), "looks": _looks(contest)},
+            "plan": {**plan.to_dict(), "looks": number_of_looks(contest)},
             "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
@@ -128,12 +128,15 @@ def _from_here(folder: Path) -> str:
     return str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
 
 
-def _looks(contest: Contest) -> int:
-    """How often verdicts were looked at, this time included: another number of searches or seeds is another look."""
-    file = contest.base / LOOKS
-    looks: list[list[int]] = json.loads(file.read_text()) if file.exists() else []
-    now = [contest.plan.searches, contest.plan.seeds]
+def number_of_looks(contest: Contest) -> int:
+    """How many judgements of these contestants there were, this one included. They share the level, also where each is
+    by a metric of its own, which has a folder of its own."""
+    plan, base = contest.plan, contest.base
+    file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
+    looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
+    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs]
     if now not in looks:
         looks.append(now)
+        file.parent.mkdir(exist_ok=True)
         write_text(file, json.dumps(looks))
-    return looks.index(now) + 1
+    return len(looks)

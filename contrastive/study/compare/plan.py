@@ -124,7 +124,7 @@ class Plan:
         """A name for the runs: what is compared on what, and the `digest`. More seeds, searches or looks go on in the
         same folder."""
         names = "+".join(contestant.name for contestant in self.contestants)
-        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}"
+        return f"{folder_name(f'{dataset}-{names}')[:80]}-{digest}-{self.metric}"
 
     def digest(self, made_of: Mapping[str, Any]) -> str:
         """A hash of what makes a run what it is.
@@ -134,7 +134,7 @@ class Plan:
         """
         places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
         salts = [(contestant.name, contestant.salt) for contestant in self.contestants]
-        described = [salts, self.budget, self.finalists, self.metric, places, made_of]
+        described = [salts, self.budget, self.finalists, places, made_of]
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
     def command(self, folders: Sequence[str] = ()) -> str:

@@ -98,8 +98,9 @@ def check_package(contest: Contest) -> None:
 
 def other_comparisons(base: Path) -> list[str]:
     """What a comparison of these names that lies beside this one was made of otherwise, a sentence for each."""
+    names, _, metric = base.name.rsplit("-", 2)
     return [
         f"{file.parent.name} beside it is of other code, settings or an older version: its runs do not count here"
-        for file in sorted(base.parent.glob(f"{base.name.rpartition('-')[0]}-????????/{PLAN}"))
+        for file in sorted(base.parent.glob(f"{names}-????????-{metric}/{PLAN}"))
         if file.parent != base
     ]

@@ -28,12 +28,14 @@ class Trial(NamedTuple):
         memory: in words, the most that was held.
         is_finite: whether the losses of its steps were.
         data: {settings of the dataset: hash of the data}.
+        n_images: that its final runs are tested on.
     """
 
     minutes: float
     memory: str
     is_finite: bool
     data: dict[str, str]
+    n_images: int
 
 
 def try_contestants(
@@ -85,6 +87,7 @@ class _Try:
             memory=timing.memory,
             is_finite=timing.is_finite,
             data={data_key(settings.to_dict()): experiment.data_hash},
+            n_images=len(experiment.data.test),
         )
 
 

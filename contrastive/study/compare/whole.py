@@ -56,7 +56,8 @@ def _missing(record: Record) -> Iterator[str]:
 def _origin(record: Record, contest: Contest) -> Iterator[str]:
     """The name of a comparison ends in a hash of what it was made of."""
     sealed = record["comparison"].get("sealed")
-    if sealed and not record["table"].endswith(f"-{contest.plan.digest(sealed['made_of'])}"):
+    plan = contest.plan
+    if sealed and not record["table"].endswith(f"-{plan.digest(sealed['made_of'])}-{plan.metric}"):
         yield "its plan, code or settings are not those that its name has the hash of"
 
 

@@ -12,9 +12,9 @@ from contrastive.study.statistics import best_of
 from contrastive.text import format_grid
 
 LEGEND = (
-    "effect: mean difference with its 95 % interval. better, worse, equal: the corrected p (Holm, over both tests of "
-    "every pair) is at most 0.05. P: the probability that a run of the one is ahead of a run of the other. found: the "
-    "difference that so many rows find with 80 %."
+    "effect: mean difference with its 95 % interval, of each pair alone. better, worse, equal: the corrected p (Holm,"
+    " over both tests of every pair) is at most 0.05, so an interval without 0 may be undecided. P: the probability "
+    "that a run of the one is ahead of a run of the other. found: the difference that so many rows find with 80 %."
 )
 
 
@@ -32,7 +32,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
         format_grid(effects(record)),
         LEGEND,
         *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
-        *notes(record),
+        "\n".join(f"- {text}" for text in notes(record)),
         protocol_text(record),
         f"Command: `{command(record)}`",
     ]
@@ -86,10 +86,10 @@ def effects(record: Mapping[str, Any]) -> list[list[str]]:
     head = ["method", "against", "verdict", "effect [95 % interval]", "over", "n", "p differs", "p equal", "P", "found"]
     rows = [head]
     for claim in record["comparison"]["judged"]:
-        interval = "" if claim["low"] is None else f" [{claim['low']:+.2f}, {claim['high']:+.2f}]"
+        interval = "" if claim["low"] is None else f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]"
         rows.append([
             claim["name"], claim["against"], claim["verdict"],
-            "-" if claim["effect"] is None else f"{claim['effect']:+.2f}{interval}", claim["over"], str(claim["n"]),
+            "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}", claim["over"], str(claim["n"]),
             *("" if claim[key] is None else f"{claim[key]:.3f}" for key in ("p_differs", "p_equal")),
             *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found")),
         ])  # fmt: skip
@@ -113,12 +113,12 @@ def chosen(record: Mapping[str, Any]) -> list[list[str]]:
 def notes(record: Mapping[str, Any]) -> list[str]:
     """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, and
     for each run that failed."""
-    found = [f"{name}: {key} is at an edge of {typed}; a wider range would be another comparison."
-             for name, key, typed in at_an_edge(record)]  # fmt: skip
+    edges = [(name, read_knob(key, typed)) for name, key, typed in at_an_edge(record)]
+    found = [f"{name}: {knob.key} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
+             "another comparison." for name, knob in edges]  # fmt: skip
     found += [f"not searched of {name}: {', '.join(f'{key}={value}' for key, value in own.items())}"
               for name, own in record["comparison"].get("left_alone", {}).items() if own]  # fmt: skip
-    found += [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
-    return ["\n".join(f"- {text}" for text in found)] if found else []
+    return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 
 def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -146,6 +146,8 @@ def protocol_text(record: Mapping[str, Any]) -> str:
     about = (
         "Verdicts are about the methods." if plan.is_of_methods
         else "Verdicts are about these settings." if plan.budget == 1
+        else "Verdicts are about the methods, but so few searches give wide intervals, which cover 92 %."
+        if plan.searches > 1
         else "Verdicts are about the chosen settings: another search would choose others."
     )  # fmt: skip
     final = f"{plan.seeds} final seeds for each method{' and search' if plan.searches > 1 else ''}"
@@ -183,6 +185,8 @@ def best_of_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     curves = []
     for name, searches in record["comparison"]["searches"].items():
+        if any(p["correct"] is None and p["values"][0] is not None for search in searches for p in search["points"]):
+            continue
         halves = [_halves(search["points"]) for search in searches]
         least = min((len(own) for own in halves), default=0)
         for n in range(1, least + 1):
@@ -195,8 +199,6 @@ def best_of_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _halves(points: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """The accuracy of each point on the even and on the odd held-out images."""
     found = []
-    if any(point["correct"] is None and point["values"][0] is not None for point in points):
-        return []
     for point in points:
         if point["correct"] is None:
             found.append((0.0, 0.0))

@@ -20,7 +20,9 @@ def page(record: dict[str, Any]) -> str:
     cells = [[f"**{text}**" if (i, j) in best else text for j, text in enumerate(line)]
              for i, line in enumerate(grid(record))]  # fmt: skip
     where = " at each point of the grid" if any(row["point"] for row in record["rows"]) else ""
-    legend = f"Bold: the best mean of a column{where}." if best else ""
+    legend = (
+        f"Bold: the best mean of a column{where}, of rows with three seeds or more and equal epochs." if best else ""
+    )
     run = "\n".join(f"- {term}: {text}" for term, text in facts(record))
     parts = [
         heading(record), record["note"], comparison.verdicts(record), format_grid(cells), legend, mixed_rows(record),
@@ -62,7 +64,9 @@ def facts(record: dict[str, Any]) -> list[tuple[str, str]]:
 def settings_of_runs(record: dict[str, Any]) -> list[tuple[str, str]]:
     """(setting, its values over the runs)."""
     runs = _runs(record)
-    return [(key, _list(list(dict.fromkeys(run["settings"][key] for run in runs)))) for key in runs[0]["settings"]]
+    return [
+        (key, _list(list(dict.fromkeys(run["settings"].get(key, "") for run in runs)))) for key in runs[0]["settings"]
+    ]
 
 
 def runs_and_minutes(record: dict[str, Any]) -> str:

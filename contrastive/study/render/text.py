@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import mean
 
+from contrastive.study.claims import MIN_SEEDS
 from contrastive.study.frame import Frame, lower_is_better
 from contrastive.text import columns, format_grid, spread, spreadsheet
 
@@ -52,15 +53,19 @@ def best_cells(
 ) -> list[tuple[int, int]]:
     """(row, column) of the best mean of each metric in a grid of these names, counted with the head.
 
+    Only rows of three seeds and more are compared, with those of as many epochs: a single run, or one that trained
+    longer, is not better.
+
     Args:
         points: of a table's grid, one for each name, each with a best row of its own; none = all rows are compared.
     """
     best = []
-    rows: dict[str, dict[int, str]] = {}
+    rows: dict[tuple[str, str], dict[int, str]] = {}
     for i, (name, point) in enumerate(zip(names, points or [""] * len(names), strict=True), start=1):
-        rows.setdefault(point, {})[i] = name
+        if name in frame.rows:
+            rows.setdefault((point, str(frame.rows[name]["settings"].iloc[0].get("epochs"))), {})[i] = name
     for own, (j, metric) in product(rows.values(), enumerate(metrics, start=1)):
-        means = {i: mean(values) for i, name in own.items() if (values := frame.values(name, metric))}
+        means = {i: mean(v) for i, name in own.items() if len(v := frame.values(name, metric)) >= MIN_SEEDS}
         if len(means) > 1:
             top = (min if lower_is_better(metric) else max)(means.values())
             best += [(i, j) for i, value in means.items() if f"{value:.2f}" == f"{top:.2f}"]
