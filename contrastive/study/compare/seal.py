@@ -7,6 +7,7 @@ BASE/plan.json   hashes of the code, the configurations and the data
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,7 +99,10 @@ def check_package(contest: Contest) -> None:
 
 def other_comparisons(base: Path) -> list[str]:
     """What a comparison of these names that lies beside this one was made of otherwise, a sentence for each."""
-    names, _, metric = base.name.rsplit("-", 2)
+    named = re.fullmatch(r"(.+)-[0-9a-f]{8}-(\w+)", base.name)
+    if named is None:  # it has a folder of the user's
+        return []
+    names, metric = named.groups()
     return [
         f"{file.parent.name} beside it is of other code, settings or an older version: its runs do not count here"
         for file in sorted(base.parent.glob(f"{names}-????????-{metric}/{PLAN}"))
