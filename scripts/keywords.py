@@ -6,11 +6,13 @@ python -m scripts.keywords
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from contrastive.config.identity import LISTS
 from contrastive.config.paths import options
 from contrastive.config.reference import group_sentences, root_settings
+from contrastive.config.settings import Settings
 
 FILE = Path(__file__).resolve().parents[1] / "contrastive/experiment/keywords.pyi"
 CHOICES = re.compile(r"(\w+(?: \| \w+)+)(?=;|$| \()")  # at the beginning of a sentence
@@ -29,10 +31,13 @@ def keywords() -> str:
     lines = []
     for group, (_, sentence) in group_sentences().items():
         lines += [f"    # {sentence}", f"    {group}: {literal(options(group), is_list=group in LISTS)}"]
-    for _, settings in root_settings():
+    kinds = {field.name: field.type for field in fields(Settings)}
+    for settings in root_settings().values():
         for setting in settings:
-            listed = CHOICES.match(setting.sentence) if setting.kind == "str" else None
-            kind = literal(listed[1].split(" | ")) if listed else setting.kind
+            declared = kinds[setting.key]
+            listed = CHOICES.match(setting.sentence) if declared is str else None
+            plain = declared.__name__ if isinstance(declared, type) else str(declared)
+            kind = literal(listed[1].split(" | ")) if listed else plain
             lines += [f"    # {setting.sentence}", f"    {setting.key}: {kind}"]
     return HEAD + "\n".join(lines) + "\n"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from contrastive.config.reference import Setting, read_option
+from contrastive.config.reference import docstring_of, settings_of, target_of
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.study.claims import claim_text, interval_text, judge_claims
@@ -88,13 +88,13 @@ def loss_of(row: Row) -> str:
     """The `loss=` that a row trained with, also where a recipe of its overrides chose it."""
     words = [word.partition("=") for word in overrides(row)]
     recipes = [value for key, _, value in words if key == "experiment"]
-    chosen = [word.partition("=") for name in recipes for word in read_option("experiment", name).recipe]
+    chosen = [(item.key, "", item.value) for name in recipes for item in settings_of("experiment", name)]
     return next(value for key, _, value in reversed([("loss", "", "nt_xent"), *chosen, *words]) if key == "loss")
 
 
 def loss_page(name: str) -> str:
     """Everything that files hold of one loss."""
-    own, option = facts()["losses"][name], read_option("loss", name)
+    own, target = facts()["losses"][name], target_of("loss", name)
     needs = " and ".join(own["data"])
     parts = [
         f"# {own['title']}: `loss={name}`",
@@ -102,11 +102,11 @@ def loss_page(name: str) -> str:
         f"**When.** {own['when']}",
         f"**For** {needs}. **Memory** {own['memory']}. **Checked.** {CHECKED[own['checked']]}",
         "## Formula",
-        code(BREAK.sub(" ", option.docstring)),
+        code(BREAK.sub(" ", docstring_of(target))),
         "## Push",
-        f"{push(option.target)} [What the push is](../push.md)",
+        f"{push(target)} [What the push is](../push.md)",
         "## Settings",
-        settings_table(name, option.settings),
+        settings_table(name),
         "## Our figures",
         figures_of(name),
         claims_text_of(name),
@@ -115,7 +115,7 @@ def loss_page(name: str) -> str:
         *([] if own["cite"] else ["A standard loss without one paper of its own."]),
         "## Related",
         "\n".join(f"- [{facts()['losses'][other]['title']}]({other}.md)" for other in own["related"]),
-        f"Python: [`contrastive.{option.target.rpartition('.')[2]}`](../api.md#{option.target})",
+        f"Python: [`contrastive.{target.rpartition('.')[2]}`](../api.md#{target})",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -133,15 +133,15 @@ def push_table() -> str:
     """The push of every loss that states one, for docs/push.md."""
     lines = ["| `loss=` | push of an anchor |", "|---|---|"]
     for name in facts()["losses"]:
-        told = push(read_option("loss", name).target)
+        told = push(target_of("loss", name))
         if told not in (MEASURED, NO_PUSH):
             lines.append(f"| `{name}` | {told} |")
     return "\n".join(lines)
 
 
-def settings_table(name: str, settings: list[Setting]) -> str:
+def settings_table(name: str) -> str:
     """Defaults of the YAML, the sentence of the docstring, and the range that a comparison searches."""
-    described = arguments(read_option("loss", name).target)
+    described, settings = arguments(target_of("loss", name)), settings_of("loss", name)
     ranges = searched_ranges(name)
     lines = ["| setting | default | | searched over |", "|---|---|---|---|"]
     for item in settings:
@@ -188,7 +188,7 @@ def overview() -> str:
         parts += [f"## {data[:1].upper()}{data[1:]}", sentence, "\n".join(lines)]
     lines = ["| `loss=` | method | for | memory | checked against | push |", "|---|---|---|---|---|---|"]
     for name, own in facts()["losses"].items():
-        told = push(read_option("loss", name).target)
+        told = push(target_of("loss", name))
         short = {MEASURED: "measured", NO_PUSH: ""}.get(told, told)
         cells = (f"[`{name}`]({name}.md)", own["title"], ", ".join(own["data"]), own["memory"], own["checked"], short)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -3,12 +3,9 @@
 import re
 import subprocess
 import sys
-from functools import reduce
-from operator import getitem
 
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
 from contrastive.cli.help import explain, settings_reference
 from contrastive.config.compose import search_path
@@ -29,33 +26,32 @@ class Mine:
 """
 
 
-def test_one_option_shows_its_formula_its_settings_and_its_source():
+def test_an_option_is_its_yaml_as_it_stands_and_its_docstring():
     page = explain(["--help", "loss=debiased_pos"])
-    for text in (
-        "Debiased positives (Troeshestova & Isachenko 2023)",
-        "P = (S + e^p + e^c) / (N + 2)",
-        "loss.tau_plus=${tau_plus}          the run's tau_plus: probability that a random image",
-        "loss.semantics=paper               paper | released",
-        "loss.push=1.0 ",
-        "contrastive.loss.debiased_pos.DebiasedPos, configs/loss/debiased_pos.yaml",
-    ):
+    yaml = (ROOT / "configs/loss/debiased_pos.yaml").read_text()
+    assert "configs/loss/debiased_pos.yaml:" in page and all(f"  {line}" in page for line in yaml.splitlines())
+    for text in ("P = (S + e^p + e^c) / (N + 2)", "contrastive.loss.debiased_pos.DebiasedPos:", "  loss.push=1.0 "):
         assert text in page
     assert "Args:" not in page
 
 
 def test_an_option_that_derives_from_another_shows_both():
     page = explain(["head=simclr_cifar"])
-    assert re.search(r"head.n_layers=3 +linear layers, at least 2", page)
-    assert "head.out_dim=128" in page
-    assert "contrastive.head.mlp.MLP" in page
-    assert "augmentation.ops.blur=null" in explain(["augmentation=supcon"])
-    assert "augmentation.ops.blur.p" not in explain(["augmentation=supcon"])
+    assert page.index("  n_layers: 3") < page.index("configs/head/mlp.yaml:") < page.index("  out_dim: 128")
+    assert "contrastive.head.mlp.MLP:" in page
+    assert "    blur: null" in explain(["augmentation=supcon"])
 
 
-def test_one_setting_shows_who_reads_it_and_what_datasets_make_of_it():
-    assert "read by loss=bcl, loss=combination, loss=debiased_neg" in explain(["tau_plus"])
-    assert "epochs=40 with dataset=digits" in explain(["epochs"])
-    assert explain(["optimizer.lr=3"]).count("learning rate") == 3
+def test_a_setting_shows_where_it_stands_and_who_reads_it():
+    first, *rest = explain(["tau_plus"]).splitlines()
+    assert first.startswith("train.yaml ") and first.endswith(
+        "tau_plus=0.1   # probability that a random image shares the anchor's class"
+    )
+    assert any(line.split() == ["experiment=dcl", "tau_plus=0.1"] for line in rest)
+    assert rest[-1].startswith("read by loss=bcl, loss=combination, loss=debiased_neg")
+    assert "dataset=digits " in explain(["epochs"]) and "epochs=40" in explain(["epochs"])
+    assert explain(["optimizer.lr=3"]).count("# learning rate") == 3
+    assert "augmentation.ops.blur.p=0.5" in explain(["augmentation.ops.blur"])
 
 
 def test_a_group_lists_its_options_and_those_of_ones_own(tmp_path):
@@ -67,13 +63,14 @@ def test_a_group_lists_its_options_and_those_of_ones_own(tmp_path):
     assert "loss=mine " in explain(["loss", "--config-dir", str(tmp_path)])
     page = explain(["--config-dir", str(tmp_path), "loss=mine"])
     assert "A loss of one's own." in page
-    assert "loss.margin=0.5  of mine" in page
+    assert "  margin: 0.5   # of mine" in page
+    assert re.search(r"loss=mine +loss.margin=0.5   # of mine", explain(["--config-dir", str(tmp_path), "loss.margin"]))
 
 
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("tau_pluss", "no setting tau_pluss: did you mean tau_plus or loss.tau_plus?"),
+        ("tau_pluss", "no setting tau_pluss: did you mean tau_plus"),
         ("loss=nt_xnt", "no loss=nt_xnt: did you mean loss=nt_xent?"),
         ("schedule=nothing", "no schedule=nothing: try python train.py --help schedule"),
     ],
@@ -84,28 +81,20 @@ def test_what_is_not_there_is_answered_with_its_neighbors(word, said):
 
 
 def test_every_setting_and_every_option_has_its_sentence():
-    settings = [item for _, items in root_settings() for item in items]
+    settings = [item for items in root_settings().values() for item in items]
     assert {item.key for item in settings} | set(GROUPS) == set(Settings.__dataclass_fields__) | {"experiment"}
-    assert not [item.key for item in settings if not item.sentence or not item.kind]
+    assert not [item.key for item in settings if not item.sentence]
     assert list(group_sentences()) == list(GROUPS)
     files = [file for group in GROUPS for file in option_files(group).values()]
     assert not [str(file) for file in files if not first_line(file)]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [[], ["dataset=cifar10"], ["experiment=dcl"], ["experiment=bc_bb"], ["dataset=biased_digits", "loss=debiased_pos"]],
-)
-def test_the_defaults_are_those_that_hydra_composes(words):
-    """Read from the YAMLs without composing them: a message must not fail where composing did."""
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        cfg = OmegaConf.to_container(compose("train", words), resolve=False)
-    found = defaults(words)
-    assert len(found) > 40
-    for key, (value, _) in found.items():
-        composed = reduce(getitem, key.split("."), cfg)
-        written = value if "${" in value else OmegaConf.to_container(OmegaConf.create(f"x: {value}"))["x"]
-        assert written == composed, key
+def test_the_defaults_are_composed_from_the_words_that_exist():
+    found = defaults(["dataset=cifar10", "loss=nt_xnt", "evaluator=[knn,mine]", "epochs=3"])
+    assert (found["epochs"], found["optimizer.lr"], found["loss.temperature"]) == (50, 1e-3, "${temperature}")
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):  # in the middle of a job, too
+        assert defaults([])["epochs"] == 40
+        assert compose("train").epochs == 40
 
 
 def test_a_folder_of_any_name_is_searched(tmp_path):
@@ -116,13 +105,11 @@ def test_a_folder_of_any_name_is_searched(tmp_path):
         assert compose("train", [*search_path([folder]), "loss=odd"]).loss._target_ == "odd.Odd"
 
 
-def test_the_reference_has_every_setting_once():
+def test_the_reference_of_the_site_is_the_yamls():
     text = settings_reference()
-    for _, settings in root_settings():
-        for item in settings:
-            assert text.count(f"\n| `{item.key}` | `") == 1
-    assert "### loss=debiased_pos" in text
-    assert "| `loss.semantics` | `str` | `paper` | paper \\| released" in text
+    for group in GROUPS:
+        for name, file in option_files(group).items():
+            assert f"### {group}={name}\n\n```yaml\n{file.read_text().strip()}\n```" in text
 
 
 @pytest.mark.slow

@@ -39,9 +39,9 @@ def test_searched_tables_and_their_searches_exist() -> None:
 @pytest.mark.parametrize("name", sorted(option_files("loss")))
 def test_a_page_has_every_setting_formula_and_citation(name: str) -> None:
     page = losses.loss_page(name)
-    for item in losses.read_option("loss", name).settings:
+    for item in losses.settings_of("loss", name):
         assert f"`{item.key}`" in page
-    assert " ".join(losses.read_option("loss", name).docstring.split()) in " ".join(page.split())
+    assert " ".join(losses.docstring_of(losses.target_of("loss", name)).split()) in " ".join(page.split())
     for key in losses.facts()["losses"][name]["cite"]:
         assert losses.references()[key] in page
 

@@ -50,7 +50,7 @@ def check_types(node: Any, key: str) -> None:
             default = parameter.default is not inspect.Parameter.empty
             raise ConfigError(
                 f"{key}.{name} must be {' or '.join(dict.fromkeys(_describe(parameter.annotation)))}, "
-                f"got {_typed(value)}: try {key}.{name}={_typed(parameter.default) if default else '...'}"
+                f"got {typed(value)}: try {key}.{name}={typed(parameter.default) if default else '...'}"
             )
 
 
@@ -95,10 +95,10 @@ def _describe(hint: Any) -> list[str]:
     return [KINDS[hint]] if hint in KINDS else []
 
 
-def _typed(value: Any) -> str:
+def typed(value: Any) -> str:
     """A value as it is typed on the command line."""
     if isinstance(value, tuple | list):
-        return f"[{','.join(map(_typed, value))}]"
+        return f"[{','.join(map(typed, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{_typed(item)}" for name, item in value.items()) + "}"
+        return "{" + ",".join(f"{name}:{typed(item)}" for name, item in value.items()) + "}"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

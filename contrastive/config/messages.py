@@ -8,6 +8,7 @@ import yaml
 from hydra.errors import HydraException, InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
+from contrastive.config.check_types import typed
 from contrastive.config.compose import take_config_dirs
 from contrastive.config.mistaken import INSTEAD
 from contrastive.config.neighbors import did_you_mean, no_setting
@@ -157,10 +158,9 @@ def _wrong_type(text: str, words: Sequence[str]) -> str | None:
         return None
     value = re.search(r"Error merging override [^=]+=(.*)", text)
     expected = KINDS.get(next(filter(None, kind.groups())), "another type") if kind else "set"
-    default, origin = defaults(words).get(key[1], ("...", ""))
+    default = typed(defaults(words).get(key[1], "..."))
     given = (value[1] or "nothing") if value else "?"
-    of = origin and f", the default of {origin}"
-    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}{of}"
+    return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}"
 
 
 # The words of a RuntimeError: of the host's allocator; of CUDA (a context, pinned memory) and NCCL; of cuBLAS and cuDNN
