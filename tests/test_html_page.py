@@ -11,7 +11,8 @@ import pytest
 from contrastive.cli.report import main
 from contrastive.study.record import N_BINS
 from contrastive.study.render.files import as_json
-from contrastive.study.render.page import page
+from contrastive.study.render.page import missing_runs, page
+from tests.helpers import ROOT
 
 vl_convert = pytest.importorskip("vl_convert")
 charts = pytest.importorskip("contrastive.study.render.charts")
@@ -55,6 +56,10 @@ def record() -> dict[str, Any]:
 
 
 library = charts.javascript
+
+
+def test_the_default_settings_of_a_comparison_lack_no_runs():
+    assert missing_runs(json.loads((ROOT / "docs/results/push_searched.json").read_text())) == []
 
 
 def test_the_library_does_not_end_the_script_that_holds_it(monkeypatch):

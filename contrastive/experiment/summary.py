@@ -135,7 +135,7 @@ def _audit(audit: dict[str, Any]) -> str:
     if reported:
         selected = ", best test epoch" if "best_test" in reported["read_out"] else ""
         figure = f"\n  reported{selected}: {reported['accuracy']:.2f} ({reported['metric']}) by {reported['read_out']}"
-    bias = f"a linear classifier reads the bias from the features of {audit['bias_top1']:.2f} % of the test images"
+    bias = f"the bias is linearly readable from the features: {audit['bias_top1']:.2f} %"
     groups = audit.get("groups", [])
     by_group = f"\n\n{_by_group(groups)}" if 0 < len(groups) <= MAX_GROUPS else ""
     return f"{columns(rows)}{figure}\n  {bias}{by_group}"

@@ -117,8 +117,9 @@ def row_colors(record: Record) -> dict[str, str]:
 
 
 def missing_runs(record: Record) -> list[str]:
-    """Rows without a run, and seeds that other rows of the table have; quoted rows are never run."""
-    rows = [row for row in record["rows"] if row["overrides"]]
+    """Rows without a run, and seeds that other rows of the table have; quoted rows are never run. A comparison says
+    itself which of its runs failed, and its default settings have no more than the seeds of the first search."""
+    rows = [row for row in record["rows"] if row["overrides"] and "comparison" not in record]
     seeds = {row["name"]: {run["seed"] for run in row["runs"]} for row in rows}
     # of most rows: a single row may have been given more
     counts = [seed for own in seeds.values() for seed in own]
