@@ -21,7 +21,7 @@ def test_a_folder_is_reported_and_the_last_line_trains_on_it(tmp_path, capsys):
     code, said = look(capsys, folder)
     assert code == 0
     assert "train  40 images, train/\ntest   8 images, test/\n2 classes: ant (24), bee (24)\n" in said
-    assert "each image: 3 x 8 bits, the shorter side of 12" in said
+    assert "each image: 3 x 8 bits, the shorter side of 9 to 12 pixels" in said
     words = shlex.split(said.splitlines()[-1])
     assert words[:3] == ["python", "train.py", "dataset=image_folder"]
     assert words[3:] == [f"dataset.root={folder}", "dataset.size=12", "batch_size=16"]

@@ -56,7 +56,8 @@ def subfolders(folder: Path) -> tuple[str, ...]:
     """Names of the folders in a folder but for those of tools, sorted; none if it does not exist."""
     if not folder.is_dir():
         return ()
-    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not is_of_a_tool(path.name)))
+    with os.scandir(folder) as entries:  # which asks the disk about no file, of which there may be a million
+        return tuple(sorted(entry.name for entry in entries if not is_of_a_tool(entry.name) and entry.is_dir()))
 
 
 def has_pictures(folder: Path) -> bool:
