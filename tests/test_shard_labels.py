@@ -60,6 +60,11 @@ def test_a_label_that_is_no_whole_number_and_no_word_is_refused(tmp_path, label)
         load(write(tmp_path, [label], suffix="json"))
 
 
+def test_other_labels_are_other_data(tmp_path):
+    hashes = {fingerprint(load(write(tmp_path / f"{labels}", labels))) for labels in ([3, 7], [1, 2], [2, 1], [1, 2])}
+    assert len(hashes) == 3
+
+
 def test_images_without_a_label_are_counted_and_train(tmp_path):
     data = load(write(tmp_path, [None, 4, -1, 5]))
     assert data.classes == ("4", "5") and len(data.pretrain) + len(data.test) == 24

@@ -42,7 +42,7 @@ def generated(path: Path, *, format: int, seed: int) -> Path:
         for name in names:
             info = tarfile.TarInfo(name)
             if written and rng.random() < 0.3:
-                info.type, info.linkname = tarfile.LNKTYPE, rng.choice(written)
+                info.type, info.linkname = tarfile.LNKTYPE, rng.choice(("", "./")) + rng.choice(written)
                 tar.addfile(info)
             else:
                 content = rng.randbytes(rng.choice((0, 1, 511, 512, 513, 3000)))

@@ -178,7 +178,7 @@ def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
         entries = np.load(array, mmap_mode="r")
         is_whole = entries.dtype == ENTRY and len(entries) == facts.pop("n")
         return Index(shard, entries, **facts) if is_whole else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
