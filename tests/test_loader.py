@@ -33,8 +33,9 @@ def test_every_epoch_is_another_order_and_can_be_drawn_again():
 
 def test_the_balanced_sampler_draws_rare_biases_as_often_clipped():
     data = split(1000)
-    weight = bias_balanced_weights(data)
-    assert weight.max() <= 10 * weight.min() + 1e-9
+    rare = torch.arange(1000) < 8  # two of 250 of each class: 124 times the weight of the others
+    weight = bias_balanced_weights(Split(data.image, data.label, rare.long()))
+    assert weight[rare].tolist() == pytest.approx([10 * weight.min().item()] * 8)
     loader = Loader(data, batch_size=100, seed=0, sampler="bias_balanced")
     share = torch.cat([batch.bias for epoch in range(20) for batch in loader.epoch(epoch)]).float().mean()
     assert share == pytest.approx(0.5, abs=0.02)  # a tenth of the images, nine times the weight
@@ -104,6 +105,16 @@ def test_noise_shows_another_class_in_view_1():
             hits += int(changed.sum())
     assert hits / 2000 == pytest.approx(0.3, abs=0.04)
     assert next(Loader(data, batch_size=100, seed=0).epoch(0)).view1_source is None
+
+
+def test_noise_leaves_an_image_for_which_no_other_class_came_up():
+    data = split(250)
+    data = Split(data.image, (torch.arange(250) == 249).long())
+    (batch,) = Loader(data, batch_size=250, seed=0, noise_frac=1.0).epoch(0)
+    source, shown = (x[:, 0, 0, 0].long() for x in (batch.view1_source, batch.image))
+    changed = source != shown
+    assert (source[changed & (shown != 249)] == 249).all()
+    assert 20 < int(changed.sum()) < 100  # 64 draws find the one image of 250 in 23 % of all cases
 
 
 def test_noise_from_the_middle_of_an_epoch_is_that_of_the_whole_epoch():
