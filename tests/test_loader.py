@@ -1,5 +1,8 @@
 """Batches: order, samplers, noise."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -9,7 +12,7 @@ from contrastive.seeding import generator
 from contrastive.training import loader
 from contrastive.training.loader import MOST_WEIGHTS, Loader, bias_balanced_weights, drawn
 from contrastive.types import Split
-from tests.helpers import TINY, TWO_STREAMS
+from tests.helpers import ROOT, TINY, TWO_STREAMS
 
 
 def split(n: int = 100) -> Split:
@@ -33,8 +36,9 @@ def test_every_epoch_is_another_order_and_can_be_drawn_again():
 
 def test_the_balanced_sampler_draws_rare_biases_as_often_clipped():
     data = split(1000)
-    weight = bias_balanced_weights(data)
-    assert weight.max() <= 10 * weight.min() + 1e-9
+    rare = torch.arange(1000) < 8  # two of 250 of each class: 124 times the weight of the others
+    weight = bias_balanced_weights(Split(data.image, data.label, rare.long()))
+    assert weight[rare].tolist() == pytest.approx([10 * weight.min().item()] * 8)
     loader = Loader(data, batch_size=100, seed=0, sampler="bias_balanced")
     share = torch.cat([batch.bias for epoch in range(20) for batch in loader.epoch(epoch)]).float().mean()
     assert share == pytest.approx(0.5, abs=0.02)  # a tenth of the images, nine times the weight
@@ -106,6 +110,16 @@ def test_noise_shows_another_class_in_view_1():
     assert next(Loader(data, batch_size=100, seed=0).epoch(0)).view1_source is None
 
 
+def test_noise_leaves_an_image_for_which_no_other_class_came_up():
+    data = split(250)
+    data = Split(data.image, (torch.arange(250) == 249).long())
+    (batch,) = Loader(data, batch_size=250, seed=0, noise_frac=1.0).epoch(0)
+    source, shown = (x[:, 0, 0, 0].long() for x in (batch.view1_source, batch.image))
+    changed = source != shown
+    assert (source[changed & (shown != 249)] == 249).all()
+    assert 20 < int(changed.sum()) < 100  # 64 draws find the one image of 250 in 23 % of all cases
+
+
 def test_noise_from_the_middle_of_an_epoch_is_that_of_the_whole_epoch():
     loader = Loader(split(), batch_size=20, seed=0, noise_frac=0.5, blur_frac=0.5)
     for mine, theirs in zip(loader.epoch(1, start=3), list(loader.epoch(1))[3:], strict=True):
@@ -118,6 +132,23 @@ def test_blur_noise_blurs_the_source_of_view_1():
     batch = next(loader.epoch(0))
     assert batch.view1_source.float().std() < 0.6 * batch.image.float().std()
     assert batch.view1_source.float().mean() == pytest.approx(batch.image.float().mean().item(), rel=0.02)
+
+
+LEFT_UNFINISHED = """
+import os, torch
+from contrastive.training.loader import Loader
+from contrastive.types import Split
+
+split = Split(torch.zeros(100, 3, 8, 8, dtype=torch.uint8), torch.arange(100) % 4)
+os.batches = Loader(split, batch_size=10, seed=0, streaming=True).epoch(0)  # outlives the modules of the loader
+next(os.batches)
+"""
+
+
+@pytest.mark.slow
+def test_an_unfinished_epoch_leaves_the_interpreter_in_silence():
+    done = subprocess.run([sys.executable, "-c", LEFT_UNFINISHED], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_impossible_batches_samplers_and_noise_are_refused():

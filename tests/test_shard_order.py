@@ -83,6 +83,15 @@ def test_an_epoch_from_its_middle_is_the_rest_of_the_whole(windows, noise, sampl
     assert torch.equal(loader.indices(1, 2), whole[2].index)
 
 
+@pytest.mark.parametrize("windows", [None, Windows(4, 16)], ids=str)
+def test_a_second_pass_within_an_epoch_has_an_order_of_its_own(windows):
+    loader = Loader(windowed(windows), batch_size=20, seed=0, second_batch_size=10)
+    rows = torch.cat([batch.index for batch in loader.epoch(0)])
+    first, second = rows[:100], rows[100:]
+    assert first.sort().values.tolist() == second.sort().values.tolist() == list(range(100))
+    assert not torch.equal(first, second)
+
+
 def test_windows_survive_what_is_done_to_a_split():
     split = windowed(Windows(4, 16))
     assert split.to("cpu").windows == split.windows

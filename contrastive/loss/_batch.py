@@ -65,21 +65,27 @@ class Call(NamedTuple):
     rows: Tensor | None  # of the training data
     others: Others
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def gathered(self, group: Group) -> "Call":
         """The batch of all processes of the group, with this process's anchors; a memory is not gathered.
 
         Raises:
             ConfigError: batches of different sizes, or anchors that the caller chose.
         """
-        if self.anchors != slice(None):
-            raise ConfigError("gather=True chooses the anchors of each process: try it without anchors")
-        check_equal_sizes(self.z, group)
+        # left out of a graph, as `tiles.log_sum_exp` is
+        outside = torch.compiler.disable(_gathered) if torch.compiler.is_compiling() else _gathered
+        call: Call = outside(self, group)
+        return call
 
-        def whole(x: Tensor | None) -> Tensor | None:
-            return None if x is None else gather(x, group)
 
-        z = gather(widen(self.z), group)
-        others = self.others._replace(keys=whole(self.others.keys), ids=whole(self.others.ids))
-        anchors = shard_of(group).of(len(z))
-        return Call(z, whole(self.label), whole(self.bias), anchors, whole(self.rows), others)
+def _gathered(call: Call, group: Group) -> Call:
+    if call.anchors != slice(None):
+        raise ConfigError("gather=True chooses the anchors of each process: try it without anchors")
+    check_equal_sizes(call.z, group)
+
+    def whole(x: Tensor | None) -> Tensor | None:
+        return None if x is None else gather(x, group)
+
+    z = gather(widen(call.z), group)
+    others = call.others._replace(keys=whole(call.others.keys), ids=whole(call.others.ids))
+    anchors = shard_of(group).of(len(z))
+    return Call(z, whole(call.label), whole(call.bias), anchors, whole(call.rows), others)

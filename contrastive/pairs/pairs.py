@@ -188,7 +188,7 @@ class Pairs:
             if isinstance(temperature, Tensor) and temperature.requires_grad:
                 anchors = anchors * (temperature.detach() / temperature)  # times 1, with the gradient for t
             candidates = None if anchors is self.candidates else self.candidates
-            return cast(Tensor, tiles.log_sum_exp(anchors, candidates, related, scale=factor, tile=side))
+            return tiles.log_sum_exp(anchors, candidates, related, scale=factor, tile=side)
         return self._reduce(relation, lambda logits, mask: masked_log_sum_exp(logits * scale, mask))
 
     def log_sum_exp_but_top(self, relation: Relation, k: int) -> Tensor:

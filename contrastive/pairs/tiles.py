@@ -41,7 +41,6 @@ def is_safe(scale: float, dtype: torch.dtype) -> bool:
     return 2 * scale < (700 if dtype == torch.float64 else 80)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def log_sum_exp(anchors: Tensor, candidates: Tensor | None, related: Related, *, scale: float, tile: int) -> Tensor:
     """(A,): log Σ_j e^{scale · cos_ij} over the related j; -inf with zero gradient if no j is related.
 
@@ -52,6 +51,13 @@ def log_sum_exp(anchors: Tensor, candidates: Tensor | None, related: Related, *,
         scale: 1 / t, for which `is_safe` holds.
         tile: side of a tile.
     """
+    # left out of a graph; by a decorator it would import torch._dynamo for everybody, more than a second
+    outside = torch.compiler.disable(_log_sum_exp) if torch.compiler.is_compiling() else _log_sum_exp
+    value: Tensor = outside(anchors, candidates, related, scale, tile)
+    return value
+
+
+def _log_sum_exp(anchors: Tensor, candidates: Tensor | None, related: Related, scale: float, tile: int) -> Tensor:
     total: Tensor = _ExpSum.apply(anchors, candidates, related, scale, tile)
     empty = total == 0
     return torch.where(empty, -torch.inf, scale + total.masked_fill(empty, 1).log())

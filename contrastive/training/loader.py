@@ -4,6 +4,7 @@ On the device nothing is decoded and nothing copied; from the host or from store
 earlier ones train.
 """
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -161,14 +162,14 @@ class Loader:
 
 def prefetched(items: Iterator[T]) -> Iterator[T]:
     """The same items, of which a thread makes up to `DEPTH` ahead."""
-    end = object()
-    with ThreadPoolExecutor(1) as pool:
+    end, pool, is_exit = object(), ThreadPoolExecutor(1), sys.is_finalizing
+    try:
         upcoming = deque(pool.submit(next, items, end) for _ in range(DEPTH))
-        try:
-            while (item := upcoming.popleft().result()) is not end:
-                upcoming.append(pool.submit(next, items, end))
-                yield item  # type: ignore[misc]
-        finally:
+        while (item := upcoming.popleft().result()) is not end:
+            upcoming.append(pool.submit(next, items, end))
+            yield item  # type: ignore[misc]
+    finally:
+        if not is_exit():  # then the thread has ended, and modules are being taken apart
             pool.shutdown(cancel_futures=True)
 
 
