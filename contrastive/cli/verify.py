@@ -38,7 +38,7 @@ from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.compare.whole import unchecked
-from contrastive.study.render.files import check_folder, read_table_json
+from contrastive.study.render.files import check_folder, read_table_json, table_files
 from contrastive.text import show
 from contrastive.training.checkpointer import resume
 from contrastive.training.hook import Hook
@@ -62,7 +62,9 @@ def main(words: list[str]) -> int:
     parser = Parser("verify", __doc__, usage="RUN [device=cpu] [data_root=PATH] [--config-dir DIR] | --table FOLDER")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="a run directory, and settings of train.py")
     parser.add_argument("--config-dir", metavar="DIR", help="folder with modules of your own, as in train.py")
-    parser.add_argument("--table", metavar="FOLDER", type=Path, help="check the committed tables of a folder instead")
+    parser.add_argument(
+        "--table", metavar="FOLDER", type=Path, help="check the tables of a folder, or one JSON, instead"
+    )
     folders, words = take_config_dirs(words)
     options = parser.parse_args(words)
     if options.table is not None:
@@ -98,7 +100,7 @@ def verify_tables(folder: Path) -> int:
 
 def not_checked(folder: Path) -> dict[Path, list[str]]:
     """{record of a comparison: what its version does not tell} of a folder of tables."""
-    records = {path: read_table_json(path) for path in sorted(folder.glob("*.json"))}
+    records = {path: read_table_json(path) for path in table_files(folder)}
     compared = {path: record for path, record in records.items() if record is not None and "comparison" in record}
     return {path: said for path, record in compared.items() if (said := unchecked(record))}
 

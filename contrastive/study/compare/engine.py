@@ -26,7 +26,7 @@ from contrastive.run.files import read_result
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import METHOD_SEARCHES, Plan, read_plan
+from contrastive.study.compare.plan import METHOD_SEARCHES, Contestant, Plan, read_plan
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
@@ -37,7 +37,7 @@ from contrastive.study.compare.seal import (
     read_sources,
     seal,
 )
-from contrastive.study.compare.space import knobs_of
+from contrastive.study.compare.space import Knob, knobs_of
 from contrastive.study.compare.stages import Contest, Run
 from contrastive.study.compare.trial import Trial, hours, try_contestants
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
@@ -124,48 +124,63 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
         ConfigError: a contestant cannot be composed, no contestant has what is to be searched, they have several
             datasets, or no evaluator gives the metric.
     """
-    knobs, made_of, left_alone = {}, {}, {}
-    named = set[str]()
-    on_the_way, datasets, unread = set[str](), set[str](), {*plan.ranges}
-    for own in plan.contestants:
-        words = [*plan.common, *own.fixed]
-        cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
-        choices = {group: str(choice) for group, choice in cfg.hydra.runtime.choices.items()}
-        OmegaConf.set_struct(cfg, False)
-        del cfg["hydra"]
-        settings = checked_settings(cfg, words)
-        reads = _settings_read(cfg)
-        ranges = {key: typed for key, typed in plan.ranges.items() if key in reads} | own.ranges
-        unread -= ranges.keys()
-        fixed = {key_of(word) for word in words} - ranges.keys()
-        known = knobs_of(choices, reads, ranges, folders)
-        knobs[own.name] = [knob for knob in known if knob.key not in fixed]
-        trial = [f"{knob.key}={knob.at(0.5)}" for knob in knobs[own.name]]
-        compose("train", [*words, *trial, *search_path(folders)])  # a range of no setting is said at once
-        config = settings.to_dict()
-        searched = {knob.key: knob.typed for knob in knobs[own.name]}
-        made_of[own.name] = {"config": config_hash(config), "modules": module_hashes(config), "searched": searched}
-        named |= {target for _, target in targets(config)}
-        left_alone[own.name] = {key: value for key, value in _numbers_of_loss(cfg, reads) if key not in searched}
-        datasets.add(choices["dataset"])
-        if plan.evaluator not in settings.evaluator:
-            names = ", ".join(settings.evaluator)
-            raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try metric=knn_top1")
-        if "every" in settings.evaluator[plan.evaluator]:
-            on_the_way.add(f"evaluator.{plan.evaluator}.every=0")
-    if unread:
+    made = {own.name: _made(plan, own, folders) for own in plan.contestants}
+    datasets = sorted({one.dataset for one in made.values()})
+    if unread := plan.ranges.keys() - {key for one in made.values() for key in one.reads}:
         raise ConfigError(f"no contestant has {min(unread)}, so it cannot be searched: try python train.py --help")
     if len(datasets) > 1:
-        raise ConfigError(
-            f"contestants are compared on one dataset, got {' and '.join(sorted(datasets))}: try one at a time"
-        )
-    (dataset,) = datasets
-    sealed = {"package": package_hash(), "contestants": made_of}
+        raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(datasets)}: try one at a time")
+    sealed = {"package": package_hash(), "contestants": {name: one.hashes for name, one in made.items()}}
+    has_points = any("every" in one.config["evaluator"][plan.evaluator] for one in made.values())
     return Contest(
-        plan=plan, knobs=knobs, base=base or BASE / plan.folder(dataset, plan.digest(sealed)), dataset=dataset,
-        on_the_way=tuple(sorted(on_the_way)), left_alone=left_alone, folders=tuple(folders), made_of=sealed,
-        targets=tuple(sorted(named)),
-    )  # fmt: skip
+        plan=plan,
+        knobs={name: one.knobs for name, one in made.items()},
+        base=base or BASE / plan.folder(datasets[0], plan.digest(sealed)),
+        dataset=datasets[0],
+        on_the_way=(f"evaluator.{plan.evaluator}.every=0",) if has_points else (),
+        left_alone={name: one.left_alone for name, one in made.items()},
+        folders=tuple(folders),
+        made_of=sealed,
+        targets=tuple(sorted({target for one in made.values() for _, target in targets(one.config)})),
+    )
+
+
+class _Made(NamedTuple):
+    """A contestant as it is composed: its dataset, the settings that it reads, its knobs and configuration."""
+
+    dataset: str
+    reads: list[str]
+    knobs: list[Knob]
+    config: dict[str, Any]
+    left_alone: dict[str, Any]
+
+    @property
+    def hashes(self) -> dict[str, Any]:
+        """All that its runs depend on."""
+        searched = {knob.key: knob.typed for knob in self.knobs}
+        return {"config": config_hash(self.config), "modules": module_hashes(self.config), "searched": searched}
+
+
+def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
+    """A contestant, composed and checked."""
+    words = [*plan.common, *own.fixed]
+    cfg = compose("train", [*words, *search_path(folders)], return_hydra_config=True)
+    choices = {group: str(choice) for group, choice in cfg.hydra.runtime.choices.items()}
+    OmegaConf.set_struct(cfg, False)
+    del cfg["hydra"]
+    settings = checked_settings(cfg, words)
+    if plan.evaluator not in settings.evaluator:
+        names = ", ".join(settings.evaluator)
+        raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try metric=knn_top1")
+    reads = _settings_read(cfg)
+    ranges = {key: typed for key, typed in plan.ranges.items() if key in reads} | own.ranges
+    fixed = {key_of(word) for word in words} - ranges.keys()
+    knobs = [knob for knob in knobs_of(choices, reads, ranges, folders) if knob.key not in fixed]
+    trial = [f"{knob.key}={knob.at(0.5)}" for knob in knobs]
+    compose("train", [*words, *trial, *search_path(folders)])  # a range of no setting is said at once
+    searched = {knob.key for knob in knobs}
+    left_alone = {key: value for key, value in _numbers_of_loss(cfg, reads) if key not in searched}
+    return _Made(choices["dataset"], [*reads, *own.ranges], knobs, settings.to_dict(), left_alone)
 
 
 def _settings_read(cfg: DictConfig) -> list[str]:

@@ -16,6 +16,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
+from contrastive.run.provenance import LIBRARIES
 from contrastive.study.compare.stages import Contest, data_key
 from contrastive.study.jobs import Compose
 
@@ -91,8 +92,12 @@ class _Try:
         )
 
 
-def in_a_line(error: Exception) -> str:
-    """The last line of the error's traceback, and where it was raised."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
+def in_a_line(error: BaseException) -> str:
+    """The last line of the traceback of what caused an error, and the last place outside of libraries."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not LIBRARIES.intersection(Path(frame.filename).parts)]
+    last = (own or frames)[-1]
     said = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{said} ({last.filename}, line {last.lineno}, in {last.name}): try it again when that is mended"
+    return f"{said} ({last.filename}, line {last.lineno}, in {last.name}): try the same command once that is mended"

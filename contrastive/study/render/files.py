@@ -83,8 +83,13 @@ def read_table_json(path: Path) -> dict[str, Any] | None:
     return record
 
 
+def table_files(place: Path) -> list[Path]:
+    """The JSON files of a folder, or the one that `place` is."""
+    return [place] if place.is_file() else sorted(place.glob("*.json"))
+
+
 def check_folder(folder: Path) -> tuple[int, list[str]]:
-    """Recompute every table of a folder from its JSON.
+    """Recompute every table of a folder, or the one that is named, from its JSON.
 
     The record of a comparison must be whole. The page must stand, whole, in the Markdown of the same name, which may
     say more around it; the verdicts in the JSON must be those of its runs. JSON files that are no table are left out.
@@ -93,7 +98,7 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
         the number of tables, and a sentence for each that differs.
     """
     checked, wrong = 0, []
-    for path in sorted(folder.glob("*.json")):
+    for path in table_files(folder):
         record = read_table_json(path)
         if record is None:
             continue
