@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.found import Found
+from contrastive.listing.found import Found
 
 
 def widen(x: Tensor) -> Tensor:

@@ -15,9 +15,9 @@ import contrastive
 from contrastive.cli.sweep import check_places
 from contrastive.cli.train import main
 from contrastive.config.identity import config_hash
-from contrastive.dataset.listing.places import places
 from contrastive.errors import ConfigError
 from contrastive.experiment import run as running
+from contrastive.listing.places import places
 from contrastive.run.files import read_environment, write_result
 from contrastive.run.finished import finished_run
 from tests.helpers import CONTIGUOUS, EMPTY_RESULT, ONE_THREAD, ROOT, program, write_finished, write_image_folder

@@ -9,7 +9,7 @@ from PIL import Image
 
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.errors import ConfigError
-from contrastive.found import Found
+from contrastive.listing.found import Found
 
 PAGE = (Path(__file__).parent.parent / "docs/layouts.md").read_text()
 TWO = ("a", "b")

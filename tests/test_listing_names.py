@@ -2,8 +2,8 @@
 
 import pytest
 
-from contrastive.dataset.listing.names import by_suffix, composed, is_image, is_of_a_tool, split_of
-from contrastive.found import Found
+from contrastive.listing.found import Found
+from contrastive.listing.names import by_suffix, composed, is_image, is_of_a_tool, split_of
 
 
 @pytest.mark.parametrize(

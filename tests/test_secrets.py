@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from contrastive.__main__ import main
-from contrastive.dataset.listing.names import check_no_secrets, without_secrets
 from contrastive.dataset.shards import shards
 from contrastive.errors import ConfigError
+from contrastive.listing.names import check_no_secrets, without_secrets
 from tests.helpers import ONE_THREAD, compose_settings, program, write_image_folder
 from tests.test_packed import RECIPE
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.dataset.listing.names import without_secrets
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.listing.names import without_secrets
 from contrastive.text import as_typed, show
 
 FOLDER_KEYS = ("dataset.table", "dataset.columns", "dataset.bias_pattern")

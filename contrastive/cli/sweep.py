@@ -17,9 +17,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from contrastive.config.compose import search_path, take_config_dirs
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
-from contrastive.dataset.listing.places import places
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.errors import ConfigError
+from contrastive.listing.places import places
 from contrastive.run.files import read_config, read_result
 from contrastive.run.provenance import ADDED
 from contrastive.study.jobs import dataset_node

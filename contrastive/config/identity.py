@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from contrastive.dataset.listing.names import name_of
+from contrastive.listing.names import name_of
 
 # The groups of components, each a folder of configs/ and of the package.
 COMPONENTS = (

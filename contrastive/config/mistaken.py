@@ -7,8 +7,8 @@ from pathlib import Path
 from contrastive.config.identity import LISTS
 from contrastive.config.neighbors import neighbors
 from contrastive.config.reference import GROUPS, defaults
-from contrastive.dataset.listing.names import check_no_secrets
 from contrastive.errors import ConfigError
+from contrastive.listing.names import check_no_secrets
 
 # flags of Hydra, which are none of our settings
 FLAGS = {

@@ -15,7 +15,6 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL, flatten
 from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
-from contrastive.dataset.listing.names import check_no_secrets
 from contrastive.errors import (
     ConfigError,
     check_at_least,
@@ -24,6 +23,7 @@ from contrastive.errors import (
     check_tau_plus,
     check_temperature,
 )
+from contrastive.listing.names import check_no_secrets
 
 MAX_THREADS = 1024
 SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter where a component's YAML reads them

@@ -14,7 +14,6 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
-from contrastive.dataset.listing.names import check_no_secrets, name_of, split_of
 from contrastive.dataset.shard.contents import check_label, names_of, numbers, report, values_of
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Index, index_shards
@@ -23,6 +22,7 @@ from contrastive.dataset.shard.sample import LABEL, Fields
 from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
 from contrastive.dataset.splits import channel_stats, name_splits, stratified
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.listing.names import check_no_secrets, name_of, split_of
 from contrastive.seeding import generator
 from contrastive.types import Data, Split, Windows
 

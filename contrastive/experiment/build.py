@@ -19,7 +19,6 @@ from contrastive.augmentation.compose import Compose
 from contrastive.average.base import Average
 from contrastive.config.check_types import check_components
 from contrastive.config.settings import Settings
-from contrastive.dataset.listing.places import Place, places
 from contrastive.dataset.splits import fingerprint, judged_on_training
 from contrastive.distributed.process import broadcast_from_main, main_process_first, shard
 from contrastive.encoder._depth import rates
@@ -43,6 +42,7 @@ from contrastive.experiment.components import (
     instantiate_node,
 )
 from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.listing.places import Place, places
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
 from contrastive.run.files import weights_path

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.identity import config_hash, differences
-from contrastive.dataset.listing.places import Place, places
 from contrastive.errors import ConfigError
+from contrastive.listing.places import Place, places
 from contrastive.run.files import ENCODER, HEAD, RunState, run_state, source_hashes
 from contrastive.run.log import has_same_log
 from contrastive.run.provenance import code_record

@@ -2,7 +2,7 @@
 
 from typing import Any, NotRequired, TypedDict
 
-from contrastive.dataset.listing.places import Place
+from contrastive.listing.places import Place
 
 Figures = dict[str, float]  # {metric: value}
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import contrastive
 from contrastive.config.identity import targets
-from contrastive.dataset.listing.places import Place
 from contrastive.files import file_hash
+from contrastive.listing.places import Place
 
 ADDED = "+hydra.callbacks.record_jobs"  # what a sweep adds to the words that were typed begins with this
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from contrastive.dataset.array.rows import chosen_rows
 from contrastive.dataset.splits import SPLIT_SEED, ChannelStats, first_per_class, name_splits, stratified
 from contrastive.errors import ConfigError
-from contrastive.found import Found
+from contrastive.listing.found import Found
 from contrastive.seeding import generator
 from contrastive.text import counted
 from contrastive.types import Data, Split

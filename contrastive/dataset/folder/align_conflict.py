@@ -6,8 +6,8 @@ from pathlib import Path
 
 from contrastive.dataset.folder.data import decoded_data
 from contrastive.dataset.folder.layout import ImageFile, Listing, Part
-from contrastive.dataset.listing.walk import LeftOut, below, image_paths
 from contrastive.errors import ConfigError, check_at_least, check_between
+from contrastive.listing.walk import LeftOut, below, image_paths
 from contrastive.text import printable
 from contrastive.types import Data
 

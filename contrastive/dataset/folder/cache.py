@@ -28,7 +28,7 @@ from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import ChannelStats, channel_stats
 from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
-from contrastive.found import NAMED
+from contrastive.listing.found import NAMED
 from contrastive.schema import misfit
 
 FORMAT = 5  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from glob import escape
 from pathlib import Path
 
-from contrastive.dataset.listing.names import split_of
+from contrastive.listing.names import split_of
 
 NUMBERS = {"0": "train", "1": "val", "2": "test"}  # as WILDS writes splits
 COLUMNS = {"path": "img_filename", "split": "split", "label": "y", "bias": "place"}  # those of Waterbirds

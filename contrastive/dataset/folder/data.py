@@ -13,7 +13,7 @@ from contrastive.dataset.folder.layout import Listing, Part
 from contrastive.dataset.folder.packed import is_packed, packed_images
 from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
-from contrastive.found import NAMED
+from contrastive.listing.found import NAMED
 from contrastive.text import printable
 from contrastive.types import Data, Split
 

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from contrastive.dataset.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
-from contrastive.dataset.listing.walk import (
+from contrastive.errors import ConfigError
+from contrastive.listing.found import CLASSES, Found
+from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
+from contrastive.listing.walk import (
     NO_IMAGE,
     OF_A_TOOL,
     LeftOut,
@@ -22,8 +24,6 @@ from contrastive.dataset.listing.walk import (
     image_paths,
     subfolders,
 )
-from contrastive.errors import ConfigError
-from contrastive.found import CLASSES, Found
 from contrastive.text import printable
 
 TEST_FRACTION = 0.1  # of images without labels and without a test folder

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from contrastive.dataset.folder.columns import COLUMNS, OPTIONAL, guess_columns, split_of_cell, typed_columns
 from contrastive.dataset.folder.layout import NOTHING, ImageFile, Listing, Part, divided, fifth
-from contrastive.dataset.listing.names import composed
-from contrastive.dataset.listing.walk import LeftOut, image_paths
 from contrastive.errors import ConfigError
+from contrastive.listing.names import composed
+from contrastive.listing.walk import LeftOut, image_paths
 from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists

@@ -7,8 +7,8 @@ import torch
 
 from contrastive.dataset.folder.data import decoded_data
 from contrastive.dataset.folder.layout import ImageFile, Listing, Part
-from contrastive.dataset.listing.walk import LeftOut, below, image_paths
 from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.listing.walk import LeftOut, below, image_paths
 from contrastive.seeding import generator
 from contrastive.types import Data
 

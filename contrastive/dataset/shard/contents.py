@@ -12,7 +12,7 @@ from contrastive.dataset.shard.index import NO_IMAGE, Index
 from contrastive.dataset.shard.sample import LABEL, NAMED, Value, choice
 from contrastive.dataset.shard.store import beside, packed_names
 from contrastive.errors import ConfigError
-from contrastive.found import Found
+from contrastive.listing.found import Found
 from contrastive.text import printable
 from contrastive.types import Split
 

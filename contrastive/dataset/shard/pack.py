@@ -14,7 +14,6 @@ from tqdm import tqdm
 from contrastive.dataset.folder.cache import listing_hash
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.listed import listed_images
-from contrastive.dataset.listing.names import PICTURES
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import Permutation
 from contrastive.dataset.shard.sample import Fields
@@ -22,6 +21,7 @@ from contrastive.dataset.shard.store import NAMES
 from contrastive.dataset.shard.tar import write_shard
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
+from contrastive.listing.names import PICTURES
 from contrastive.text import printable
 
 PER_SHARD = 10_000  # images

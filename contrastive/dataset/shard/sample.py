@@ -9,10 +9,10 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from contrastive.dataset.listing.names import PICTURES
 from contrastive.dataset.shard.store import Shard
 from contrastive.dataset.shard.tar import Members
 from contrastive.errors import ConfigError
+from contrastive.listing.names import PICTURES
 
 Value = int | str  # of a label or bias
 LABEL = "label"  # the field of key.json that is looked at unasked

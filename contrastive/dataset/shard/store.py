@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from contrastive.dataset.listing.names import split_of
 from contrastive.errors import ConfigError
+from contrastive.listing.names import split_of
 
 NAMES = ".names.json"  # what `packed_names` are kept in, beside each shard
 URL = re.compile(r"(s3|gs|az|https?|file)://")

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from contrastive.dataset.listing.names import PICTURES, by_suffix, is_image, is_of_a_tool
+from contrastive.listing.names import PICTURES, by_suffix, is_image, is_of_a_tool
 
 NO_IMAGE = "no image by its suffix"
 OF_A_TOOL = "left behind by a program"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from contrastive.dataset.listing.names import is_of_a_tool
+from contrastive.listing.names import is_of_a_tool
 
 # the settings that name files, of any dataset
 KEYS = ("root", "test", "val", "unlabeled", "table", "images", "labels", "test_images", "test_labels")
