@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from contrastive.config.settings import Settings
 from tests.helpers import ROOT, compose_settings
 
 torch.set_num_threads(1)
+yaml.SafeLoader = yaml.CSafeLoader  # which Hydra reads YAMLs with: most of the time of composing settings
 
 
 @pytest.fixture

@@ -69,6 +69,7 @@ def saved_average(path):
     return torch.load(path / "checkpoints/last.pt", weights_only=True)["hooks"]["average"]["encoder"]
 
 
+@pytest.mark.slow
 def test_training_is_the_same_and_what_is_read_and_written_is_the_average(averaged, tmp_path):
     run_experiment(compose_settings(*WORDS), tmp_path)
     mine, theirs = saved_weights(averaged), saved_weights(tmp_path)

@@ -46,6 +46,7 @@ def test_resume_is_bit_exact(composed, tmp_path, extra):
         assert all(torch.equal(actual[key], expected[key]) for key in expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, monkeypatch, precision):
     dtypes, feature_sets = [], run_module.feature_sets
@@ -125,6 +126,7 @@ def test_another_configuration_names_the_keys_that_differ(composed, tmp_path):
         run_experiment(composed(*BARE, "evaluator=[]", "epochs=2", "temperature=0.2"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_of_other_code_is_shown_and_resumed(composed, tmp_path, monkeypatch, capsys):
     settings = composed(*TINY, "epochs=2")
     run_experiment(settings, tmp_path / "done")

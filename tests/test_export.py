@@ -92,7 +92,7 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     assert "architecture" not in json.loads((folder / "config.json").read_text())  # timm has no such stem
     card = (folder / "README.md").read_text()
     assert "timm" not in card
-    assert "`pip install PATH_OF_THE_CHECKOUT`. `contrastive` on\nPyPI is another project" in card
+    assert "`pip install PATH_OF_THE_CHECKOUT`.\n`contrastive` on PyPI is another project" in card
     assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
     for text in ("| knn_top1 | 51.23 |", "cosine, k=20", "loss=nt_xent", "d4d4", "ant, bee", "(0.1000, 0.2000"):
         assert text in card

@@ -19,14 +19,18 @@ def test_a_stop_of_another_process_is_not_interrupted_by_the_same_signal_here() 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 143), (signal.SIGINT, 130)])
 def test_a_run_takes_the_signals_of_the_command_around_it(signum, code):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
-    saved = False
-    with pytest.raises(Stop) as stop, stop_signals() as command, stop_signals() as run:
-        with run.held():
-            signal.raise_signal(signum)
-            saved = True  # the step is finished
-        assert (run.pending, command.pending) == (signum, None)
-        run.check()
-    assert saved
+    done = []
+
+    def step() -> None:
+        with stop_signals() as command, stop_signals() as run:
+            with run.held():
+                signal.raise_signal(signum)
+                done.append((run.pending, command.pending))  # the step is finished
+            run.check()
+
+    with pytest.raises(Stop) as stop:
+        step()
+    assert done == [(signum, None)]
     assert explain_stop(stop.value)[1] == code
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which the second Ctrl-C would have found
     assert before == [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]

@@ -2,6 +2,7 @@
 
 import inspect
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -53,10 +54,11 @@ def component_node(component: str, overrides: dict[str, Any], settings: dict[str
         settings: root settings in place of those of train.yaml, such as `data_root`.
     """
     node = _load_option(*_split_name(component))
-    root = cast(DictConfig, OmegaConf.load(CONFIGS / "train.yaml"))  # the YAMLs refer to its ${temperature} and others
+    root = _load(CONFIGS / "train.yaml")  # the YAMLs refer to its ${temperature} and others
     objects = {"allow_objects": True}
     merged = OmegaConf.merge(OmegaConf.create({}, flags=objects), node, OmegaConf.create(overrides, flags=objects))
-    root = OmegaConf.create({**_without_defaults(root), **(settings or {}), "component": merged}, flags=objects)
+    plain_ones = {key: value for key, value in _without_defaults(root).items() if not isinstance(value, dict)}
+    root = OmegaConf.create({**plain_ones, **(settings or {}), "component": merged}, flags=objects)
     plain = cast(dict[str, Any], OmegaConf.to_container(root.component, resolve=True))
     check_types(plain, component.partition("/")[0])
     return plain
@@ -115,7 +117,7 @@ def _split_name(component: str) -> tuple[str, str]:
 
 def _load_option(group: str, option: str) -> DictConfig:
     """The component's node, merged with the options of the same group that its defaults list names."""
-    content = cast(DictConfig, OmegaConf.load(CONFIGS / group / f"{option}.yaml"))
+    content = _load(CONFIGS / group / f"{option}.yaml")
     node = content[group] if group in content else _without_defaults(content)  # a dataset's YAML also holds a recipe
     defaults = [name for name in content.get("defaults", []) if isinstance(name, str)]
     if "_self_" not in defaults:
@@ -123,6 +125,12 @@ def _load_option(group: str, option: str) -> DictConfig:
     return cast(
         DictConfig, OmegaConf.merge(*(node if name == "_self_" else _load_option(group, name) for name in defaults))
     )
+
+
+@cache
+def _load(path: Path) -> DictConfig:
+    """A YAML of this package; nobody writes to what is read."""
+    return cast(DictConfig, OmegaConf.load(path))
 
 
 def _without_defaults(content: DictConfig) -> dict[str, Any]:

@@ -37,8 +37,8 @@ An image encoder. Loss: `{loss}`. Data: `{dataset}`. Epochs: {epochs}. Start: {s
 
 ## Use
 
-The package is `debiased-contrastive`, in a checkout of its project: `pip install PATH_OF_THE_CHECKOUT`. `contrastive` on
-PyPI is another project.
+The package is `debiased-contrastive`, in a checkout of its project: `pip install PATH_OF_THE_CHECKOUT`.
+`contrastive` on PyPI is another project.
 
 ```python
 from contrastive import load_encoder
