@@ -6,13 +6,14 @@ int64 (N,), label -1 means unlabeled.
 """
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive.listing.found import Found
+if TYPE_CHECKING:
+    from contrastive.listing.found import Found
 
 
 def widen(x: Tensor) -> Tensor:
@@ -179,7 +180,7 @@ class Data:
     std: tuple[float, ...]
     biases: tuple[str, ...] = ()  # names of the bias labels
     facts: dict[str, str] = field(default_factory=dict)  # recorded by the run, beside the hash of the data
-    found: Found | None = None  # what folders, tables, shards or arrays were found to hold
+    found: "Found | None" = None  # what folders, tables, shards or arrays were found to hold
     digest: str | None = None  # sha256 that identifies the images and labels; None = computed from the splits
 
     def __repr__(self) -> str:
