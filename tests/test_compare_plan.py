@@ -161,6 +161,10 @@ def test_other_code_of_the_package_is_another_comparison(monkeypatch):
     ("words", "said"),
     [
         (["loss=nt_xent,supcon", "dataset=digits,cifar10"], "try one at a time"),
+        (
+            ["rows={a: loss=nt_xent dataset.root=/a/im, b: loss=nt_xent dataset.root=/b/im}", "dataset=image_folder"],
+            "one dataset, got /a/im and /b/im: try one at a time",
+        ),
         (["loss=nt_xent,supcon", "loss.psuh=interval(1,8)"], "psuh"),
     ],
 )  # fmt: skip

@@ -21,6 +21,7 @@ from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.listing.places import places
 from contrastive.run.directory import lock
 from contrastive.run.files import read_result
 from contrastive.run.provenance import module_hashes
@@ -128,8 +129,10 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
     datasets = sorted({one.dataset for one in made.values()})
     if unread := plan.ranges.keys() - {key for one in made.values() for key in one.reads}:
         raise ConfigError(f"no contestant has {min(unread)}, so it cannot be searched: try python train.py --help")
-    if len(datasets) > 1:
-        raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(datasets)}: try one at a time")
+    listed = [places(one.config["dataset"]).values() for one in made.values()]
+    where = sorted({", ".join(place["path"] for place in files) for files in listed})
+    if several := next((names for names in (datasets, where) if len(names) > 1), None):
+        raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(several)}: try one at a time")
     sealed = {"package": package_hash(), "contestants": {name: one.hashes for name, one in made.items()}}
     has_points = any("every" in one.config["evaluator"][plan.evaluator] for one in made.values())
     return Contest(
