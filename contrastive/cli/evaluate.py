@@ -37,7 +37,8 @@ of the run is changed. The metrics are written to RUN/evaluation/<name>.json and
 USAGE = "try python -m contrastive evaluate RUN 'evaluator=[knn,linear]'"
 SETTABLE = ("evaluator", "dataset", "device", "data_root", "resident", "rerun")
 BUILT = ("encoder", "augmentation", "dataset", "evaluator")  # what an evaluation builds of a run's configuration
-Item, Done = TypeVar("Item"), TypeVar("Done")
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 NEUTRAL = "image_folder"  # its recipe leaves every evaluator at its defaults
 
 
@@ -120,8 +121,8 @@ def _each(items: Sequence[Item], task: Callable[[Item], Done]) -> list[Done]:
             refused.append(error)
     if not done:
         raise refused[0]
-    for error in refused:
-        show(f"warning: a run is left out: {error}")
+    for reason in refused:
+        show(f"warning: a run is left out: {reason}")
     return done
 
 
