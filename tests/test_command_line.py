@@ -42,8 +42,11 @@ def test_an_odd_rank_is_named(tmp_path, monkeypatch, variables):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [[str(ROOT / "train.py")], ["-m", "contrastive", "runs"]])
-@pytest.mark.parametrize("missing", ["lazy_loader", "hydra"])
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [([str(ROOT / "train.py")], "lazy_loader"), ([str(ROOT / "train.py")], "hydra"),
+     (["-m", "contrastive", "runs"], "lazy_loader"), (["-m", "contrastive", "evaluate"], "hydra")],
+)  # fmt: skip
 def test_a_python_without_the_packages_is_told_what_to_type(tmp_path, words, missing):
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules['{missing}'] = None")
     env = {**ONE_THREAD, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
