@@ -158,7 +158,7 @@ def test_the_name_is_a_hash_of_plan_code_and_settings(made: Record) -> None:
     made_of = {"package": "1", "contestants": {"a": {"config": "2"}, "b": {"config": "3"}}}
     contest, _ = contest_of(Path("nowhere"), "budget=6", "seeds=3", a=70.0, b=68.0)
     record["comparison"]["sealed"] = {"made_of": made_of}
-    record["table"] = f"digits-a+b-{contest.plan.digest(made_of)}"
+    record["table"] = f"digits-a+b-{contest.plan.digest(made_of)}-{contest.plan.metric}"
     assert (faults(record), unchecked(record)) == ([], [])
     made_of["contestants"]["b"]["config"] = "4"
     assert faults(record) == ["its plan, code or settings are not those that its name has the hash of"]

@@ -30,6 +30,23 @@ WORDS = [
     "epochs=2", "encoder.width=4", "batch_size=256", "dataset.size=8", "device=cpu", "log_every=2", "evaluator=[knn]",
     "evaluator.knn.every=1", "checkpoint_every=1", "hydra.run.dir=run",
 ]  # fmt: skip
+SUM = """from contrastive import Hook
+
+
+class Sum(Hook):
+    def __init__(self):
+        self.total = 0.0
+
+    def on_step(self, training, output):
+        self.total += float(output.loss)
+        training.log({"sum/of_losses": self.total})
+
+    def state_dict(self):
+        return {"total": self.total}
+
+    def load_state_dict(self, state):
+        self.total = state["total"]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +118,20 @@ def test_a_run_killed_in(moment, whole, tmp_path):
     assert not (tmp_path / "run/result.json").exists()
     assert run(tmp_path) == 0
     assert_same(tmp_path / "run", whole)
+
+
+def test_a_run_of_all_that_has_a_state_is_killed_in_a_step(tmp_path):
+    """A teacher with its queue, an average, a hook of one's own with a state, and a tracker beside metrics.jsonl."""
+    (tmp_path / "mine/hook").mkdir(parents=True)
+    (tmp_path / "mine/hook/sum.yaml").write_text("# @package hook.sum\n_target_: sum_of_mine.Sum\n")
+    (tmp_path / "mine/sum_of_mine.py").write_text(SUM)
+    words = ["--config-dir", "../mine", "teacher=ema", "teacher.queue=64", "average=ema", "hook=[sum]"]
+    words += ["tracker=[tensorboard]"]
+    assert run(tmp_path / "whole", *words) == 0
+    assert run(tmp_path / "killed", *words, fault=MOMENTS["a step of the last epoch"]) == -signal.SIGKILL
+    assert run(tmp_path / "killed", *words) == 0
+    assert_same(tmp_path / "killed/run", tmp_path / "whole/run")
+    assert sum("sum/of_losses" in line for line in logged_lines(tmp_path / "killed/run")) == 2 * 5
 
 
 def test_kills_at_random_moments_between_batches_too(whole, tmp_path):

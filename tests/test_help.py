@@ -90,7 +90,7 @@ def test_every_setting_and_every_option_has_its_sentence():
 
 
 def test_the_defaults_are_composed_from_the_words_that_exist():
-    found = defaults(["dataset=cifar10", "loss=nt_xnt", "evaluator=[knn,mine]", "epochs=3"])
+    found = defaults(["dataset=cifar10", "loss=nt_xnt", "head=mlp,linear", "evaluator=[knn,mine]", "epochs=3"])
     assert (found["epochs"], found["optimizer.lr"], found["loss.temperature"]) == (50, 1e-3, "${temperature}")
     with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):  # in the middle of a job, too
         assert defaults([])["epochs"] == 40

@@ -39,8 +39,8 @@ def test_value_out_of_range_is_refused_at_once(composed, word, advice):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("epochs=many", "epochs must be a whole number, got many: try epochs=40, the default of dataset=digits"),
-        ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=40, the default of dataset=digits"),
+        ("epochs=many", "epochs must be a whole number, got many: try epochs=40"),
+        ("epochs=2.5", "epochs must be a whole number, got 2.5: try epochs=40"),
         ("temperature=hot", "temperature must be a number, got hot: try temperature=0.5"),
         ("rerun=maybe", "rerun must be true or false, got maybe: try rerun=false"),
         ("resident=3", "resident must be auto, true or false, got 3: try resident=auto"),

@@ -18,6 +18,7 @@ def test_a_stop_of_another_process_is_not_interrupted_by_the_same_signal_here() 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 143), (signal.SIGINT, 130)])
 def test_a_run_takes_the_signals_of_the_command_around_it(signum, code):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which another test may have left to a second Ctrl-C
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
     done = []
 

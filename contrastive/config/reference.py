@@ -17,7 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from contrastive.config.identity import COMPONENTS, flatten
+from contrastive.config.identity import COMPONENTS, LISTS, flatten
 from contrastive.config.paths import CONFIGS
 from contrastive.files import YAML_LOADER
 
@@ -131,10 +131,11 @@ def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
 def defaults(words: Sequence[str]) -> dict[str, Any]:
     """{setting: its default} for the options that the words choose; options of one's own count as if not typed."""
     typed = [word.partition("=") for word in words]
+    named = [(group, value, value.strip("[]").split(",")) for group, _, value in typed if group in GROUPS]
     known = [
-        f"{group}={names}"
-        for group, _, names in typed
-        if group in GROUPS and {*names.strip("[]").split(",")} <= option_files(group).keys()
+        f"{group}={value}"
+        for group, value, names in named
+        if {*names} <= option_files(group).keys() and (group in LISTS or len(names) == 1)
     ]
     is_composing = GlobalHydra.instance().is_initialized()  # in the middle of a sweep or a call from Python
     with nullcontext() if is_composing else initialize_config_dir(str(CONFIGS), version_base="1.3"):
