@@ -139,6 +139,7 @@ def test_reports_tell_sources_apart_but_for_one_for_each_seed(composed, biased_r
     assert [own["seed"].tolist() for own in read_frame([tmp_path / "shared"]).rows.values()] == [[0, 1]]
 
 
+@pytest.mark.slow
 def test_a_run_that_changed_refuses_a_resume_and_is_said(composed, biased_run, tmp_path, capsys):
     words = [*COLORED, "loss=softcon", f"bias_from={tmp_path}/source", "epochs=2", "checkpoint_every=1"]
     (tmp_path / "source").symlink_to(biased_run)

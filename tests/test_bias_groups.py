@@ -89,7 +89,7 @@ def test_every_group_is_recorded_with_its_names_and_its_number_of_images(sweep):
             assert weighted == pytest.approx(result["test"][f"{name}_top1"])
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_a_run_prints_its_groups_under_the_names_of_the_table(sweep):
     text, folder = sweep
     for result in results(folder).values():
@@ -100,7 +100,7 @@ def test_a_run_prints_its_groups_under_the_names_of_the_table(sweep):
     assert "worst group" in text and "cell" not in text
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_a_sweep_shows_the_worst_group_beside_knn_and_each_untrained_network(sweep):
     text, folder = sweep
     found, table = results(folder), cells(text)
@@ -115,7 +115,7 @@ def test_a_sweep_shows_the_worst_group_beside_knn_and_each_untrained_network(swe
     assert main([str(folder / word) if word.startswith("outputs") else word for word in more.split()]) == 0
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_path, monkeypatch):
     _, folder = sweep
     found = results(folder)
@@ -150,7 +150,7 @@ def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_p
     assert "and 8 of single bias groups: try knn_top1" in said
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_runs_have_every_figure_of_every_group(sweep):
     _, folder = sweep
     table = contrastive.runs(folder).set_index(["encoder.width", "seed"])
@@ -163,7 +163,7 @@ def test_runs_have_every_figure_of_every_group(sweep):
                 assert line[f"{name}_top1/{group['class']}/{group['bias']}"] == group["top1"][name]
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_a_page_has_the_columns_of_a_table(sweep, tmp_path):
     pytest.importorskip("vl_convert")
     _, folder = sweep

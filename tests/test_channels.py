@@ -176,7 +176,6 @@ def test_encoders_take_any_channels(name):
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_a_gray_run_of_16_bits_and_its_encoder(tmp_path):
     """From the README's words to features: the saved encoder knows channels, depth and statistics."""
     write_classes(tmp_path / "chest", ".png", (16, 16))

@@ -144,6 +144,7 @@ def test_a_loss_whose_gradient_is_spoiled_is_found_worse(tmp_path):
     assert claim["verdict"] == "worse", claim
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_it_would_take_and_writes_nothing(tmp_path):
     done = module("compare", *WORDS, "dry_run=true", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

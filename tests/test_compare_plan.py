@@ -88,6 +88,7 @@ def test_the_command_of_a_plan_makes_the_same_plan(words):
     assert read_plan(shlex.split(plan.command())[2:]) == plan
 
 
+@pytest.mark.slow
 def test_more_seeds_and_searches_go_on_in_one_folder():
     def folder(*more: str) -> str:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):

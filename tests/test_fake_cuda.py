@@ -209,7 +209,7 @@ def test_batch_norm_of_several_processes_never_waits(monkeypatch, n_views):
 
 
 @pytest.mark.parametrize("tiled", [False, True], ids=["dense", "tiled"])
-@pytest.mark.parametrize(("group", "name"), TERMS)
+@pytest.mark.parametrize(("group", "name"), [pytest.param(*term, marks=unless_quick(term[1])) for term in TERMS])
 def test_the_objective_of_every_term(group, name, tiled):
     step = make_step(group, name, tiled=tiled)
     data = batch()
@@ -223,7 +223,7 @@ def test_the_objective_of_every_term(group, name, tiled):
     ("group", "name", "options"),
     [
         *(
-            pytest.param(group, name, {"encoder": "simple_convnet", "augmentation": NOTHING}, marks=unless_quick(name))
+            pytest.param(group, name, {"encoder": "simple_convnet", "augmentation": NOTHING}, marks=pytest.mark.slow)
             for group, name in TERMS
         ),
         ("loss", "nt_xent", {"forward": "per_view", "optimizer": "lars"}),  # and every operation

@@ -26,10 +26,11 @@ from contrastive.training import graph
 from contrastive.training.graph import WARM_UP, Captured, GraphedStep, check_graphs
 from contrastive.training.step import StepOutput, TrainStep
 from tests.fake_cuda import CUDA, Counter, FakeGenerator, fake_cuda
-from tests.helpers import TERMS, TINY, TWO_STREAMS, logged_lines, run_until_step, saved_weights, unless_quick
+from tests.helpers import TERMS, TINY, TWO_STREAMS, logged_lines, run_until_step, saved_weights
 from tests.test_fake_cuda import NOTHING, B, make_loader, make_step, on_device
 
 aten = torch.ops.aten
+SLOW = pytest.mark.slow
 BIASED = ["dataset=biased_digits", "dataset.rho=0.9"]
 SMALL = {"encoder": "simple_convnet", "augmentation": NOTHING}
 CONVNET = ["encoder=simple_convnet", "encoder.kernel_size=3"]
@@ -109,9 +110,12 @@ def held(step: TrainStep) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("group", "name", "options"),
     [
-        *(pytest.param(group, name, SMALL, marks=unless_quick(name)) for group, name in TERMS),
-        *(("loss", "nt_xent", SMALL | {"optimizer": name}) for name in ("adamw", "sgd", "lars")),
-        ("loss", "debiased_pos", SMALL | {"tiled": True}),
+        *(pytest.param(group, name, SMALL, marks=() if name == "nt_xent" else SLOW) for group, name in TERMS),
+        *(
+            pytest.param("loss", "nt_xent", SMALL | {"optimizer": name}, marks=SLOW)
+            for name in ("adamw", "sgd", "lars")
+        ),
+        pytest.param("loss", "debiased_pos", SMALL | {"tiled": True}, marks=SLOW),
         ("loss", "nt_xent", {"forward": "per_view"}),  # and every operation
     ],
 )
@@ -209,10 +213,10 @@ QUICK += ["precision=fp32", "evaluator=[]", *RATES]
 ADAM, SGD, LARS = (f"optimizer.lr={2.0**k}" for k in (-10, -4, 0))
 RUNS = [
     [ADAM, "loss=nt_xent", "evaluator=[online_probe]"],
-    ["optimizer=lars", LARS, "optimizer.nesterov=true", "loss=sigmoid", "resident=false"],
     *(
-        pytest.param(words, marks=pytest.mark.slow)
+        pytest.param(words, marks=SLOW)
         for words in (
+            ["optimizer=lars", LARS, "optimizer.nesterov=true", "loss=sigmoid", "resident=false"],
             ["optimizer=sgd", SGD, "loss=debiased_pos", "noise_frac=0.3", "blur_frac=0.3", "views_forward=per_view"],
             ["optimizer=lars", LARS, "loss=supcon"],
             [ADAM, "teacher=ema", "head=predictor", "teacher.schedule=cosine", "teacher.queue=300", "average=ema"],

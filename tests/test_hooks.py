@@ -102,11 +102,11 @@ def test_the_order_is_the_documented_one(composed, tmp_path, hooks):
 @pytest.mark.parametrize(
     ("owner", "n", "resumed_at"),
     [
-        (TrainStep, 1, 0.4),  # inside an epoch
+        pytest.param(TrainStep, 1, 0.4, marks=pytest.mark.slow),  # inside an epoch
         (TrainStep, N - 1, 1.0),  # at its end, before the evaluation
-        (KNN, 1, 1.0),  # in the evaluation
-        (TrainStep, 2 * N - 1, 2.0),  # at the end of training
-        (KNN, 2, 2.0),  # in the last evaluation
+        pytest.param(KNN, 1, 1.0, marks=pytest.mark.slow),  # in the evaluation
+        pytest.param(TrainStep, 2 * N - 1, 2.0, marks=pytest.mark.slow),  # at the end of training
+        pytest.param(KNN, 2, 2.0, marks=pytest.mark.slow),  # in the last evaluation
     ],
 )
 def test_a_hook_sees_each_step_and_each_epoch_once_across_a_signal(
@@ -127,6 +127,7 @@ def test_a_hook_sees_each_step_and_each_epoch_once_across_a_signal(
     assert [place for name, place in events if name == "start"] == [0, resumed_at]
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_with_other_hooks(composed, tmp_path, hooks):
     run_until_step(8, composed(*WORDS), tmp_path)
     run_until_step(3, composed(*WORDS, DIARY, "checkpoint_every_minutes=0"), tmp_path)
@@ -134,6 +135,7 @@ def test_a_run_is_resumed_with_other_hooks(composed, tmp_path, hooks):
     assert run_experiment(composed(*WORDS), tmp_path)["test"]
 
 
+@pytest.mark.slow
 def test_a_hook_that_fails_ends_the_run_and_the_others_are_closed(composed, tmp_path, monkeypatch, hooks):
     def fail(self, training):
         raise OSError("full")

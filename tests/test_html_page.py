@@ -174,6 +174,7 @@ def test_nothing_to_show_is_one_sentence(path: str, message: str, tmp_path: Path
     assert not (tmp_path / "out.html").exists()
 
 
+@pytest.mark.slow
 def test_page_says_which_runs_are_missing_and_filters_by_dataset(record):
     whole = json.loads(json.dumps(record))
     lacking = whole["rows"][0]

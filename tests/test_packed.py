@@ -128,7 +128,6 @@ RECIPE = [
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_a_run_on_packed_images_is_the_run_on_decoded_ones(folder, tmp_path):
     common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "epochs=1"]
     for choice in ("false", "true"):

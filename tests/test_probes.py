@@ -188,6 +188,7 @@ def test_online_probe_is_silent_before_its_first_step():
 ALONG = [*TINY[:4], "device=cpu", "evaluator=[linear,online_probe]", "evaluator.linear.max_iter=5"]
 
 
+@pytest.mark.slow
 def test_online_probe_resumes_exactly(composed, tmp_path):
     settings = composed(*ALONG, "checkpoint_every=2")
     whole = run_experiment(settings, tmp_path / "whole")
@@ -203,6 +204,7 @@ def test_online_probe_resumes_exactly(composed, tmp_path):
     assert logged_lines(tmp_path / "stopped") == lines
 
 
+@pytest.mark.slow
 def test_an_online_probe_does_not_move_the_encoder(composed, tmp_path):
     run_experiment(composed(*ALONG, "epochs=2"), tmp_path / "with")
     run_experiment(composed(*ALONG, "epochs=2", "evaluator=[linear]"), tmp_path / "without")

@@ -27,6 +27,7 @@ def plain(tmp_path_factory):
     return saved_weights(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["profile=true", "deterministic=true"])
 def test_weights_are_the_same_bit_for_bit(composed, tmp_path, plain, word):
     try:

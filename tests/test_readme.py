@@ -140,7 +140,7 @@ def test_commands_are_found() -> None:
 @pytest.mark.parametrize(
     ("name", "n_blocks"),
     [
-        ("README.md", 1),
+        pytest.param("README.md", 1, marks=pytest.mark.slow),
         ("docs/encoders.md", 1),
         pytest.param("docs/channels.md", 1, marks=pytest.mark.slow),
         pytest.param("docs/evaluation.md", 2, marks=pytest.mark.slow),
@@ -169,6 +169,7 @@ def test_components_of_contributing_train_together(written: Callable[[Path], Pat
     assert set(result["test"]) == {"knn_top1", "spread"}
 
 
+@pytest.mark.slow
 def test_hook_of_the_page_on_hooks_logs(written: Callable[[Path], Path]) -> None:
     page = ROOT / "docs/hooks.md"
     folder = written(page)
@@ -179,6 +180,7 @@ def test_hook_of_the_page_on_hooks_logs(written: Callable[[Path], Path]) -> None
     assert min(norms.values()) > 1
 
 
+@pytest.mark.slow
 def test_queue_of_contributing_resumes_exactly(written: Callable[[Path], Path]) -> None:
     folder = written(ROOT / "docs/components.md")
     queue = importlib.import_module("my_queue").Queue

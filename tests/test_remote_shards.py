@@ -253,7 +253,6 @@ def words(root: str, cache: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_a_run_on_a_store_stopped_and_resumed_is_the_run_on_the_disk(server, folder, tmp_path):
     run, often = partial(run_experiment, path=tmp_path / "near"), ["checkpoint_every_minutes=0.0001"]
     near = run(compose_settings(*words(f"'{folder}/{PATTERN}'", tmp_path / "a")))

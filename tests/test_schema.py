@@ -207,6 +207,7 @@ def metadata_of(file: Path) -> dict[str, str]:
         return dict(opened.metadata())
 
 
+@pytest.mark.slow
 def test_metadata_of_weights(run, tmp_path):
     (run / "result.json").unlink()  # which knows the hash of the weights
     for name, uses in (
@@ -310,7 +311,8 @@ def test_a_damaged_checkpoint_of_a_finished_run_is_a_failed_check(run):
 # ---- other files
 
 
-@pytest.mark.parametrize("name", ["digits", pytest.param("biased_digits", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["digits", "biased_digits"])
 def test_records_of_tables(name, tmp_path):
     content = json.loads((ROOT / f"docs/results/{name}.json").read_text())
     content["rows"] = [{**row, "runs": row["runs"][:1]} for row in content["rows"][:2]]
@@ -343,6 +345,7 @@ def test_what_a_page_says_of_machines(run, tmp_path):
             check(f"{path.name}: {what}", lambda path=path: say(path))
 
 
+@pytest.mark.slow
 def test_facts_of_decoded_images(tmp_path):
     folder = write_image_folder(tmp_path)
     before = load_image_folder(folder)

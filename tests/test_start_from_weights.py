@@ -54,6 +54,7 @@ def test_no_epoch_evaluates_the_encoder_as_it_stands(composed, tmp_path, file, m
     assert without_time(run_experiment(settings, run)) == without_time(result)  # shown again
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_run_that_wrote_the_file(composed, tmp_path):
     trained = run_experiment(composed(*TINY, "epochs=1"), tmp_path / "trained")
     words = (*TINY, "epochs=0", f"encoder.weights={tmp_path / 'trained'}")

@@ -197,6 +197,7 @@ def test_it_is_resumed_exactly(taught, tmp_path, n_done):
     assert all(torch.equal(mine[key], value) for key, value in theirs.items())
 
 
+@pytest.mark.slow
 def test_evaluators_read_the_student_unless_the_teacher_is_chosen(tmp_path, capsys):
     words = [*WORDS, "teacher=ema", "teacher.evaluated=true"]
     result = run_experiment(compose_settings(*words), tmp_path)

@@ -82,7 +82,6 @@ def test_new_lines_are_given_once(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_a_killed_run_sends_each_line_once_to_a_tracker_of_ones_own(tmp_path):
     (tmp_path / "mine/tracker").mkdir(parents=True)
     (tmp_path / "mine/my_tracker.py").write_text(MINE)
@@ -102,6 +101,7 @@ def test_a_killed_run_sends_each_line_once_to_a_tracker_of_ones_own(tmp_path):
     assert not list((tmp_path / "run/trackers").iterdir())  # started over it is another run there, too
 
 
+@pytest.mark.slow
 def test_a_tracker_that_fails_warns_once_and_the_run_is_the_same(composed, tmp_path, capsys):
     settings = composed(*WORDS, f"+tracker.broken={{_target_:{__name__}.Broken}}")
     result = run_experiment(settings, tmp_path / "broken")
