@@ -2,6 +2,7 @@
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from PIL import Image
 
 from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
+from contrastive.cli import compare
+from contrastive.cli.pack import folder_settings
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
@@ -88,6 +91,19 @@ def test_a_path_is_taken_literally(path):
     (word,) = quote_paths([f"dataset.root={path}"])
     assert OverridesParser.create().parse_override(word).value() == path
     assert quote_paths([word]) == [word]
+
+
+def test_compare_and_pack_take_a_path_literally_too(monkeypatch):
+    seen: list[str] = []
+
+    def run(words: list[str], **_: object) -> SimpleNamespace:
+        seen.extend(words)
+        return SimpleNamespace(not_done=["it was not asked to"])
+
+    monkeypatch.setattr(compare, "run_comparison", run)
+    assert compare.main(["loss=a,b", "dataset.root=My Drive (1)"]) == 1
+    assert seen == ["loss=a,b", "dataset.root='My Drive (1)'"]
+    assert folder_settings(["dataset.table=labels (1).csv"]) == {"table": "labels (1).csv"}
 
 
 def test_the_home_folder_is_expanded_and_lists_and_references_stay(monkeypatch):

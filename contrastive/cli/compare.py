@@ -23,6 +23,7 @@ import sys
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import take_config_dirs
 from contrastive.config.identity import key_of
+from contrastive.config.mistaken import quote_paths
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import conclude, run_comparison
@@ -41,7 +42,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--config-dir", metavar="DIR", help="folder with YAMLs and modules of your own, as in train.py")
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
-    typed = [word for word in arguments.words if key_of(word) != "dry_run"]
+    typed = quote_paths([word for word in arguments.words if key_of(word) != "dry_run"])
     asked = [word.partition("=")[2].lower() for word in arguments.words if key_of(word) == "dry_run"]
     if not {"true", "false"}.issuperset(asked):
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")

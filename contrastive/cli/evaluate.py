@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.compose import importable, search_path, take_config_dirs
 from contrastive.config.identity import dataset_name, flatten
+from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, unused_overrides
 from contrastive.config.targets import check_modules, check_targets
@@ -136,7 +137,7 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
         ConfigError: a word that is neither a folder with finished runs nor a setting of an evaluation.
     """
     places = [Path(word) for word in words if Path(word).is_dir()]
-    overrides = [word for word in words if not Path(word).is_dir()]
+    overrides = quote_paths([word for word in words if not Path(word).is_dir()])
     for override in overrides:
         key, is_setting, _ = override.lstrip("+~").partition("=")
         if not is_setting or "/" in key:

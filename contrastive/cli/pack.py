@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.arguments import Parser, answering
+from contrastive.config.mistaken import quote_paths
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.names import without_secrets
@@ -64,7 +65,7 @@ def folder_settings(words: list[str]) -> dict[str, Any]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     settings = {}
-    for override in OverridesParser.create().parse_overrides(words):
+    for override in OverridesParser.create().parse_overrides(quote_paths(words)):
         key = "dataset." + override.key_or_group.removeprefix("dataset.")
         if key not in FOLDER_KEYS:
             raise ConfigError(f"pack has no {key}: try {', '.join(FOLDER_KEYS)} or --per-shard")
