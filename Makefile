@@ -48,7 +48,7 @@ test-all: $(VENV)/.done lint  ## lint, types and every test: some 25 minutes on 
 	$(PYTEST)
 
 torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: an hour on two cores
-	HOSTILE_CASES=10000 $(PYTEST) --hypothesis-show-statistics tests/test_hostile_input.py
+	HOSTILE_CASES=10000 $(PYTEST) --hypothesis-show-statistics tests/cli/test_hostile_input.py
 
 lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff check .

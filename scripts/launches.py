@@ -1,7 +1,7 @@
 """Count the kernels that a training step launches on a GPU, by part, without one: python -m scripts.launches
 
 Columns are recipes, rows parts of the second step, when the optimizer has its state. The last row is what waits for the
-device: 0. An operation counts as one kernel but for those in `tests/fake_cuda.py`; libraries launch a few
+device: 0. An operation counts as one kernel but for those in `tests/gpu/fake_cuda.py`; libraries launch a few
 more. With other overrides: python -m scripts.launches loss=supcon optimizer=lars
 
 What an evaluation of the untrained encoder launches and how often it waits, on a pretended GPU that computes on the CPU
@@ -33,8 +33,8 @@ from contrastive.training.objective import Objective
 from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
 from contrastive.types import Split
-from tests.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
-from tests.pretended_gpu import pretended_gpu
+from tests.gpu.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
+from tests.gpu.pretended_gpu import pretended_gpu
 
 N_IMAGES, N_CLASSES, SIDE = 50_000, 10, 32
 RECIPES = {

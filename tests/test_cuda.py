@@ -36,7 +36,7 @@ from contrastive.training.step import TrainStep
 from contrastive.types import Split, tensors
 from tests import forked, gpu_tasks
 from tests.helpers import compose_settings, logged_lines, run_until_step, saved_weights, without_time
-from tests.test_step import each_view_by_itself
+from tests.training.test_step import each_view_by_itself
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU here")

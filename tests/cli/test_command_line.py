@@ -1,0 +1,218 @@
+"""The program as its user meets it: whole processes, wrong words, sweeps, components of one's own."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from contrastive.__main__ import COMMANDS, main
+from contrastive.cli.train import flags_first
+from tests import forked
+from tests.cli.hostile import DRY, call
+from tests.helpers import ONE_THREAD, ROOT, TINY, fresh_program, logged_lines, module, program, write_image_folder
+
+QUICK = [*TINY, "epochs=1"]
+
+
+def test_flags_may_stand_between_overrides():
+    words = ["loss=mine", "--config-dir", "mine", "epochs=1", "-m", "--cfg", "job", "seed=0,1"]
+    assert flags_first(words) == ["--config-dir", "mine", "-m", "--cfg", "job", "loss=mine", "epochs=1", "seed=0,1"]
+
+
+def test_the_one_command_lists_the_others(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"  {name} " in said for name in COMMANDS)
+    assert main(["tran"]) == 2
+    assert capsys.readouterr().err == "error: there is no command tran: did you mean train?\n"
+
+
+@pytest.mark.parametrize("variables", [{"RANK": "abc"}, {"RANK": "3"}, {"RANK": "1", "LOCAL_RANK": "x"}])
+def test_an_odd_rank_is_named(tmp_path, monkeypatch, variables):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    code, said = call([*DRY], tmp_path)
+    assert code == 2
+    assert said.startswith("error: RANK is set, as torchrun sets it, and ")
+    assert said.endswith("try unset RANK, or torchrun --nproc-per-node 2 train.py\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [([str(ROOT / "train.py")], "lazy_loader"), ([str(ROOT / "train.py")], "hydra"),
+     (["-m", "contrastive", "runs"], "lazy_loader"), (["-m", "contrastive", "evaluate"], "hydra")],
+)  # fmt: skip
+def test_a_python_without_the_packages_is_told_what_to_type(tmp_path, words, missing):
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules['{missing}'] = None")
+    env = {**ONE_THREAD, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=env)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr == f"error: this Python lacks {missing}: try . .venv/bin/activate, or make setup\n"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "train"])
+def test_every_command_explains_itself_and_refuses_in_one_sentence(name, capsys):
+    assert main([name, "--help"]) == 0
+    assert "    python -m contrastive" in (said := capsys.readouterr().out) or said.startswith("usage: python -m")
+    assert main([name, "--nothing"]) == 2
+    assert re.fullmatch(r"error: [^\n]+: try python -m contrastive[^\n]+ --help\n", capsys.readouterr().err)
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_shown_without_torch(tmp_path):
+    words = [word for word in QUICK if "few_shot" not in word and "linear" not in word]
+    words += ["evaluator=[knn]", "hydra.run.dir=run"]
+    assert call(words, tmp_path) == (0, "")
+    code = f"import sys; from contrastive.cli.train import main; sys.exit(main({words}) or 'torch' in sys.modules)"
+    again = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=ONE_THREAD)
+    assert again.returncode == 0, again.stderr
+    assert "is done already" in again.stdout
+
+
+@pytest.mark.slow
+def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
+    done = fresh_program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for text in ("knn_top1", "linear_top1", "few_shot_top1", "untrained", "tensorboard --logdir"):
+        assert text in done.stdout
+    assert "epoch 1/1" in done.stdout
+    assert "views/s" in done.stdout
+    (result,) = tmp_path.glob("outputs/digits/debiased_pos/*/seed=0/result.json")
+    assert json.loads(result.read_text())["test"]
+    assert not list(tmp_path.rglob("*.log"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["epocs=3"], "there is no setting epocs", marks=pytest.mark.smoke),
+        (["epochs"], "epochs is not KEY=VALUE"),
+        (["accumulate_grad_batches=4"], "another loss"),
+        (["loss="], "known are barlow, bcl"),
+        (["dataset=image_folder"], "dataset.root=PATH"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, words, said):
+    done = program(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "python train.py" in done.stderr or "try " in done.stderr
+    assert not list(tmp_path.rglob("seed=*"))
+
+
+@pytest.mark.slow
+def test_what_only_shows_writes_nothing(tmp_path):
+    done = program("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "debiased_pos" in done.stdout
+    assert "image_folder" in done.stdout
+    shown = program("dataset=cifar10", "--cfg", "job", cwd=tmp_path)
+    assert "batch_size: 512" in shown.stdout
+    dry = program(*QUICK, "dry_run=true", cwd=tmp_path)
+    assert "1 epoch of 5 steps" in dry.stdout, dry.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.slow
+def test_help_can_be_piped_into_a_program_that_ends_early(tmp_path):
+    command = f"{sys.executable} {ROOT}/train.py --help | true"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=ONE_THREAD)
+    assert done.stderr == ""
+
+
+@pytest.mark.smoke
+def test_a_sweep_ends_with_a_table(tmp_path):
+    words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", 'data_root="data/${seed}"', *QUICK]
+    done = program(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 5
+    assert all("(2)" in row and "±" in row for row in rows[2:4])
+    assert rows[4].startswith("| untrained")
+    assert len(list(tmp_path.glob("outputs/digits/*/*/seed=*/result.json"))) == 4
+
+
+@pytest.mark.slow
+def test_a_sweep_names_failures_and_does_nothing_twice(tmp_path):
+    words = ["-m", "hydra/launcher=basic", "loss=nt_xent,debiased_pos", "tau_plus=0.1,0.001", *QUICK]
+    for n_done in (0, 3):
+        done = program(*words, cwd=tmp_path)
+        assert done.returncode != 0
+        assert done.stdout.count("done already") == n_done
+        assert "try batch_size=" in done.stdout
+        assert "Traceback" not in done.stderr.split("Error executing job")[0]
+        assert len(list(tmp_path.glob("outputs/digits/*/*/seed=*/result.json"))) == 3
+    assert len(list(tmp_path.glob("outputs/digits/*/*tau_plus=0.001*/seed=*/result.json"))) == 1
+
+
+@pytest.mark.slow
+def test_the_imagenet100_recipe_on_a_small_folder(tmp_path):
+    folder = write_image_folder(tmp_path / "insects")
+    words = [
+        "experiment=imagenet100", f"dataset.root={folder}", f"data_root={tmp_path}", "dataset.size=48", "device=cpu",
+        "augmentation.ops.crop.size=32", "augmentation.ops.blur.kernel_size=5", "encoder.width=8", "batch_size=12",
+        "epochs=2", "resident=false", "evaluator.linear.max_iter=5",
+    ]  # fmt: skip
+    done = program(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("cache/*.images"))) == 2
+    assert "epochs of 3 batches" in done.stdout
+    (config,) = tmp_path.glob("outputs/image_folder*/nt_xent/*/seed=0/config.yaml")
+    assert "stem: large" in config.read_text()
+
+
+@pytest.mark.slow
+def test_every_command_knows_components_of_ones_own(tmp_path):
+    """A loss and an evaluator, one file and one YAML each: verify, evaluate, a sweep and a table read them, too."""
+    for group in ("loss", "evaluator"):
+        (tmp_path / "mine" / group).mkdir(parents=True)
+    code = tmp_path / "mine/my_parts.py"
+    code.write_text(
+        "import torch\n"
+        "from torch.nn.functional import softplus\n"
+        "from contrastive import Evaluator, SelfSupervisedLoss, other_image\n"
+        "class MyLoss(SelfSupervisedLoss):\n"
+        "    def per_anchor(self, pairs):\n"
+        "        return softplus(pairs.log_sum_exp(other_image) - pairs.positive_logits[:, 0])\n"
+        "class Rank(Evaluator):\n"
+        "    protocol = 'rank of the test features'\n"
+        "    def __call__(self, features):\n"
+        "        return {'': float(torch.linalg.matrix_rank(features.test.h))}\n"
+    )
+    (tmp_path / "mine/loss/my_loss.yaml").write_text(
+        "_target_: my_parts.MyLoss\ntemperature: ${temperature}\naggregation: loss_combination\n"
+        "drop_false_negatives: false\n"
+    )
+    (tmp_path / "mine/evaluator/rank.yaml").write_text("# @package evaluator.rank\n_target_: my_parts.Rank\n")
+    small = [*(word for word in QUICK if not word.startswith("evaluator.")), "evaluator=[knn,rank]"]
+    words, mine = ["--config-dir", "mine", *small], tmp_path / "mine-run"
+    done = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert program(*words, "loss=nt_xent", "hydra.run.dir=theirs", cwd=tmp_path).returncode == 0
+    theirs = [{k: v for k, v in line.items() if k != "train/chance"} for line in logged_lines(tmp_path / "theirs")]
+    assert logged_lines(mine) == theirs  # only a loss of the package says what it is by chance
+    result = json.loads((mine / "result.json").read_text())
+    assert 1 <= result["test"]["rank"] <= 16
+    assert result["protocol"]["rank"] == "rank of the test features"
+    assert "try --config-dir FOLDER, the one that holds my_parts.py" in module("verify", str(mine), cwd=tmp_path).stderr
+    verified = module("verify", "--config-dir", "mine", str(mine), cwd=tmp_path)
+    assert " 0 failed" in verified.stdout, verified.stderr
+    later = module("evaluate", str(mine), "--config-dir", "mine", "evaluator=rank", cwd=tmp_path)
+    assert f"{result['test']['rank']:.2f}" in later.stdout, later.stderr
+    swept = program("-m", "hydra/launcher=basic", *words, "seed=0,1", cwd=tmp_path)
+    assert "rank" in swept.stdout.split("mean ± std")[1]
+    table = [str(ROOT / "scripts/reproduce_table.py"), "digits", "--seeds", "1", *words]
+    reproduced = forked.run(table, cwd=tmp_path, env=ONE_THREAD)
+    assert reproduced.returncode == 0, reproduced.stderr
+    assert "rank" in next(line for line in reproduced.stdout.splitlines() if line.startswith("| method"))
+    code.write_text(code.read_text().replace("pairs.positive_logits", "2 * pairs.positive_logits"))
+    changed = program(*words, "loss=my_loss", f"hydra.run.dir={mine}", cwd=tmp_path)
+    assert "made by other code" in changed.stdout

@@ -1,0 +1,169 @@
+"""Errors become one sentence that ends in what to type, through the whole program in this process."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from contrastive.config.messages import is_out_of_memory, out_of_memory, user_message
+from contrastive.errors import ConfigError
+from tests.cli.hostile import DRY, SMALL, call
+from tests.helpers import write_image_folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--config-dir", "nothing"],
+            "nothing is no folder: try --config-dir DIR, a folder that holds such as loss/my_loss.yaml",
+        ),
+        (["hydra.run.dir=/etc/passwd/x"], "/etc/passwd/x: not a directory"),
+        ([f"hydra.run.dir={'a' * 300}"], "file name too long: try a shorter hydra.run.dir=PATH"),
+        (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
+        (["+unknown=1"], "there is no setting unknown: try python train.py --help"),
+        (["tau_pluss=0.1"], "there is no setting tau_pluss: did you mean tau_plus? try"),
+        (["lr=0.1"], "there is no setting lr: try optimizer.lr=0.1"),
+        (["loss.temperatur=1"], "did you mean loss.temperature or temperature? try"),
+        (["los=nt_xent"], "did you mean loss? try"),
+        (["loss=debiased_poss"], "did you mean loss=debiased_pos or loss=debiased_neg? try"),
+        (["evaluator=[kn]"], "did you mean evaluator=knn? try python train.py --help evaluator"),
+        (["dataset=cifar10", "batch_size=abc"], "try batch_size=512, the default of dataset=cifar10"),
+        (["experiment=dcl", "epochs=abc"], "try epochs=400, the default of experiment=dcl"),
+        (["temperature=hot"], "temperature must be a number, got hot: try temperature=0.5"),
+        (["sampler=class_balance"], "try sampler=class_balanced"),
+        (["+seed=1"], "the setting seed exists already: try it without the +"),
+        (["~epochs"], "the setting epochs is missing"),
+        (["regularizer=[[1,2],[3]]"], "cannot compose the configuration"),
+        (["+evaluator.unknown=1"], "evaluator.unknown must be a YAML with a _target_"),
+        (["loss.temperature={a:1}"], "loss.temperature must be a number, got {a:1}"),
+        (["loss._target_=my_loss.Loss"], "names no module that Python finds: try --config-dir"),
+        (["loss._target_=contrastive.loss.nt_xent.Nothing"], "has no Nothing: try a class of it in _target_"),
+        (
+            ["loss._target_=__main__.Loss"],
+            "is defined in a script or notebook: try it in a module",
+        ),
+        (["encoder=nothing"], "there is no encoder=nothing, known are"),
+        (["loss=NTXent"], "did you mean loss=nt_xent? try"),
+        (["experiment=simclr"], "did you mean experiment=simclr_cifar10 or experiment=simclr_cifar10_lightly? try"),
+        (["encoder=ViT"], "there is no encoder=ViT: try encoder=timm encoder.name=vit_small_patch16_224"),
+        (["dataset=imagenet"], "try dataset=image_folder dataset.root=PATH, or experiment=imagenet100"),
+        (["loss", "nt_xent"], "loss is not KEY=VALUE: try loss=nt_xent"),
+        (["loss", "=", "nt_xent"], "loss is not KEY=VALUE: try loss=nt_xent"),
+        (["temperature=0,5"], "try python train.py -m temperature=0,5, or temperature=0.5 with a point"),
+        (["--config-name", "other"], "try it without --config-name, or experiment=NAME"),
+        (["dataset.size=99999999999999999999999"], "dataset.size must be a whole number, got 9999"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, words, said):
+    code, err = call([*DRY, *words], tmp_path)
+    assert code == 2, err
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    "content",
+    ["", "a: [", "a: &x [*x]", "- 1", "temperature: 1", "_target_: my.Nothing", 'defaults: ["???"]',
+     '{_target_: contrastive.loss.nt_xent.NTXent, _args_: "\\e[31m \\x1e"}'],
+)  # fmt: skip
+def test_broken_user_yaml_is_one_sentence(tmp_path, content):
+    path = tmp_path / "mine/loss/odd.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    code, err = call([*DRY, "--config-dir", "mine", "loss=odd"], tmp_path)
+    assert code == 2, err
+    assert len(err.strip().splitlines()) == 1
+    assert "\x1b" not in err
+
+
+@pytest.mark.smoke
+def test_a_folder_of_odd_files_trains_on_the_sound_ones(tmp_path, capfd):
+    """Pipes, devices, folders, links that lead nowhere or to themselves, names that are no text: named and left out."""
+    rng = np.random.default_rng(0)
+    for part in ("train", "test"):
+        for name in ("an ant", "a,bee ü", os.fsdecode(b"wasp \xff")):
+            folder = tmp_path / "images" / part / name
+            folder.mkdir(parents=True)
+            for i in range(4):
+                Image.fromarray(rng.integers(0, 255, (9, 9, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    folder = tmp_path / "images/train/an ant"
+    os.mkfifo(folder / "pipe.png")
+    (folder / "folder.png").mkdir()
+    (folder / "dangling.png").symlink_to("/no/such/file")
+    (folder / "loop.png").symlink_to("loop.png")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.png")).write_bytes(b"no image")
+    assert stat.S_ISFIFO((folder / "pipe.png").stat().st_mode)
+    words = [*SMALL, "dataset=image_folder", "dataset.root=images", "dataset.cache=cache", "batch_size=4"]
+    code, err = call([*words, "evaluator=[knn]", "hydra.run.dir=run"], tmp_path)
+    assert code == 0, err
+    assert (tmp_path / "run/result.json").exists()
+
+
+def test_a_file_system_without_locks_is_one_sentence():
+    said = user_message(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), "run/.lock")) or ""
+    assert said.startswith("run/.lock: ")
+    assert said.endswith("try hydra.run.dir=PATH on a disk of this machine, whose files can be locked")
+
+
+def test_a_terminal_never_obeys_a_value():
+    assert user_message(ConfigError("no loss \x1b[31mred\x07: try loss=nt_xent")) == (
+        r"no loss \x1b[31mred\x07: try loss=nt_xent"
+    )
+
+
+def test_a_limit_of_the_size_of_files_is_one_sentence():
+    try:
+        try:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # of TensorBoard's writer, or beneath torch.save
+        finally:
+            raise RuntimeError("[enforce fail at inline_container.cc] . unexpected pos 188224 vs 188120")
+    except RuntimeError as error:
+        said = user_message(error) or ""
+    assert said.startswith("file too large: ")
+    assert said.endswith("try ulimit -f unlimited, or hydra.run.dir=PATH on another disk")
+
+
+@pytest.mark.slow
+def test_a_launcher_without_its_program_is_one_sentence():
+    error = RuntimeError('Could not detect "srun", are you indeed on a slurm cluster?')  # as submitit says it
+    assert user_message(error) == "this launcher needs srun, which is not installed: try hydra/launcher=cores"
+
+
+def test_a_mistake_leaves_no_empty_folders(tmp_path):
+    code, err = call([*DRY[:-1], "epochs=-1"], tmp_path)
+    assert code == 2, err
+    assert not list(tmp_path.rglob("seed=*"))
+
+
+@pytest.mark.slow
+def test_cache_that_cannot_be_written_names_its_setting(tmp_path):
+    folder = write_image_folder(tmp_path / "images")
+    (tmp_path / "full").write_text("a file, where the cache belongs")
+    words = ["dataset=image_folder", f"dataset.root={folder}", "data_root=full"]
+    code, err = call([*SMALL, *words, "hydra.run.dir=run"], tmp_path)
+    assert code == 2, err
+    assert "not a directory: try data_root=PATH, a folder that can be written to" in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+        "NCCL error in: NCCLUtils.hpp:268, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+    ],
+)
+def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
+    error = RuntimeError(text)
+    assert is_out_of_memory(error)
+    assert out_of_memory(error, "").startswith("the GPU has too little memory")
+    assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))

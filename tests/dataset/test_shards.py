@@ -1,0 +1,391 @@
+"""Tar shards: what is read of them, of damaged ones too, and what `contrastive pack` writes."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrastive.__main__ import main
+from contrastive.config.identity import dataset_name
+from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.shard.index import index_shards
+from contrastive.dataset.shard.sample import Fields
+from contrastive.dataset.shard.tar import samples
+from contrastive.dataset.shards import expand, shards, warn_of_mixing
+from contrastive.dataset.splits import channel_stats, fingerprint
+from contrastive.errors import ConfigError
+from contrastive.testing import check_dataset
+from contrastive.types import Split, Windows
+from tests.dataset.test_dataset_table import birds as birds
+from tests.helpers import load_image_folder, write_image_folder
+
+
+def picture(value: int, suffix: str = "png") -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), value, np.uint8)).save(content, suffix)
+    return content.getvalue()
+
+
+def write_tar(path: Path, files: dict[str, bytes], *, format: int = tarfile.USTAR_FORMAT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w", format=format) as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def write_shards(folder: Path, *, n: int = 3, each: int = 20, labeled: bool = True) -> Path:
+    """Gray images, each of the value of its row, in four classes."""
+    for i in range(n):
+        files = {}
+        for row in range(i * each, (i + 1) * each):
+            files |= {f"{row:05}.png": picture(row)} | ({f"{row:05}.cls": b"%d" % (row % 4)} if labeled else {})
+        write_tar(folder / f"{i:03}.tar", files)
+    return folder
+
+
+def load(folder: Path, **options):
+    return shards(**{"root": str(folder), "size": 8, "cache": str(folder / "cache"), **options})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_shards(tmp_path / "tars")
+
+
+def values(image: torch.Tensor) -> list[int]:
+    return image[:, 0, 0, 0].tolist()
+
+
+def test_images_and_labels_are_those_of_the_shards(folder):
+    data = load(folder)
+    check_dataset(data)
+    rows = torch.arange(len(data.pretrain))
+    seen = values(data.pretrain.image[rows])
+    assert data.pretrain.label.tolist() == [value % 4 for value in seen]
+    assert sorted(seen + values(data.test.image[torch.arange(len(data.test))])) == list(range(60))
+    assert len(data.test) == 6
+    some = torch.tensor([40, 2, 2, 17])
+    assert values(data.pretrain.image[some]) == [seen[i] for i in some]  # any order, and twice
+    assert values(data.pretrain.select(some).image[torch.tensor([3, 0])]) == [seen[17], seen[40]]
+    assert data.mean == channel_stats(data.pretrain.image[rows])[0]
+    own = load(folder, root=f"{folder}/{{000..001}}.tar", test=f"{folder}/002.tar")
+    assert (len(own.pretrain), len(own.test)) == (40, 20)
+
+
+def test_a_second_start_reads_no_shard(folder, monkeypatch):
+    first = load(folder)
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)  # a call would fail
+    assert fingerprint(load(folder)) == fingerprint(first)
+    moved = shutil.copytree(folder, folder.parent / "copy")
+    with pytest.raises(TypeError):  # another folder has other indices
+        load(moved, cache=str(folder / "cache"))
+
+
+def test_the_index_is_built_again_where_it_is_not_whole(folder, tmp_path):
+    first = load(folder)
+    for path in (folder / "cache").glob("001-*.npy"):
+        path.write_bytes(path.read_bytes()[:-10])
+    for path in (folder / "cache").glob("002-*.json"):
+        path.unlink()  # what a kill leaves
+    assert fingerprint(load(folder)) == fingerprint(first)
+
+
+def test_those_who_index_at_once_share_the_work(folder, monkeypatch):
+    """Threads stand for processes: a lock is held by who opened it."""
+    built = []
+
+    def slowly(shard: Path):
+        built.append(shard)
+        time.sleep(0.02)
+        return samples(shard)
+
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(index_shards, expand(str(folder)), folder / "cache", Fields()) for _ in range(3)]
+        found = [[index.digest for index in job.result()] for job in jobs]
+    assert sorted(built) == expand(str(folder))  # each once
+    assert found[0] == found[1] == found[2]
+
+
+def test_oddities_of_tars(tmp_path):
+    long = "x" * 150
+    for format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        files = {
+            f"{long}/ü.PNG": picture(1), f"{long}/ü.json": b'{"label": 2, "place": 1}',
+            "README": b"no dot", "._b.png": b"of macOS", "b.png": picture(2), "b.seg.png": picture(9), "b.cls": b"1\n",
+        }  # fmt: skip
+        path = write_tar(tmp_path / f"{format}.tar", files, format=format)
+        with tarfile.open(path, "a") as tar:
+            tar.addfile(tarfile.TarInfo("empty.png"))
+        found = dict(samples(path))
+        assert list(found) == [f"{long}/ü", "b", "empty"]
+        assert list(found["b"]) == ["png", "seg.png", "cls"]
+        (index,) = index_shards([path], tmp_path / "cache", Fields())
+        assert index.labels == [2, 1] and index.entries["label"].tolist() == [0, 1] and list(index.faults) == ["empty"]
+        offset, length = index.entries[1][["offset", "length"]]
+        assert path.read_bytes()[offset : offset + length] == picture(2)
+
+
+def test_sizes_in_base_256_are_read(tmp_path):
+    path = write_tar(tmp_path / "a.tar", {"a.png": picture(1), "b.png": picture(2)})
+    raw = bytearray(path.read_bytes())
+    raw[124:136] = b"\x80" + len(picture(1)).to_bytes(11, "big")
+    raw[148:156] = b" " * 8
+    raw[148:156] = b"%06o\0 " % sum(raw[:512])
+    path.write_bytes(raw)
+    assert [key for key, _ in samples(path)] == ["a", "b"]
+
+
+def test_a_truncated_or_compressed_shard_is_refused_with_its_name(folder):
+    whole = (folder / "001.tar").read_bytes()
+    end = len(whole.rstrip(b"\0"))
+    for cut in (0, 100, 512 + 20, 5000, end - 10, end):
+        (folder / "001.tar").write_bytes(whole[:cut])
+        with pytest.raises(ConfigError, match=r"001\.tar (is cut|cannot be read).*(try|copying)"):
+            load(folder)
+    damaged = bytearray(whole)
+    damaged[10 * 2048] ^= 1  # in a header
+    (folder / "001.tar").write_bytes(damaged)
+    with pytest.raises(ConfigError, match=r"001\.tar is cut, or has a damaged header, at byte 20480"):
+        load(folder)
+    subprocess.run(["gzip", "001.tar"], cwd=folder, check=True)
+    (folder / "001.tar.gz").rename(folder / "001.tar")
+    with pytest.raises(ConfigError, match=r"001\.tar cannot be read as a tar without compression"):
+        load(folder)
+
+
+def damage(folder: Path, row: int) -> None:
+    """Flip a bit in the middle of an image; size and time of the shard stay."""
+    path = folder / f"{row // 20:03}.tar"
+    members = dict(samples(path))[f"{row:05}"]
+    offset, length = members["png"]
+    before = path.stat()
+    raw = bytearray(path.read_bytes())
+    raw[offset + length // 2] ^= 1
+    path.write_bytes(raw)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_damaged_image_is_found_by_its_bytes_and_named(folder):
+    load(folder)
+    damage(folder, 33)
+    with pytest.raises(
+        ConfigError, match=r"001\.tar is damaged at 00033\.png, byte \d+: its bytes .*: try copying the shard again$"
+    ):
+        load(folder)  # it is among the images that the statistics are of
+
+
+def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
+    half = picture(9, "jpeg")[:-40]
+    files = {
+        "x.cls": b"1", "y.png": b"no image", "y.cls": b"2", "z.png": picture(7), "z.cls": b"3", "w.jpg": half,
+        "IMG_2020.01.jpg": picture(1), "IMG_2020.02.jpg": picture(1),
+    }  # fmt: skip
+    write_tar(folder / "003.tar", files)
+    first = load(folder)
+    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)  # a second start reads no shard
+    for data in (first, load(folder)):
+        assert len(data.pretrain) + len(data.test) == 61
+        assert data.found.left_out == {
+            "no file of its key is an image by its suffix, which begins at the first dot": [
+                "x in 003.tar (cls)", "IMG_2020 in 003.tar (01.jpg, 02.jpg)"
+            ],
+            "not to be decoded": [
+                "y in 003.tar: cannot identify image file",
+                f"w in 003.tar: {decode(io.BytesIO(half), 8)}",
+            ],
+        }  # fmt: skip
+        classes = {str(i): n for i, n in enumerate(torch.bincount(data.pretrain.label).tolist())}
+        assert data.found.splits["train"] == classes
+        assert data.found.places == {
+            "train": str(folder), "test": f"a fixed draw of {len(data.test)} images of {folder}"
+        }  # fmt: skip
+        assert data.found.notes == ("labels are from key.cls (61)",)
+
+
+def test_labels_and_biases_of_json(tmp_path):
+    files = {}
+    for i in range(20):
+        files |= {f"{i:02}.png": picture(i), f"{i:02}.json": json.dumps({"y": i % 2, "place": i % 3}).encode()}
+    folder = write_tar(tmp_path / "tars/a.tar", files).parent
+    data = load(folder, label="y", bias="place")
+    assert (len(data.classes), len(data.biases)) == (2, 3)
+    seen = values(data.pretrain.image[torch.arange(len(data.pretrain))])
+    assert data.pretrain.bias.tolist() == [value % 3 for value in seen]
+    assert load(folder).classes == ()  # no `label` in the files: no labels
+
+
+def test_labels_of_a_part_alone(folder):
+    data = load(folder, labeled=16)
+    known = data.pretrain.label[data.pretrain.label >= 0]
+    assert len(data.pretrain) == 54 and 12 <= len(known) <= 20
+    assert set(known.tolist()) == {0, 1, 2, 3}
+    assert len(data.probe_train) + len(data.probe_val) == len(known)
+    with pytest.raises(ConfigError, match="too few to hold one out for validation: try dataset\\.labeled=8"):
+        load(folder, labeled=4)
+
+
+def test_chunks_of_sorted_rows_are_warned_of(capsys):
+    label = torch.arange(20_000) // 100
+    warn_of_mixing(label, Windows(1, 1000))
+    warn_of_mixing(label[torch.randperm(20_000)], Windows(100, 1000))
+    assert capsys.readouterr().out == ""
+    warn_of_mixing(label, Windows(100, 1000))
+    assert re.match(r"warning: a batch of 256 has \d\d classes .* try dataset.chunk=1", capsys.readouterr().out)
+
+
+def test_refusals_say_what_to_do(folder):
+    for options, said in [
+        ({"root": None}, r"try dataset.root=FOLDER dataset.size=8"),
+        ({"size": None}, r"try dataset.root=.* dataset.size=32"),
+        ({"root": f"{folder}/x*.tar"}, r"there is no shard .*: try dataset.root=FOLDER"),
+        ({"root": f"{folder}/{{000..003}}.tar"}, r"there is no shard .*003\.tar"),
+        ({"chunk": 0}, "dataset.chunk must be at least 1"),
+        ({"chunk": 8, "window": 4}, "dataset.window must be at least 8"),
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            load(folder, **options)
+
+
+def test_an_image_that_is_as_it_was_indexed_is_not_called_damaged(tmp_path):
+    thin = io.BytesIO()
+    Image.new("RGB", (1, 9000)).save(thin, "png")
+    source = write_image_folder(tmp_path / "insects")
+    (source / "train/bee/005.png").write_bytes(thin.getvalue())
+    assert main(["pack", str(source), str(tmp_path / "S")]) == 0
+    assert shards(root=str(tmp_path / "S"), size=32).found.left_out == {}
+    with pytest.raises(
+        ConfigError,
+        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\): .*: try another",
+    ):
+        shards(root=str(tmp_path / "S"), size=224)
+
+
+def test_a_shard_that_is_written_again_with_the_same_size_is_indexed_again(folder):
+    before = load(folder)
+    write_tar(
+        folder / "000.tar", {f"{i:05}.{s}": c for i in range(20) for s, c in (("png", picture(i)), ("cls", b"0"))}
+    )
+    after = load(folder)
+    assert fingerprint(after) != fingerprint(before)
+    assert after.found.splits["train"]["0"] > before.found.splits["train"]["0"]
+
+
+def test_the_name_of_a_split_is_that_of_the_folder_above(folder):
+    for root in ("S/train", "S/Train/{000..099}.tar", "S", "S/*.tar", "s3://bucket/S/training_set", "s3://S/train"):
+        assert dataset_name("shards", {"name": None, "root": root}) == "shards-S"
+    inner = shutil.copytree(folder, folder / "inner/train")
+    assert load(inner).facts["dataset_name"] == "inner"
+    with pytest.raises(ConfigError, match=r"there is no shard .*/\*\.tar: try dataset\.root=.*/deep/part$"):
+        load(shutil.copytree(inner, folder / "deep/part").parent)
+
+
+def test_patterns(folder):
+    for root in (folder, folder / "{000..002}.tar"):
+        assert dataset_name("shards", {"name": None, "root": str(root)}) == "shards-tars"
+        assert load(folder, root=str(root)).facts["dataset_name"] == "tars"
+    assert [path.name for path in expand(f"{folder}/{{000..002}}.tar")] == ["000.tar", "001.tar", "002.tar"]
+    assert expand(f"{folder}/*1.tar") == [folder / "001.tar"] and len(expand(str(folder))) == 3
+
+
+def contents(split: Split) -> set[tuple[int, bytes]]:
+    images = split.image[torch.arange(len(split))]
+    return {(label, image.numpy().tobytes()) for image, label in zip(images, split.label.tolist(), strict=True)}
+
+
+def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
+    source = write_image_folder(tmp_path / "insects")
+    broken = source / "train/bee/005.png"
+    broken.write_bytes(broken.read_bytes()[:-60])  # behind its header
+    why, dest = decode(broken, 8), tmp_path / "packed"
+    assert main(["pack", str(source), str(dest), "--per-shard", "16"]) == 0
+    said = capsys.readouterr().out
+    assert f"{dest}/train: 39 images, 3 shards" in said
+    assert f"left out: 1, not to be decoded, in {dest}/left_out.txt ({broken}: {why})" in said
+    assert (dest / "left_out.txt").read_text() == f"{broken}: {why}\n"
+    assert (dest / "classes.txt").read_text() == "ant\nbee\n"
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dest, check=True)
+    packed = shards(root=str(dest), size=12, cache=str(tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists()  # the indices lie beside the shards
+    assert packed.found.places == {"train": f"{dest}/train", "test": f"{dest}/test"}
+    assert list(packed.found.left_out.values()) == [[f"bee/005.png in 00000.tar: {why}"]]
+    folder = load_image_folder(source)
+    for mine, theirs in ((packed.pretrain, folder.pretrain), (packed.test, folder.test)):
+        assert contents(mine) == contents(theirs)
+    label = packed.pretrain.label
+    assert int((label.diff() != 0).sum()) > 5  # shuffled: of 40 sorted rows it is 1
+
+
+def test_pack_goes_on_where_it_was_stopped_and_refuses_another_source(tmp_path, capsys):
+    source, dest = write_image_folder(tmp_path / "insects"), tmp_path / "packed"
+    words = ["pack", str(source), str(dest), "--per-shard", "16"]
+    assert main(words) == 0
+    before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
+    first, second = dest / "train/00000.tar", dest / "train/00001.tar"
+    kept = first.stat().st_mtime_ns
+    second.unlink()
+    assert main(words) == 0
+    assert {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before
+    assert first.stat().st_mtime_ns == kept
+    (source / "train/ant/000.png").write_bytes(picture(3))
+    assert main(words) == 2
+    assert "train holds shards of other files: try another folder" in capsys.readouterr().err
+
+
+def triples(split: Split) -> list[tuple[int, int, bytes]]:
+    images = split.image[torch.arange(len(split))]
+    rows = zip(images, split.label.tolist(), split.bias.tolist(), strict=True)
+    return sorted((label, bias, image.numpy().tobytes()) for image, label, bias in rows)
+
+
+@pytest.mark.parametrize("kind", ["table", "pattern"])
+def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_path, capsys, kind):
+    source, dest = birds, tmp_path / "packed"
+    typed, options = ["dataset.table=metadata.csv"], {"table": "metadata.csv"}
+    if kind == "pattern":
+        source = write_image_folder(tmp_path / "insects")
+        typed, options = ["dataset.bias_pattern='([0-4])[.]png$'"], {"bias_pattern": r"([0-4])[.]png$"}
+        for path in source.glob("*/*/*[5-9].png"):
+            path.unlink()
+    assert main(["pack", str(source), str(dest), *typed, "--per-shard", "16"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    words = dict(word.split("=") for word in said.split() if word.startswith("dataset."))
+    assert words == {"dataset.root": str(dest), "dataset.bias": "bias", "dataset.size": "32"}
+    packed = shards(root=str(dest), bias="bias", size=12, cache=str(tmp_path / "cache"))
+    assert set(packed.found.places) == {"train", "test"} | ({"val"} if kind == "table" else set())
+    assert not (tmp_path / "cache").exists()  # the indices beside the shards have the biases
+    folder = load_image_folder(source, **options)
+    for name in ("pretrain", "probe_val", "test") if kind == "table" else ("pretrain", "test"):
+        assert triples(getattr(packed, name)) == triples(getattr(folder, name))
+    assert len(packed.probe_train) == len(folder.probe_train)
+    assert (dest / "biases.txt").read_text() == "".join(f"{name}\n" for name in folder.biases)
+    assert (packed.classes, packed.biases) == (folder.classes, folder.biases)
+
+
+def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):
+    words = ["pack", str(birds), str(tmp_path / "packed")]
+    table = (birds / "metadata.csv").read_text()
+    assert main([*words, "dataset.table=metadata.csv"]) == 0
+    (birds / "other.csv").write_text(table.replace(",1,0,", ",0,0,"))
+    for typed, said in [
+        ("dataset.table=other.csv", "holds shards of other files"),
+        ("dataset.size=12", r"pack has no dataset\.size: try dataset\.table, dataset\.columns"),
+    ]:
+        assert main([*words, typed]) == 2
+        assert re.search(said, capsys.readouterr().err)
+    assert main([*words, "table=metadata.csv", "columns={label: kind}"]) == 2
+    assert "'dataset.columns={path: img_filename, split: split, label: y, bias: place}'" in capsys.readouterr().err

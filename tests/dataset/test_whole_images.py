@@ -1,0 +1,256 @@
+"""Views of whole images, `dataset.frame`: the boxes, the pixels, what a batch holds, and runs that are interrupted."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from PIL import Image
+from torch import Tensor
+
+from contrastive.augmentation.base import Augmentation
+from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
+from contrastive.augmentation.flip import HorizontalFlip
+from contrastive.dataset.folder.decode import shrink
+from contrastive.dataset.shards import shards
+from contrastive.dataset.splits import judged_on_training
+from contrastive.errors import ConfigError
+from contrastive.experiment.build import build
+from contrastive.experiment.components import build_augmentation
+from contrastive.experiment.run import run_experiment
+from contrastive.seeding import generator
+from contrastive.training.loader import Loader
+from contrastive.types import Batch, Data, Shard
+from tests.dataset.test_packed import RECIPE, killed
+from tests.dataset.test_shards import write_tar
+from tests.gpu.pretended_gpu import pretended_gpu
+from tests.helpers import load_image_folder, logged_lines, program, saved_weights, write_image_folder
+
+FRAME = 40
+SIZES = [(30, 40), (40, 30), (25, 17), (40, 40), (1, 40), (40, 1), (1, 1), (8, 39)]  # height, width
+
+
+def smooth(height: int, width: int, seed: int) -> np.ndarray:
+    """Pixels (height, width, 3) that a JPEG keeps nearly as they are."""
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(0, 256, (6, 6, 3), np.uint8))
+    return np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))
+
+
+def encoded(pixels: np.ndarray, kind: str = "png") -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, kind)
+    return content.getvalue()
+
+
+def write_shards(folder: Path, *, n: int, kind: str = "png") -> Path:
+    """Images of the sizes above, of which each third is twice as large, in two classes."""
+    for start in range(0, n, 20):
+        files = {}
+        for row in range(start, min(n, start + 20)):
+            height, width = (side * (1 + (row % 3 == 2)) for side in SIZES[row % 8])
+            files |= {f"{row:05}.png": encoded(smooth(height, width, row), kind), f"{row:05}.cls": b"%d" % (row % 2)}
+        write_tar(folder / f"{start // 20:03}.tar", files)
+    return folder
+
+
+def load(folder: Path, **options) -> Data:
+    return shards(**{"root": str(folder), "size": 12, "frame": FRAME, "cache": str(folder / "cache"), **options})
+
+
+def framed(pictures: list[Tensor], outside: int = 0) -> tuple[Tensor, Tensor]:
+    """The pictures (3, h, w) in frames, and their extents."""
+    out = torch.full((len(pictures), 3, FRAME, FRAME), outside, dtype=torch.uint8)
+    for place, picture in zip(out, pictures, strict=True):
+        place[:, : picture.shape[1], : picture.shape[2]] = picture
+    return out, torch.tensor([picture.shape[1:] for picture in pictures])
+
+
+@pytest.fixture
+def pictures() -> list[Tensor]:
+    return [torch.from_numpy(smooth(*size, i).copy()).movedim(2, 0) for i, size in enumerate(SIZES * 16)]
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": (0.99, 1.0), "ratio": (0.8, 1.1)}], ids=str)
+def test_the_box_of_an_image_is_that_of_a_batch_of_its_size(options):
+    """For these `test_boxes_follow_torchvisions_distribution` holds."""
+    crop, extent = RandomResizedCrop(size=16, **options), torch.tensor(SIZES * 50)
+    drawn = crop.draw(len(extent), extent[:, 0], extent[:, 1], generator("cpu", 3))
+    for i, size in enumerate(SIZES):
+        alike = crop.draw(len(extent), *size, generator("cpu", 3))
+        for key, value in drawn.items():
+            assert torch.equal(value[i::8], alike[key][i::8]), (size, key)
+    assert (drawn["top"] + drawn["height"] <= extent[:, 0]).all() and (drawn["top"] >= 0).all()
+    assert (drawn["left"] + drawn["width"] <= extent[:, 1]).all() and (drawn["left"] >= 0).all()
+    assert (drawn["height"] >= 1).all() and (drawn["width"] >= 1).all()
+
+
+@pytest.mark.parametrize("size", [6, 16, 50])
+@pytest.mark.parametrize("outside", [0, 255])
+def test_views_equal_torchvisions_of_the_image_alone(pictures, size, outside):
+    """Nothing of what is beside an image enters, and at its border the filter is renormalized, as in torchvision."""
+    crop, (x, extent) = RandomResizedCrop(size=size), framed(pictures, outside)
+    p = crop.draw(len(x), extent[:, 0], extent[:, 1], generator("cpu", 1))
+    edge = slice(len(x) // 2, None)  # boxes that end where the image ends
+    p["top"][edge], p["left"][edge] = (extent[edge] - torch.stack([p["height"], p["width"]], 1)[edge]).T.float()
+    views = crop.apply(x.float() / 255, p)
+    for i, picture in enumerate(pictures):
+        box = [int(p[key][i]) for key in ("top", "left", "height", "width")]
+        expected = tv.resized_crop(picture.float() / 255, *box, [size, size], antialias=True)
+        expected = expected.flip(-1) if p["flip"][i] else expected
+        torch.testing.assert_close(views[i], expected, rtol=0, atol=1e-5)
+        pillow = tv.resized_crop(tv.to_pil_image(picture), *box, [size, size])  # rounds rows, then columns
+        pillow = tv.pil_to_tensor(pillow).flip(-1) if p["flip"][i] else tv.pil_to_tensor(pillow)
+        assert (255 * views[i] - pillow).abs().max() < 1.5
+
+
+def test_a_frame_holds_the_whole_image_shrunk_if_it_is_longer(tmp_path):
+    data = load(write_shards(tmp_path / "tars", n=48), test=str(tmp_path / "tars/000.tar"))
+    rows = torch.arange(48)
+    part, extent = data.pretrain.for_views(rows)
+    assert torch.equal(part.label, rows % 2) and part.image.shape == (48, 3, FRAME, FRAME)
+    for row in range(48):
+        height, width = (side * (1 + (row % 3 == 2)) for side in SIZES[row % 8])
+        picture = Image.fromarray(smooth(height, width, row))
+        if (longer := max(height, width)) > FRAME:
+            shorter = max(1, round(min(height, width) * FRAME / longer))
+            size = (FRAME, shorter) if width >= height else (shorter, FRAME)
+            picture = picture.resize(size if height != width else (FRAME, FRAME), Image.Resampling.BILINEAR)
+        expected, size = framed([tv.pil_to_tensor(picture)])
+        assert torch.equal(extent[row], size[0]) and torch.equal(part.image[row], expected[0])
+    assert (extent == 1).any() and (extent == FRAME).any()
+    assert shrink(Image.new("RGB", (500, 2)), FRAME).size == (FRAME, 1)
+    plain = load(tmp_path / "tars", frame=None, test=str(tmp_path / "tars/000.tar"))
+    assert plain.digest == data.digest and plain.pretrain.for_views(rows)[1] is None
+    for mine, theirs in ((data.pretrain, plain.pretrain), (data.test, plain.test)):  # what evaluation reads
+        some = torch.arange(len(mine))
+        assert torch.equal(mine.image[some], theirs.image[some])
+    assert data.test.frame is None
+
+
+def test_parts_of_the_training_images_keep_the_frame(tmp_path):
+    folder = write_shards(tmp_path / "tars", n=60)
+    for data in (load(folder, hold_out=True), load(folder, labeled=20), judged_on_training(load(folder), 0)):
+        part, extent = data.pretrain.for_views(torch.tensor([3, 1]))
+        assert part.image.shape[-1] == FRAME and extent.shape == (2, 2)
+
+
+def test_a_folder_is_packed_for_frames(tmp_path):
+    folder = write_image_folder(tmp_path / "insects")
+    data = load_image_folder(folder, frame=FRAME, per_class=7)
+    assert data.pretrain.frame == FRAME and not isinstance(data.pretrain.image, Tensor)
+    part, extent = data.pretrain.for_views(torch.tensor([0, 13]))
+    with Image.open(folder / "train/ant/000.png") as picture:
+        height, width = picture.size[::-1]
+        assert extent[0].tolist() == [height, width]
+        assert torch.equal(part.image[0, :, :height, :width], tv.pil_to_tensor(picture.convert("RGB")))
+    with pytest.raises(ConfigError, match=r"dataset\.frame keeps images whole.*try dataset\.packed=true"):
+        load_image_folder(folder, frame=FRAME, packed=False)
+    with pytest.raises(ConfigError, match=r"dataset\.frame must be at least 12, got 8: try dataset\.frame=512"):
+        load_image_folder(folder, frame=8)
+
+
+def test_main_batches_are_whole_and_second_ones_cropped(tmp_path):
+    split = load(write_shards(tmp_path / "tars", n=60)).pretrain
+    options = {"batch_size": 10, "seed": 0, "second_batch_size": 6, "device": torch.device("cpu")}
+    for batch in Loader(split, **options, streaming=True).epoch(0):
+        part, extent = split.for_views(batch.index)
+        assert torch.equal(batch.image, part.image) and torch.equal(batch.extent, extent)
+        assert torch.equal(batch.second.image, split.image[batch.second.index])
+    cropped = Loader(replace(split, frame=None), **options)
+    for mine, theirs in zip(cropped.epoch(0), Loader(split, **options).epoch(0), strict=True):
+        assert torch.equal(mine.index, theirs.index) and mine.extent is None
+
+
+def test_views_of_whole_images_do_not_depend_on_the_number_of_processes(composed, pictures, monkeypatch, tmp_path):
+    root = write_shards(tmp_path / "tars", n=60)
+    words = [f"dataset.root={root}", "dataset.size=12", f"dataset.frame={FRAME}", f"dataset.cache={tmp_path}"]
+    step = build(composed("dataset=shards", *RECIPE, *words, "batch_size=12", "n_views=3")).step
+    (x, extent), label = framed(pictures[:12]), torch.zeros(12, dtype=torch.long)
+    whole = step.views(Batch(x, label, extent=extent), generator("cpu", 0))
+    assert whole.shape == (3, 12, 3, 12, 12)
+    parts = []
+    for rank in range(2):
+        shard = Shard(rank, 2)
+        monkeypatch.setattr("contrastive.training.step.shard", lambda shard=shard: shard)
+        rows = shard.of(12)
+        parts.append(step.views(Batch(x[rows], label[rows], extent=extent[rows]), generator("cpu", 0)))
+    torch.testing.assert_close(torch.cat(parts, 1), whole)
+
+
+def test_what_frames_cannot_go_with_is_refused_before_any_data(composed):
+    settings = composed("dataset=shards", "dataset.root=nowhere", "dataset.size=12", "dataset.frame=40")
+    with pytest.raises(ConfigError, match=r"try resident=auto, or dataset\.frame=null"):
+        build(replace(settings, resident=True))
+    crop, padded, flip = (
+        {"_target_": f"{kind.__module__}.{kind.__name__}"} for kind in (RandomResizedCrop, RandomCrop, HorizontalFlip)
+    )
+
+    def built(ops: dict, **changed) -> Augmentation:
+        node = {"_target_": f"{Compose.__module__}.Compose", "ops": ops}
+        return build_augmentation(replace(settings, augmentation=node, **changed))
+
+    for ops, changed, said in [
+        ({}, {}, r"needs a RandomResizedCrop first: try augmentation=simclr, or dataset\.frame=null"),
+        ({"flip": flip, "crop": crop}, {}, "needs a RandomResizedCrop first"),
+        ({"crop": padded}, {}, "needs a RandomResizedCrop first"),
+        ({"crop": crop}, {"noise_frac": 0.1}, "try noise_frac=0"),
+        ({"crop": crop}, {"blur_frac": 0.1}, "try blur_frac=0"),
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            built(ops, **changed)
+    assert built({"a": crop, "b": flip}) == Compose(ops={"a": RandomResizedCrop(size=12), "b": HorizontalFlip()})
+    assert built({"a": crop | {"size": 8}}) == Compose(ops={"a": RandomResizedCrop(size=8)})
+
+
+@pytest.fixture
+def words(tmp_path) -> list[str]:
+    """A run over shards of JPEGs."""
+    root = write_shards(tmp_path / "tars", n=140, kind="jpeg")
+    data = ["dataset=shards", f"dataset.root={root}", "dataset.size=12", f"dataset.frame={FRAME}"]
+    return [*RECIPE, *data, "batch_size=12", "epochs=3", "checkpoint_every_minutes=0.0001"]
+
+
+def losses(run: Path) -> list[float]:
+    return [line["train/loss"] for line in logged_lines(run) if "train/loss" in line]
+
+
+@pytest.mark.slow
+def test_a_run_on_whole_images_that_is_killed_and_continued_is_the_undisturbed_one(words, tmp_path):
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    killed(1, [*words, f"hydra.run.dir={run}"], run, after=14)
+    for path in (run, whole):
+        done = program(*words, f"hydra.run.dir={path}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert ("resuming after" in done.stdout) == (path == run)
+    assert len(losses(run)) == 3 * (126 // 12) and losses(run) == losses(whole)
+    mine, theirs = saved_weights(run), saved_weights(whole)
+    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
+
+
+@pytest.mark.slow
+def test_two_processes_see_the_views_of_one_and_without_a_frame_they_are_others(words, tmp_path):
+    for name, more in (("one", []), ("two", ["devices=2"]), ("null", ["dataset.frame=null"])):
+        done = program(*words, *more, f"hydra.run.dir={tmp_path / name}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    one, two, null = (losses(tmp_path / name) for name in ("one", "two", "null"))
+    assert two == pytest.approx(one, rel=1e-3) and null[0] != pytest.approx(one[0], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_a_run_on_a_pretended_gpu_is_that_of_the_cpu_and_waits_where_it_did(composed, words, tmp_path):
+    words += ["epochs=1", "compile=false", "evaluator=[knn]", "evaluator.knn.every=0"]
+    words = [word for word in words if "linear" not in word]
+    run_experiment(composed(*words), tmp_path / "cpu")
+    waits = []
+    for frame in (FRAME, "null"):
+        with pretended_gpu() as gpu:
+            run_experiment(composed(*words, "device=cuda", f"dataset.frame={frame}"), tmp_path / f"{frame}")
+        waits.append(gpu.waits)
+    assert waits[0] == waits[1]
+    mine, theirs = saved_weights(tmp_path / f"{FRAME}"), saved_weights(tmp_path / "cpu")
+    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)

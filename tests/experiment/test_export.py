@@ -1,0 +1,188 @@
+"""python -m contrastive export: ONNX, a folder for the Hub, and the file itself in torchvision's network."""
+
+import json
+import re
+
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torchvision.models import resnet18
+
+from contrastive import load_encoder
+from contrastive.cli.export import main
+from contrastive.encoder.resnet import ResNet
+from contrastive.experiment.encoder import build_trusted
+from contrastive.export.huggingface import export_huggingface
+from contrastive.run.files import encoder_node
+from contrastive.run.weights import save_weights
+from tests.helpers import ROOT
+
+RUN = {
+    "image_size": [8, 8], "mean": [0.1, 0.2, 0.3], "std": [0.2, 0.3, 0.4], "classes": ["ant", "bee"],
+    "dataset": "contrastive.dataset.digits.digits", "loss": "contrastive.loss.nt_xent.NTXent", "data": "d4d4",
+    "encoder": {"features": "average of layer4", "weights": None, "epochs": 3}, "metrics": {"knn_top1": 51.234},
+    "protocol": {"knn": "cosine, k=20"}, "command": "train.py loss=nt_xent", "code": "c0de",
+}  # fmt: skip
+
+
+def write_run(path, *, width=2, stem="small"):
+    torch.manual_seed(0)
+    encoder = ResNet(width=width, stem=stem)
+    encoder(torch.randn(8, 3, 16, 16))
+    node = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": width, "stem": stem}
+    save_weights(path / "encoder.safetensors", encoder, node=node, run=RUN)
+    return encoder.eval()
+
+
+@pytest.mark.slow
+def test_onnx_gives_the_same_features(tmp_path, capsys):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    write_run(tmp_path)
+    assert main([str(tmp_path), "--onnx"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.onnx")
+    session = runtime.InferenceSession(tmp_path / "encoder.onnx", providers=["CPUExecutionProvider"])
+    encoder, transform = load_encoder(tmp_path)
+    for n in (1, 5):  # not the batch that it was traced with
+        image = torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8)
+        (features,) = session.run(["features"], {"image": (image / 255).numpy()})
+        with torch.no_grad():
+            torch.testing.assert_close(torch.from_numpy(features), encoder(transform(image)), atol=1e-4, rtol=1e-4)
+
+
+def test_onnx_says_what_to_install(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path)
+
+    def missing(*_: object, **__: object) -> None:
+        raise ImportError("No module named 'onnxscript'")
+
+    monkeypatch.setattr(torch.onnx, "export", missing)
+    assert main([str(tmp_path), "--onnx"]) == 2
+    assert "try pip install onnx onnxscript onnxruntime" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stem", ["large", "small"])
+def test_torchvisions_network_loads_the_file(stem, tmp_path):
+    encoder = write_run(tmp_path, width=64, stem=stem)
+    network = resnet18()
+    if stem == "small":
+        page = (ROOT / "docs/encoders.md").read_text()
+        exec("\n".join(re.findall(r"^network\.(?:conv1|maxpool) = .*", page, re.MULTILINE)))
+    keys = network.load_state_dict(load_file(tmp_path / "encoder.safetensors"), strict=False)
+    assert (keys.missing_keys, keys.unexpected_keys) == (["fc.weight", "fc.bias"], [])
+    network.fc = torch.nn.Identity()
+    x = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(network.eval()(x), encoder(x))
+
+
+def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
+    encoder, folder = write_run(tmp_path), tmp_path / "ants"
+    assert main([str(tmp_path), "--huggingface", str(folder), "--license", "mit"]) == 0
+    assert capsys.readouterr().out.strip() == str(folder)
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    loaded, _ = load_encoder(folder / "model.safetensors")
+    assert torch.equal(loaded.conv1.weight, encoder.conv1.weight)
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert file.metadata()["format"] == "pt"
+    assert json.loads((folder / "config.json").read_text())["encoder"]["width"] == 2
+    assert "architecture" not in json.loads((folder / "config.json").read_text())  # timm has no such stem
+    card = (folder / "README.md").read_text()
+    assert "timm" not in card
+    assert "`pip install PATH_OF_THE_CHECKOUT`.\n`contrastive` on PyPI is another project" in card
+    assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
+    for text in ("| knn_top1 | 51.23 |", "cosine, k=20", "loss=nt_xent", "d4d4", "ant, bee", "(0.1000, 0.2000"):
+        assert text in card
+    assert main([str(tmp_path), "--huggingface", str(folder)]) == 0  # written again
+    (folder / "notes.txt").write_text("mine")
+    assert main([str(tmp_path), "--huggingface", str(folder)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_a_model_card_shows_what_a_stranger_wrote_as_text(tmp_path):
+    evil = "x\n---\nlicense: mine\n---\n<script>x</script> | ![y](http://z) ` \x1b[31m"
+    run = {**RUN, **dict.fromkeys(("dataset", "loss", "command", "device", "data", "dtype"), evil), "classes": [evil]}
+    run |= {
+        "metrics": {evil: 1.0},
+        "protocol": {evil: evil},
+        "encoder": {"features": evil, "weights": evil, "epochs": 1},
+    }
+    save_weights(tmp_path / "encoder.safetensors", ResNet(width=2), node={**RESNET, "width": 2}, run=run)
+    card = (export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "README.md").read_text()
+    assert [i for i, line in enumerate(card.splitlines()) if line == "---"] == [0, 5]
+    outside = re.sub(r"(?<!\\)`[^`\n]*`", "", card.partition("# hub")[2].replace("```", "").replace("[0, 1]", ""))
+    assert "\x1b" not in card
+    assert "<script" not in card
+    assert not re.findall(r"(?<!\\)[\[\]`]", outside)
+    assert {line.replace(r"\|", "").count("|") for line in card.splitlines() if line.startswith("|")} == {3}
+
+
+RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}
+TORCHVISION = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "name": "resnet18", "stem": None}
+TIMM = {"_target_": "contrastive.encoder.timm.timm_encoder", "image_size": None}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [RESNET, TORCHVISION, TIMM | {"name": "test_vit"}, TIMM | {"name": "test_resnet"}],
+    ids=["resnet", "torchvision", "vit", "timm"],
+)
+def test_timm_loads_the_folder_for_the_hub(node, tmp_path):
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    encoder = build_trusted(encoder_node(node, 32), "encoder")
+    encoder(torch.randn(4, 3, 32, 32))
+    save_weights(tmp_path / "encoder.safetensors", encoder, node=node, run={**RUN, "image_size": [32, 32]})
+    folder = export_huggingface(tmp_path, tmp_path / "hub", license="mit")
+    network = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    settings = timm.data.resolve_model_data_config(network)
+    assert (tuple(settings["input_size"]), settings["mean"]) == ((3, 32, 32), RUN["mean"])
+    x = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(network(x), encoder.eval()(x))
+    assert "library_name: timm" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("target", [RESNET["_target_"], TORCHVISION["_target_"], TIMM["_target_"], "stranger.Net"])
+def test_a_file_that_names_no_arguments_means_their_defaults(target, tmp_path):
+    if target == TIMM["_target_"]:
+        pytest.importorskip("timm")
+    save_weights(tmp_path / "encoder.safetensors", ResNet(), node={"_target_": target}, run=RUN)
+    config = json.loads((export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "config.json").read_text())
+    names = {TORCHVISION["_target_"]: "resnet18", TIMM["_target_"]: "vit_tiny_patch16_224"}
+    assert config.get("architecture") == names.get(target)
+
+
+def test_a_network_whose_name_is_a_number_is_none(tmp_path, capsys):
+    pytest.importorskip("timm")
+    for node in (TORCHVISION, TIMM):
+        save_weights(tmp_path / "encoder.safetensors", ResNet(), node={**node, "name": 5}, run=RUN)
+        export_huggingface(tmp_path, tmp_path / "hub", license="mit")
+        assert main([str(tmp_path), "--onnx"]) == 2
+        assert "try" in capsys.readouterr().err
+
+
+def test_what_cannot_be_exported_is_one_sentence(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path)
+
+    def fails(*_: object, **__: object) -> None:
+        raise torch.onnx.OnnxExporterError("no ONNX function\nfor aten::odd")
+
+    monkeypatch.setattr(torch.onnx, "export", fails)
+    (tmp_path / "file").touch()
+    for words, said in (
+        (["--onnx"], "cannot write this network as ONNX (no ONNX function for aten::odd): try encoder.safetensors"),
+        (["--huggingface", str(tmp_path / "file")], "file exists: try another folder"),
+    ):
+        assert main([str(tmp_path), *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_command_that_writes_nothing_is_refused(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert "try --onnx" in capsys.readouterr().err
+    assert main([str(tmp_path / "missing"), "--onnx"]) == 2
+    assert "there is no weights file" in capsys.readouterr().err

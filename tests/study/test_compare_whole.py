@@ -1,0 +1,197 @@
+"""verify --table finds what was left out of the record of a comparison, or changed in it."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrastive.cli.verify import main
+from contrastive.study.compare.engine import run_all
+from contrastive.study.compare.outcome import comparison_record, judged_again
+from contrastive.study.compare.whole import faults, unchecked
+from contrastive.study.render.files import write_pages
+from tests.helpers import ROOT
+from tests.study.test_compare_verdicts import contest_of
+
+Record = dict[str, Any]
+SEARCHED = ROOT / "docs/results/push_searched.json"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """The record of a comparison of one search whose runs are made up; one point of a broke down."""
+    contest, runs = contest_of(tmp_path_factory.mktemp("whole"), "budget=6", "seeds=3", a=70.0, b=68.0)
+    runs.refused = {"a, point 2"}
+    assert run_all(contest, runs) == []
+    return comparison_record(contest)
+
+
+@pytest.fixture(scope="module")
+def searched() -> Record:
+    """A committed record of five searches."""
+    content: Record = json.loads(SEARCHED.read_text())
+    return content
+
+
+def row(record: Record, name: str) -> Record:
+    found: Record = next(row for row in record["rows"] if row["name"] == name)
+    return found
+
+
+def two_searches_are_left_out(record: Record) -> None:
+    for searches in record["comparison"]["searches"].values():
+        del searches[3:]
+    for own in record["rows"]:
+        own["runs"] = [run for run in own["runs"] if run["seed"] < 4000]
+
+
+def two_searches_were_never_planned(record: Record) -> None:
+    two_searches_are_left_out(record)
+    record["comparison"]["plan"]["searches"] = 4
+
+
+def another_choice(record: Record) -> None:
+    (search, *_) = record["comparison"]["searches"]["nt_xent"]
+    search["chosen"] = search["points"][0]["point"]
+
+
+def a_run_is_left_out(record: Record) -> None:
+    del row(record, "sigmoid")["runs"][4]
+
+
+def a_contestant_is_left_out(record: Record) -> None:
+    record["rows"].remove(row(record, "sigmoid"))
+
+
+def other_data(record: Record) -> None:
+    row(record, "sigmoid")["runs"][4]["data"] = "0" * 16
+
+
+def a_figure(record: Record) -> None:
+    row(record, "sigmoid")["runs"][4]["test"]["knn_top1"] += 1
+
+
+def a_run_twice(record: Record) -> None:
+    row(record, "sigmoid")["runs"].append(row(record, "sigmoid")["runs"][4])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (two_searches_are_left_out, "push has 3 of 5 searches"),
+        (two_searches_were_never_planned, "push has 3 of 4 searches"),
+        (another_choice, "nt_xent, search 1: the chosen settings are not its best"),
+        (a_run_is_left_out, "sigmoid: the seeds of its final runs are"),
+        (a_contestant_is_left_out, "sigmoid is not there"),
+        (other_data, "sigmoid, seed 2101: other data than another contestant has"),
+        (a_figure, "sigmoid, seed 2101: its figure is not that of its images"),
+        (a_run_twice, "sigmoid: the seeds of its final runs are"),
+    ],
+)
+def test_what_is_left_out_of_a_committed_record_is_found(searched: Record, change: Callable, said: str) -> None:
+    assert faults(searched) == []
+    changed = copy.deepcopy(searched)
+    change(changed)
+    assert any(fault.startswith(said) for fault in faults(changed)), faults(changed)
+
+
+def a_seed(record: Record) -> None:
+    row(record, "b")["runs"][0]["seed"] = 1199
+
+
+def a_finalist(record: Record) -> None:
+    points = record["comparison"]["searches"]["b"][0]["points"]
+    points.remove(next(point for point in points if len(point["values"]) == 3))
+
+
+def a_finalists_seeds(record: Record) -> None:
+    point = next(point for point in record["comparison"]["searches"]["b"][0]["points"] if len(point["values"]) == 3)
+    del point["values"][1:]
+
+
+def a_point(record: Record) -> None:
+    record["comparison"]["searches"]["b"][0]["points"][3]["point"]["temperature"] = "0.123"
+
+
+def a_searched_figure(record: Record) -> None:
+    record["comparison"]["searches"]["b"][0]["points"][3]["values"][0] += 0.5
+
+
+def final_settings(record: Record) -> None:
+    row(record, "b")["overrides"][-1] = "optimizer.lr=0.123"
+
+
+def settings_of_a_run(record: Record) -> None:
+    row(record, "b")["runs"][1]["point"]["temperature"] = 0.123
+
+
+def a_failed_point_is_no_failure(record: Record) -> None:
+    record["comparison"]["searches"]["a"][0]["points"][1]["values"] = [99.0]
+
+
+def failed_runs_without_a_reason(record: Record) -> None:
+    del row(record, "b")["runs"][2]
+    record["comparison"]["failed"]["b"] = 1
+
+
+def the_budget(record: Record) -> None:
+    record["comparison"]["plan"]["budget"] = 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [a_seed, a_finalist, a_finalists_seeds, a_point, a_searched_figure, final_settings, settings_of_a_run,
+     a_failed_point_is_no_failure, failed_runs_without_a_reason, the_budget],
+)  # fmt: skip
+def test_what_was_changed_in_a_record_is_found(made: Record, change: Callable) -> None:
+    assert faults(made) == []
+    changed = copy.deepcopy(made)
+    change(changed)
+    assert faults(changed)
+
+
+def test_the_name_is_a_hash_of_plan_code_and_settings(made: Record) -> None:
+    record = copy.deepcopy(made)
+    made_of = {"package": "1", "contestants": {"a": {"config": "2"}, "b": {"config": "3"}}}
+    contest, _ = contest_of(Path("nowhere"), "budget=6", "seeds=3", a=70.0, b=68.0)
+    record["comparison"]["sealed"] = {"made_of": made_of}
+    record["table"] = f"digits-a+b-{contest.plan.digest(made_of)}-{contest.plan.metric}"
+    assert (faults(record), unchecked(record)) == ([], [])
+    made_of["contestants"]["b"]["config"] = "4"
+    assert faults(record) == ["its plan, code or settings are not those that its name has the hash of"]
+
+
+def test_a_cherry_picked_record_does_not_pass(searched: Record, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Also where its verdicts and its page were made again."""
+    record = copy.deepcopy(searched)
+    two_searches_are_left_out(record)
+    record["comparison"]["judged"] = judged_again(record)
+    write_pages(record, tmp_path / "t")
+    assert main(["--table", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "the record is not whole: push has 3 of 5 searches" in said.err
+    assert "1 tables" in said.out
+
+
+def test_what_an_earlier_version_did_not_record_is_said(searched: Record, tmp_path: Path, capsys) -> None:
+    write_pages(searched, tmp_path / "t")
+    assert main(["--table", str(tmp_path)]) == 0
+    assert "not checked: hashes of code and settings, settings of each final run" in capsys.readouterr().out
+
+
+def test_the_page_counts_the_runs_and_minutes_of_the_search(made: Record) -> None:
+    from contrastive.study.render.markdown import runs_and_minutes
+
+    searched = 6 + 4 + 6 + 4
+    final = sum(len(row["runs"]) for row in made["rows"])
+    assert runs_and_minutes(made).startswith(f"{searched + final} runs, {searched} of them in the search,")
+
+
+def test_the_printed_command_has_the_folders_of_ones_own(made: Record) -> None:
+    from contrastive.study.render.comparison import sections
+
+    record = {**made, "comparison": {**made["comparison"], "folders": ["mine"]}}
+    assert sections(record)[-1].endswith(" --config-dir mine`")

@@ -1,0 +1,83 @@
+"""contrastive.runs: finished runs as a pandas table."""
+
+import copy
+
+import pytest
+
+import contrastive
+from contrastive import ConfigError
+from contrastive.study.frame import read_frame
+from contrastive.study.render.text import best_cells
+from tests.helpers import write_finished
+from tests.study.test_report_groups import BASE, FAIRKL
+
+
+def test_a_line_for_each_run_with_settings_figures_and_path(tmp_path):
+    for name, temperature in (("warm", 0.5), ("cold", 0.1)):
+        config = copy.deepcopy(BASE)
+        config["temperature"] = config["loss"]["temperature"] = temperature
+        for seed in range(3):
+            test, val = {"knn_top1": 50.0 + seed + 10 * temperature}, {"knn_top1": float(seed)}
+            write_finished(
+                tmp_path / name / str(seed), config=config | {"seed": seed}, environment={}, test=test, val=val
+            )
+    table = contrastive.runs(tmp_path)
+    names = ["dataset", "name", "loss", "seed", "loss.temperature", "temperature", "knn_top1", "val/knn_top1", "path"]
+    assert list(table) == names
+    assert len(table) == 6
+    assert table.groupby("temperature")["knn_top1"].mean().to_dict() == {0.1: 52.0, 0.5: 56.0}
+    assert table.groupby("name")["val/knn_top1"].std().tolist() == [1.0, 1.0]
+    line = table[(table.temperature == 0.1) & (table.seed == 2)].iloc[0]
+    assert (line.path, line.loss, line.dataset) == (str(tmp_path / "cold/2"), "nt_xent", "digits")
+
+
+def test_components_are_options_and_what_a_run_lacks_is_missing(tmp_path):
+    for name, regularizer, metric in (("a", None, "knn_top1"), ("b", FAIRKL, "rankme")):
+        config = BASE | {"regularizer": regularizer}
+        write_finished(tmp_path / name, config=config, environment={}, test={metric: 50.0})
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/result.json").write_text("{}")
+    with pytest.warns(UserWarning, match="the run is not counted"):
+        table = contrastive.runs(tmp_path)
+    assert table["regularizer"].fillna("none").tolist() == ["none", "fairkl"]
+    assert table["knn_top1"].isna().tolist() == [False, True]
+    assert list(table)[-1] == "path"
+
+
+def test_a_folder_without_runs_is_one_sentence(tmp_path):
+    with pytest.raises(ConfigError, match="no finished run under"):
+        contrastive.runs(tmp_path)
+    with pytest.raises(ConfigError, match="is not a folder: try outputs"):
+        contrastive.runs(tmp_path / "nothing")
+
+
+def test_one_run_on_two_processors_is_no_repetition(tmp_path):
+    for place, processor in (("a", "Intel"), ("b", "AMD")):
+        environment = {"processor": processor}
+        write_finished(tmp_path / place, config={}, environment=environment, test={"knn_top1": 50.0})
+    with pytest.raises(ConfigError, match="differ in processor, Intel and AMD"):
+        read_frame([tmp_path])
+
+
+def test_the_best_of_a_metric_that_falls_is_the_lowest(tmp_path):
+    metric = "alignment_uniformity_alignment"
+    for loss, value in (("A", 0.3), ("B", 0.1)):
+        for seed in range(3):
+            config = {"loss": {"_target_": f"x.{loss}"}, "seed": seed}
+            figures = {metric: value, "knn_top1": value}
+            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test=figures)
+    (section,) = read_frame([tmp_path]).sections.values()
+    names = list(section.rows)
+    lowest, highest = names.index("b") + 1, names.index("a") + 1
+    assert best_cells(section, [metric, "knn_top1"], names) == [(lowest, 1), (highest, 2)]
+
+
+def test_a_single_seed_or_a_longer_training_is_not_the_best(tmp_path):
+    for loss, epochs, value, n_seeds in (("A", 1, 50.0, 3), ("B", 1, 60.0, 3), ("C", 1, 70.0, 2), ("D", 40, 95.0, 3)):
+        for seed in range(n_seeds):
+            config = {"loss": {"_target_": f"x.{loss}"}, "epochs": epochs, "seed": seed}
+            write_finished(tmp_path / loss / str(seed), config=config, environment={}, test={"knn_top1": value})
+    (section,) = read_frame([tmp_path]).sections.values()
+    names = list(section.rows)
+    (b,) = (i for i, name in enumerate(names, start=1) if name.startswith("b"))
+    assert best_cells(section, ["knn_top1"], names) == [(b, 1)]

@@ -1,0 +1,140 @@
+"""What a run shows while it trains: lines without carriage returns in a file, a bar on a terminal, or nothing."""
+
+import contextlib
+import io
+import multiprocessing
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from contrastive.distributed import pool
+from contrastive.evaluator.base import Evaluator, evaluate
+from contrastive.training import progress
+from contrastive.training.progress import LINES, Progress, line_every
+from tests.cli.hostile import call
+from tests.helpers import ONE_THREAD, ROOT, TINY
+
+LINE = re.compile(
+    r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)"
+)
+
+
+class Constant(Evaluator):
+    protocol = "none"
+
+    def __call__(self, features):
+        return {"": 1.0}
+
+
+def test_a_run_of_many_epochs_prints_ten_to_twenty_lines():
+    every = {epochs: line_every(epochs) for epochs in (1, 20, 21, 50, 1000)}
+    assert every == {1: 1, 20: 1, 21: 2, 50: 5, 1000: 50}
+    assert all(epochs // n <= LINES for epochs, n in every.items())
+
+
+def train(shown: Progress, epochs: int, per_epoch: int) -> None:
+    with contextlib.closing(shown):
+        for epoch in range(1, epochs + 1):
+            for _ in range(per_epoch):
+                shown.update()
+            shown.show({"train/loss": 5.4321, "time/views_per_s": 1290.4, "pairs/alignment": 1.0})
+            shown.show({"test/knn_top1": 47.14})
+            shown.end_epoch(epoch)
+
+
+def test_lines_say_epoch_loss_knn_speed_and_time_left(capsys, monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    train(Progress(name="a run", start=0, epochs=50, per_epoch=2, quiet=False), 50, 2)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    assert re.fullmatch(r"epoch  5/50  loss 5\.43  kNN 47\.1  1,290 views/s  \d+ (h|min) \d\d (min|s) left", lines[0])
+    assert "trained in" in lines[-1]
+
+
+def test_a_slow_epoch_gets_lines_of_its_own(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    shown = Progress(name="a run", start=0, epochs=2, per_epoch=4, quiet=False)
+    shown.show({"train/loss": 1.0})
+    for _ in range(3):
+        now[0] += 40
+        shown.update()
+    assert capsys.readouterr().out == "epoch 0.5/2  loss 1.00  4 min 00 s left\n"
+
+
+def test_what_takes_long_is_named_and_named_again(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "LONGEST_SILENCE", 0.02)
+    with progress.announced("evaluating: knn"):
+        time.sleep(0.3)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "evaluating: knn"
+    assert re.fullmatch(r"evaluating: knn, 0\.\d s so far", lines[1])
+    with progress.announced("evaluating: rankme"):
+        pass
+    assert capsys.readouterr().out == ""
+
+
+def test_each_evaluator_is_announced():
+    names = []
+
+    def announce(name):
+        names.append(name)
+        return contextlib.nullcontext()
+
+    evaluate({"a": Constant(), "b": Constant()}, None, announce=announce)
+    assert names == ["a", "b"]
+
+
+def test_quiet_shows_nothing(capsys):
+    train(Progress(name="a run", start=0, epochs=2, per_epoch=2, quiet=True), 2, 2)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.slow
+def test_a_log_file_has_a_line_an_epoch_and_the_final_table_alone_if_quiet(tmp_path):
+    out = io.StringIO()
+    assert call([*TINY, "hydra.run.dir=run"], tmp_path, out) == (0, "")
+    assert "\r" not in out.getvalue()
+    lines = [line for line in out.getvalue().splitlines() if line.startswith("epoch")]
+    assert len(lines) == 3
+    assert all(LINE.fullmatch(line) for line in lines), lines
+    out = io.StringIO()
+    assert call([*TINY, "epochs=1", "quiet=true", "hydra.run.dir=quiet"], tmp_path, out) == (0, "")
+    assert out.getvalue().startswith("\nTest split, last epoch")
+    assert "try temperature=0.5" in call(["quiet=true", "temperature=0"], tmp_path)[1]
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_a_bar_that_counts_batches(tmp_path):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    command = [sys.executable, str(ROOT / "train.py"), *TINY, "epochs=4", "log_every=1"]
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, cwd=tmp_path, env=ONE_THREAD)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            said += os.read(ours, 4096)
+        except OSError:  # the terminal is closed
+            break
+    assert process.wait() == 0, said
+    text = said.decode()
+    assert "pretraining" in text
+    assert re.search(r"\d+/20 \[", text), "4 epochs of 5 batches"
+    assert re.search(r"epoch \d  loss [\d.]+  kNN [\d.]+  [\d,]+ views/s", text)
+    assert not re.search(r"^epoch ", text, re.MULTILINE), "lines are for files"
+
+
+def test_parallel_lines_begin_with_the_name_of_the_run(capsys, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "name", pool.NAME)
+    train(Progress(name="loss=nt_xent", start=0, epochs=2, per_epoch=2, quiet=False), 2, 2)
+    assert all(line.startswith("loss=nt_xent: epoch ") for line in capsys.readouterr().out.splitlines())
