@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANSI = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34}
+# They stand for escape sequences until `show` prints them: by then `printable` has spelled out those of foreign text.
 MARKS = {color: chr(0xE001 + i) for i, color in enumerate(ANSI)}  # letters of private use: no text has them
 END = "\ue000"
 MARKED = re.compile(f"([{END}-{chr(0xE000 + len(ANSI))}])")

@@ -52,13 +52,16 @@ class StepBatchNorm(BatchNorm):
     def _by_operations(self, x: Tensor) -> Tensor:
         axes, shape = [0, *range(2, x.dim())], [1, -1] + [1] * (x.dim() - 2)
         views = widen(x).chunk(self.n_views)
+        # Centered before it is squared: E[x²] - E[x]² of float32 loses the variance where the mean is large.
         local = [view.mean(axes) for view in views]
         centered = [view - mean.view(shape) for view, mean in zip(views, local, strict=True)]
         statistics = torch.stack([*local, *(view.square().mean(axes) for view in centered)])  # (2V, C)
         means, variances = gather(statistics[None]).chunk(2, dim=1)  # (world, V, C)
+        # Equal shares: the variance of all is the mean of the variances and the variance of the means.
         mean, variance = means.mean(0), variances.mean(0) + means.var(0, correction=0)
         self._update_running_stats(mean.detach(), variance.detach(), world_size() * views[0].numel() / x.shape[1])
         scale = (variance + self.eps).rsqrt() * (1 if self.weight is None else self.weight)
+        # `centered` lacks the local mean, not that of all: the difference goes into the shift.
         shift = (torch.stack(local) - mean) * scale + (0 if self.bias is None else self.bias)
         out = [c * a.view(shape) + b.view(shape) for c, a, b in zip(centered, scale, shift, strict=True)]
         return _joined(out).to(x.dtype)
@@ -69,6 +72,7 @@ class StepBatchNorm(BatchNorm):
         if self.running_mean is None or self.running_var is None:
             return
         assert self.momentum is not None
+        # n / (n - 1): torch normalizes by the biased variance and remembers the unbiased one
         for running, statistic in ((self.running_mean, mean), (self.running_var, variance * n / (n - 1))):
             for view in statistic.to(running.dtype):
                 running.lerp_(view, self.momentum)
@@ -115,6 +119,7 @@ class _Normalize(torch.autograd.Function):
             for dy, view, mean, invstd in views
         ]
         sums = torch.stack([value for sum_dy, sum_dy_xmu, *_ in local for value in (sum_dy, sum_dy_xmu)])  # (2V, C)
+        # before the all-reduce: gradients of parameters are averaged with all others, after the backward pass
         of_weight = None if weight is None else (sums[1::2] * torch.stack(invstds)).sum(0)
         of_bias = sums[::2].sum(0) if context.has_bias else None
         dist.all_reduce(sums)

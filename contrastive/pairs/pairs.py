@@ -100,6 +100,8 @@ class Pairs:
 
     def _take_in(self, others: Others, of_images: SampleId) -> None:
         """Give the anchors other candidates: keys, a memory behind those of the batch, or the memory alone."""
+        # Rows are numbered on: anchors, then keys, then memory. Embeddings of one image share an id, so that only the
+        # row tells an anchor from them.
         n_anchors, sources = len(self.candidates), [(self.candidates, self.candidate_ids)]
         if self.keys is not None:
             self.n_repelling = self.keys.shape[1]

@@ -92,6 +92,7 @@ class TrainStep:
     def __call__(self, batch: Batch, generator: torch.Generator) -> StepOutput:
         """Take one step. Nothing here waits for the device (the fp16 scaler does so by itself)."""
         second = None if batch.second is None else self._embed_second(batch.second)
+        # sorted: torch.compile keeps a graph for each tuple, and a set has an order of its own in each process
         names = tuple(sorted({*LOGGED, *self.objective.required_outputs("main")}))
         views = self.views(batch, generator)
         others = self.others(views, batch.index)
@@ -257,6 +258,7 @@ def freeze_running_stats(*modules: nn.Module) -> Iterator[None]:
     ]
     momenta, counts = [norm.momentum for norm in norms], [norm.num_batches_tracked for norm in norms]
     for norm in norms:
+        # momentum 0 leaves mean and variance; the count would move all the same, so a spare one is counted
         norm.momentum, norm.num_batches_tracked = 0.0, torch.zeros((), dtype=torch.long)
     try:
         yield

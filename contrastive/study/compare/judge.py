@@ -59,7 +59,10 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int]) -> list[
     """
     judged = [_effect(plan, rows, name, against) for name, against in plan.opponents]
     tested = [claim for claim in judged if claim["p_differs"] is not None]
+    # Of the two null hypotheses of a pair, no difference and one of at least the margin, one at most is true: so no
+    # more are true than there are pairs (Shaffer 1986).
     both = [claim[key] for claim in tested for key in ("p_differs", "p_equal")]
+    # in the order of `both`: differs and equal of one pair after the other
     corrected = iter(holm(both, most=len(tested)))
     for claim in tested:
         claim["p_differs"], claim["p_equal"] = next(corrected), next(corrected)

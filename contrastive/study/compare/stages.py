@@ -15,6 +15,8 @@ from contrastive.study.compare.space import Knob, points
 from contrastive.study.spec import merge_overrides
 from contrastive.text import as_typed
 
+# A seed tells its place: salt · 10⁶ + (search + 1) · 1000 + 0, 1, 2 for the search and its finalists, + 100, 101, ...
+# for the final runs. So no final run repeats a seed that chose the settings, nor one of another search (up to 900).
 SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
 WORST = float("-inf")
 
