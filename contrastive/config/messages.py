@@ -137,7 +137,7 @@ def _composition(error: BaseException, chain: list[BaseException], words: Sequen
 def _with_a_point(word: str, words: Sequence[str]) -> str:
     """What was meant by temperature=0,5; nothing for a setting that is no fraction."""
     key, _, value = word.partition("=")
-    default, _ = defaults(words).get(key, ("", ""))
+    default = typed(defaults(words).get(key, ""))
     is_one_number = re.fullmatch(r"\d+,\d+", value) and re.fullmatch(r"[\d.e-]*[.e][\d.e-]*", default)
     return f", or {key}={value.replace(',', '.')} with a point" if is_one_number else ""
 

@@ -6,11 +6,7 @@
 `result.json` is written last and means done. Every file is replaced atomically: a killed run leaves whole files.
 """
 
-import fcntl
 import json
-import os
-import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,7 +16,7 @@ from typing import Any
 from contrastive.config.identity import config_hash, differences
 from contrastive.distributed.process import main_process_first
 from contrastive.errors import ConfigError
-from contrastive.files import check_no_link, open_lock, write_text
+from contrastive.files import check_no_link, write_text
 from contrastive.run.checkpoint import CheckpointWriter, load_checkpoint
 from contrastive.run.files import (
     ENCODER,
@@ -32,7 +28,7 @@ from contrastive.run.files import (
     PROJECTOR_CONFIG,
     RESULT,
     has_checkpoint,
-    is_locked,
+    lock,
     read_config,
     read_environment,
     read_result,
@@ -276,32 +272,3 @@ def check_is_run(path: Path) -> None:
             return
     if files := run_files(path):
         raise ConfigError(f"{path} holds a {files[0].name} that no run wrote: try hydra.run.dir=PATH, another folder")
-
-
-@contextmanager
-def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[None]:
-    """Keep every other process out of the directory, and name this one to whoever is refused.
-
-    The kernel releases the lock when its process ends, however it ends: a file that is left over locks nothing.
-
-    Args:
-        instead: what whoever is refused may do besides waiting.
-
-    Raises:
-        ConfigError: another process holds the lock, or its file is a link.
-    """
-    path.mkdir(parents=True, exist_ok=True)
-    with open_lock(path / ".lock") as file:
-        if is_locked(path):
-            time.sleep(0.1)  # another process may have looked just now, see `is_locked`
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ConfigError(
-                f"another process ({file.read() or 'just starting'}) is running in {path}: wait for it, {instead}"
-            ) from None
-        file.truncate(0)
-        file.write(f"pid {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        yield

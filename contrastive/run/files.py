@@ -5,6 +5,10 @@ import fcntl
 import hashlib
 import json
 import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +17,7 @@ import yaml
 
 from contrastive.config.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
-from contrastive.files import YAML_LOADER, file_hash, write_text
+from contrastive.files import YAML_LOADER, file_hash, open_lock, write_text
 from contrastive.run.kinds import Environment, Evaluation, Result
 from contrastive.schema import misfit
 
@@ -72,7 +76,7 @@ def has_checkpoint(run: Path) -> bool:
 
 
 def is_locked(run: Path) -> bool:
-    """Whether some process works in the run's directory now; looks for a moment, which `directory.lock` waits out."""
+    """Whether some process works in the run's directory now; looks for a moment, which `lock` waits out."""
     file = run / ".lock"
     if file.is_symlink() or not file.is_file():
         return False
@@ -82,6 +86,35 @@ def is_locked(run: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+@contextmanager
+def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[None]:
+    """Keep every other process out of the directory, and name this one to whoever is refused.
+
+    The kernel releases the lock when its process ends, however it ends: a file that is left over locks nothing.
+
+    Args:
+        instead: what whoever is refused may do besides waiting.
+
+    Raises:
+        ConfigError: another process holds the lock, or its file is a link.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    with open_lock(path / ".lock") as file:
+        if is_locked(path):
+            time.sleep(0.1)  # another process may have looked just now, see `is_locked`
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ConfigError(
+                f"another process ({file.read() or 'just starting'}) is running in {path}: wait for it, {instead}"
+            ) from None
+        file.truncate(0)
+        file.write(f"pid {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
-from contrastive.run.directory import lock
+from contrastive.run.files import lock
 from contrastive.study.compare.engine import begin, conclude, contest_of, run_all
 from contrastive.study.compare.plan import read_plan
 from contrastive.study.compare.stages import Run

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from contrastive.cli import runs
-from contrastive.run.directory import lock
-from contrastive.run.files import is_locked
+from contrastive.run.files import is_locked, lock
 from contrastive.text import colored
 from tests.helpers import ROOT, SOUND_ENVIRONMENT
 

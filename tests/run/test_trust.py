@@ -15,7 +15,8 @@ from contrastive.cli.verify import main as verify
 from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
-from contrastive.run.directory import lock, open_run
+from contrastive.run.directory import open_run
+from contrastive.run.files import lock
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"

@@ -22,8 +22,7 @@ from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.listing.places import places
-from contrastive.run.directory import lock
-from contrastive.run.files import read_result
+from contrastive.run.files import lock, read_result
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record
