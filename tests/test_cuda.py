@@ -34,7 +34,8 @@ from contrastive.training.loader import Loader
 from contrastive.training.precision import set_tf32
 from contrastive.training.step import TrainStep
 from contrastive.types import Split, tensors
-from tests import forked, gpu_tasks
+from tests import forked
+from tests.gpu import gpu_tasks
 from tests.helpers import compose_settings, logged_lines, run_until_step, saved_weights, without_time
 from tests.training.test_step import each_view_by_itself
 
