@@ -92,7 +92,7 @@ def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(["epocs=3"], "there is no setting epocs", marks=pytest.mark.smoke),
+        (["epocs=3"], "there is no setting epocs"),
         (["epochs"], "epochs is not KEY=VALUE"),
         (["accumulate_grad_batches=4"], "another loss"),
         (["loss="], "known are barlow, bcl"),
@@ -128,7 +128,7 @@ def test_help_can_be_piped_into_a_program_that_ends_early(tmp_path):
     assert done.stderr == ""
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_a_sweep_ends_with_a_table(tmp_path):
     words = ["-m", "loss=nt_xent,debiased_neg", "seed=0,1", 'data_root="data/${seed}"', *QUICK]
     done = program(*words, cwd=tmp_path)

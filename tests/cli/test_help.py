@@ -112,7 +112,6 @@ def test_the_reference_of_the_site_is_the_yamls():
             assert f"### {group}={name}\n\n```yaml\n{file.read_text().strip()}\n```" in text
 
 
-@pytest.mark.smoke
 @pytest.mark.slow
 def test_the_first_screen_names_groups_and_settings_without_torch(tmp_path):
     (tmp_path / "mine/loss").mkdir(parents=True)

@@ -125,6 +125,7 @@ def test_an_edited_loss_or_range_is_another_comparison(tmp_path, monkeypatch):
     assert seen[2] == seen[3]
 
 
+@pytest.mark.slow
 def test_an_edited_helper_module_is_another_comparison(tmp_path, monkeypatch):
     """Also one that another helper imports, in a function; a module that nobody imports counts for nothing."""
     monkeypatch.syspath_prepend(tmp_path)
