@@ -1,6 +1,7 @@
 """Intervals and tests of a difference between two methods, over seeds alone or over seeds and test images."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import mean
 from typing import Any, NamedTuple
@@ -197,21 +198,15 @@ def rows_that_decide(sd: float, floor: float, margin: float, *, level: float = 0
         None where no number of rows decides.
     """
     rows = range(2, MOST_ROWS)
-    return next((n for n in rows if 2 * of_rows(sd, floor, n, prior_df).half(level) <= margin), None)
+    i = bisect_left(rows, True, key=lambda n: 2 * of_rows(sd, floor, n, prior_df).half(level) <= margin)
+    return rows[i] if i < len(rows) else None
 
 
 def effect_found(estimate: Estimate, level: float = 0.05, power: float = 0.8) -> float:
     """The difference that a two-sided test at this level, with the error of the estimate, finds with this
     probability."""
-    from scipy.stats import nct  # late: it takes a second
-
     limit = quantile(estimate.df, level)
-    low, high = 0.0, 100.0 * estimate.error
-    for _ in range(60):
-        middle = (low + high) / 2
-        found = nct.sf(limit, estimate.df, middle / estimate.error)
-        low, high = (low, middle) if found >= power else (middle, high)
-    return high
+    return estimate.error * float(_special().nctdtrinc(estimate.df, 1 - power, limit))
 
 
 def of_rows(sd: float, floor: float, n: int, prior_df: float = 0) -> Estimate:
