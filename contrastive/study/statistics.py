@@ -191,7 +191,7 @@ def rows_that_decide(sd: float, floor: float, margin: float, *, level: float = 0
     """The least number of rows whose interval is no longer than the margin: it then excludes 0 or lies inside of it.
 
     Args:
-        sd, floor, prior_df: see `of_rows`.
+        sd: see `of_rows`, as `floor` and `prior_df`.
         level: of the interval.
 
     Returns:
