@@ -15,6 +15,7 @@ from contrastive.study.compare.outcome import comparison_record, judged_again, n
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest, Run, search_of
+from contrastive.study.compare.whole import faults
 from contrastive.study.render.comparison import (
     at_an_edge,
     best_of_curves,
@@ -393,6 +394,9 @@ def test_it_stops_when_every_pair_is_decided(tmp_path):
     assert [claim["verdict"] for claim in record["comparison"]["judged"]] == ["worse"]
     assert ", after 8 of at most 16" in protocol_text(record)
     assert "seeds=16" in command(record)
+    assert faults(record) == []
+    record["comparison"]["plan"]["planned"] = 20
+    assert faults(record) == ["it has 8 of 20 planned rows, where it is not looked at"]
     assert at_look(contest).due() == []  # the same command shows what came out
     made.started.clear()
     assert run_until_decided(contest, made).contest.plan == done.contest.plan
