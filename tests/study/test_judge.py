@@ -46,7 +46,7 @@ def plan_of(names: str = "a,b", *words: str, looks: int = 1) -> Plan:
 
 
 def searched(names: str = "a,b", *words: str) -> Plan:
-    return read_plan([f"loss={names}", "seeds=4", *words])
+    return read_plan([f"loss={names}", "seeds=4", "budget=8", *words])
 
 
 def points(n: int, n_searches: int = 1, **more: float) -> list[dict[str, Any]]:
