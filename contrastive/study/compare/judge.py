@@ -254,10 +254,10 @@ def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> flo
     of_seeds = math.hypot(SEED_SD, SHARE_OF_A_RUN * of_an_image)
     floor = max(SHARE_OF_ALL * of_an_image, least_error(n_images))
     if plan.budget == 1:
-        return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan))
+        return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan.whole))
     of_search = math.sqrt(2) * search_sd(plan.budget, accuracy)
     sd = math.hypot(of_search, of_seeds / math.sqrt(plan.seeds))
-    return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan))
+    return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan.whole))
 
 
 def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
