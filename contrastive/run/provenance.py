@@ -43,6 +43,7 @@ def environment_record(
     overrides: Sequence[str],
     precision: str,
     compiled: bool | str = False,
+    graphs: bool = False,
     data_hash: str,
     facts: dict[str, str],
     found: dict[str, Any] | None = None,
@@ -54,6 +55,7 @@ def environment_record(
         config: the resolved configuration.
         overrides: the settings that were typed, as KEY=VALUE.
         compiled: what torch.compile compiles.
+        graphs: whether steps are replayed as a CUDA graph.
         facts: recorded by the dataset, such as its name.
         found: what the dataset was found to hold, see `Found.record`.
         files: that it was read from, see `places`.
@@ -78,7 +80,7 @@ def environment_record(
         "processes": world_size(),
         "precision": precision,
         "compile": compiled,
-        **({**gpu_record(), "graphs": config.get("graphs", False)} if device.type == "cuda" else {}),
+        **({**gpu_record(), "graphs": graphs} if device.type == "cuda" else {}),
         "packages": sorted({f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}),
     }
 
