@@ -104,6 +104,8 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
             {"train": ..., "test": ...} of such, or a `Data`; see `contrastive.dataset.array.given`. Images are uint8
             or uint16, (N, H, W), (N, H, W, K) or (N, K, H, W). The recipe is that of dataset=arrays. To resume it,
             give the same data again.
+        augmentation: the name of one, or a function of a module of yours that maps an image to a view, see
+            `contrastive.augmentation.callable`.
         words: KEY=VALUE, as typed after train.py: `pretrain("dataset.size=8", "+augmentation.ops.solarize={...}")`.
         settings: the same as keywords, nested ones as `**{"dataset.size": 8}`; None is null.
 
@@ -115,6 +117,8 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
             raise ConfigError(f'{word!r} is not KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
+    if callable(own := settings.get("augmentation")):
+        settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
     overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
@@ -137,6 +141,17 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
+
+
+def _dotted_name(function: Any) -> str:
+    """Under which a function is found again: by the run's workers, by a resumed run, and by who reads its record."""
+    module, name = getattr(function, "__module__", "__main__"), getattr(function, "__qualname__", "<object>")
+    if module == "__main__" or "<" in name:
+        raise ConfigError(
+            "an augmentation is found by its name in a module, so that a run can be resumed: "
+            'try pretrain("augmentation=callable", "augmentation.transform=my_module.transform")'
+        )
+    return f"{module}.{name}"
 
 
 def _of_arrays(overrides: list[str]) -> list[str]:

@@ -110,7 +110,7 @@ class Parts:
 
     @property
     def of_a_step(self) -> list[object]:
-        """The modules of a training step, and the operations of its augmentation."""
+        """The modules of a training step, its augmentation and the operations of that."""
         modules = [module for part in (*self.terms, self.encoder, self.head) for module in part.modules()]
         operations = self.augmentation.ops.values() if isinstance(self.augmentation, Compose) else ()
         return [*modules, self.augmentation, *operations]

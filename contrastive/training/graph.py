@@ -4,11 +4,12 @@ A graph reads and writes fixed memory and knows no Python. So the batch, the lea
 copied to where it reads them before each replay, and what a step decides on the host must be the same each time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from contrastive.augmentation.callable import PerImage
 from contrastive.distributed.process import world_size
 from contrastive.errors import ConfigError
 from contrastive.optimizer.lars import LARS
@@ -26,7 +27,7 @@ def choose_graphs(
     precision: str,
     grad_cache_chunk: int,
     optimizer: torch.optim.Optimizer,
-    made_of: Iterable[object],
+    made_of: Sequence[object],
 ) -> bool:
     """Whether to capture the steps of a run; what only shows in a step is found at its capture.
 
@@ -36,7 +37,7 @@ def choose_graphs(
 
     Args:
         setting: auto | True | False.
-        made_of: modules and other objects of the step.
+        made_of: modules of the step, its augmentation and the operations of that.
 
     Raises:
         ConfigError: True, and the steps cannot be captured.
@@ -44,11 +45,13 @@ def choose_graphs(
     if setting is False:
         return False
     fused = isinstance(optimizer, LARS) or all(group.get("fused") for group in optimizer.param_groups)
+    on_host = any(isinstance(part, PerImage) for part in made_of)
     for is_refused, sentence in (
         (device.type != "cuda", "captures steps on a GPU: try graphs=false"),
         (world_size() > 1, f"captures the steps of one process and there are {world_size()}: try graphs=false"),
         (precision == "fp16", "cannot capture the loss scaling of precision=fp16: try precision=bf16"),
         (grad_cache_chunk > 0, "cannot capture chunks, which restore random states: try grad_cache_chunk=0"),
+        (on_host, "cannot capture an augmentation on the CPU: try graphs=false"),
         (not fused, "needs an optimizer with its state on the GPU: try optimizer.fused=true, or graphs=false"),
     ):
         if is_refused and setting == "auto":
