@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import open_dict
-from torch import nn
+from torch import Tensor, nn
 
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
@@ -85,6 +86,20 @@ class Result:
         with importable(self._folders):
             check_targets(config, self._folders)
             return load_run_encoder(self.path, config)
+
+    def embed(self, images: Any, *, batch_size: int = 256) -> Tensor:
+        """The features of images, (N, F) on the CPU; `contrastive embed` writes those of folders to a file.
+
+        Args:
+            images: what the transform of `encoder()` takes: a list of paths, PIL images or arrays, or a tensor
+                (N, K, h, w).
+        """
+        encoder, transform = self.encoder()
+        if not isinstance(images, list | Tensor):
+            images = [images]
+        with torch.inference_mode():
+            parts = [encoder(transform(images[i : i + batch_size])) for i in range(0, len(images), batch_size)]
+        return torch.cat(parts)
 
 
 @overload
