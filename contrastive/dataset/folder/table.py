@@ -18,6 +18,7 @@ from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists
 DELIMITERS = ",;\t"
+OTHER_TABLE = "FILE.csv, or what `python train.py --help dataset=NAME` says of a recipe's tables"
 
 
 class Row(NamedTuple):
@@ -121,7 +122,7 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         there = [file.name for file in sorted(path.parent.glob("*.csv")) if file != path]
         known = f"; the tables there are {', '.join(there[:NAMED])}" if there else ""
-        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or ["FILE.csv"]))
+        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or [OTHER_TABLE]))
         raise ConfigError(f"{path} cannot be read ({error}){known}: try dataset.table={example}") from error
     if not rows:
         raise ConfigError(f"{path} has no line below its header: try dataset.table=metadata.csv")
