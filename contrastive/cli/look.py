@@ -108,8 +108,9 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
 def _sample(base: Path, listed: "Listing", channels: int | None, orientation: bool) -> tuple[str, list[str]]:
     """The report after a look at some of the images, and the words for their size and kind."""
     from contrastive.dataset.folder.bands import common_kind
-    from contrastive.dataset.folder.cache import Seen, examined
-    from contrastive.dataset.folder.data import CANNOT_BE_READ, seen_notes
+    from contrastive.dataset.folder.cache import examined
+    from contrastive.dataset.folder.data import CANNOT_BE_READ
+    from contrastive.listing.found import Seen, seen_notes
 
     every = [part.folder / file.path for part in listed.parts.values() for file in part.files]
     paths = every[:: -(-len(every) // LOOKED_AT)]

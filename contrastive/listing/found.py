@@ -1,14 +1,32 @@
 """What a data set was found to hold: one report for folders, tables, shards and arrays."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from contrastive.text import printable
 
 NAMED = 3  # files that a reason names
 CLASSES = 10  # that a line lists
+
+
+class Seen(TypedDict):
+    """How many images something was done to, and the first of them by name."""
+
+    n: int
+    first: list[str]
+
+
+def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
+    """A sentence for all that was done to some of n images."""
+    notes = []
+    for what in sorted({what for seen in parts for what in seen}):
+        found = [seen[what] for seen in parts if what in seen]
+        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
+        more = ", ..." if count > len(first[:NAMED]) else ""
+        notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
+    return notes
 
 
 @dataclass(frozen=True, kw_only=True)

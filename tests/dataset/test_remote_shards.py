@@ -23,8 +23,8 @@ from contrastive.errors import ConfigError
 from contrastive.experiment import build
 from contrastive.experiment.run import run_experiment
 from contrastive.training.loader import Loader
-from tests.dataset.test_packed import ENVIRONMENT, RECIPE, killed, torchrun
 from tests.dataset.test_shards import damage, load, write_shards
+from tests.dataset.test_stored_images import ENVIRONMENT, RECIPE, killed, torchrun
 from tests.helpers import (
     ROOT,
     compose_settings,

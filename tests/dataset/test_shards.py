@@ -270,7 +270,7 @@ def test_an_image_that_is_as_it_was_indexed_is_not_called_damaged(tmp_path):
     assert shards(root=str(tmp_path / "S"), size=32).found.left_out == {}
     with pytest.raises(
         ConfigError,
-        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\): .*: try another",
+        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\), byte \d+: .*: try",
     ):
         shards(root=str(tmp_path / "S"), size=224)
 

@@ -1,19 +1,19 @@
 """From listed files to the dataset that they are, decoded."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.cache import DecodedImages, Seen, load_images
+from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import Listing, Part
-from contrastive.dataset.folder.packed import is_packed, packed_images
+from contrastive.dataset.folder.loose import is_decoded, loose_images
 from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import first_per_class, long_tail, name_splits
-from contrastive.listing.found import NAMED
+from contrastive.listing.found import seen_notes
 from contrastive.text import printable
 from contrastive.types import Data, Split
 
@@ -31,11 +31,11 @@ def decoded_data(
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
-    packed: bool | str = False,
+    decode: bool | str = True,
     frame: int | None = None,
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
-    """The listed images, decoded once into files of `cache` that are mapped into memory, or packed there.
+    """The listed images, decoded once into files of `cache` that are mapped into memory, or read from their files.
 
     Mean and standard deviation are those of all training images. The facts are the name and, with bias labels, how many
     images each split has and how many of them are bias-conflicting, of another bias than most training images of their
@@ -49,7 +49,7 @@ def decoded_data(
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
-        packed: as in `image_folder`.
+        decode: `decoded` of `image_folder`.
         frame: as in `image_folder`.
         facts: more of them.
 
@@ -58,14 +58,14 @@ def decoded_data(
     """
     parts = listed.parts
     facts = {"dataset_name": name, **facts}
-    is_stored = is_packed(packed, list(parts.values()), size=size, cache=cache, channels=channels)
-    if is_stored:
+    is_loose = not is_decoded(decode, list(parts.values()), size=size, frame=frame, channels=channels)
+    if is_loose:
         facts["decoder"] = DECODER
     decoded: dict[str, tuple[DecodedImages, Split]] = {}
     for key, part in parts.items():
-        like = decoded["train"][0].kind if decoded and not is_stored else None
+        like = decoded["train"][0].kind if decoded and not is_loose else None
         images = (
-            packed_images(part, size=size, cache=cache) if is_stored else
+            loose_images(part, size=size, cache=cache, orientation=orientation) if is_loose else
             load_images(part, size=size, cache=cache, channels=channels, orientation=orientation, like=like)
         )  # fmt: skip
         decoded[key] = images, _split(part, images)
@@ -119,17 +119,6 @@ def _notes(decoded: Mapping[str, DecodedImages]) -> list[str]:
         f"each image: {images[0].kind}",
         *seen_notes([each.seen for each in images], sum(len(x.image) for x in images)),
     ]
-
-
-def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
-    """A sentence for all that was done to some of n images."""
-    notes = []
-    for what in sorted({what for seen in parts for what in seen}):
-        found = [seen[what] for seen in parts if what in seen]
-        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
-        more = ", ..." if count > len(first[:NAMED]) else ""
-        notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
-    return notes
 
 
 def _counts(splits: dict[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:

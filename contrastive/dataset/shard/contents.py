@@ -10,9 +10,9 @@ from torch import Tensor
 
 from contrastive.dataset.shard.index import NO_IMAGE, Index
 from contrastive.dataset.shard.sample import LABEL, NAMED, Value, choice
-from contrastive.dataset.shard.store import beside, packed_names
+from contrastive.dataset.shard.store import beside, names_of_files
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Found
+from contrastive.listing.found import Found, Seen, seen_notes
 from contrastive.text import printable
 from contrastive.types import Split
 
@@ -63,17 +63,29 @@ def report(
     """What was found, from the indices alone: no shard is read."""
     left_out = defaultdict[str, list[str]](list)
     for index in indices:
-        packed = packed_names(index.shard) if index.faults else {}
+        files = names_of_files(index.shard) if index.faults else {}
         for key, why in index.faults.items():
             reason = NO_IMAGE if why.startswith(NO_IMAGE) else "not to be decoded"
             said = why.removeprefix(NO_IMAGE) if reason == NO_IMAGE else f": {why}"
-            left_out[reason].append(f"{packed.get(key, key)} in {index.shard.name}{said}")
+            left_out[reason].append(f"{files.get(key, key)} in {index.shard.name}{said}")
     return Found(
         splits={name: _counts(split.label, classes) for name, split in splits.items()},
         places=places,
         left_out=left_out,
-        notes=tuple(_notes(indices, classes)),
+        notes=(*_notes(indices, classes), *_seen(indices)),
     )
+
+
+def _seen(indices: Sequence[Index]) -> list[str]:
+    """A sentence for all that was done to some images, without the advice, which names settings of folders."""
+    seen = [
+        {
+            what.partition(":")[0]: Seen(n=each["n"], first=[f"{key} in {index.shard.name}" for key in each["first"]])
+            for what, each in index.seen.items()
+        }
+        for index in indices
+    ]
+    return seen_notes(seen, sum(len(index.entries) for index in indices))
 
 
 def _counts(label: Tensor, classes: tuple[str, ...]) -> dict[str, int]:
