@@ -1,12 +1,18 @@
 """Named splits from a training and a test split, and the facts every dataset states about them."""
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.listing.found import found
 from contrastive.seeding import generator
+from contrastive.text import printable
 from contrastive.types import LEVELS, Data, Split
 
 VAL_FRACTION = 0.1
@@ -162,6 +168,41 @@ def name_splits(
         facts=facts or {},
         digest=digest,
     )
+
+
+class Loaded(NamedTuple):
+    """What a data set holds, wherever its images lie: train and test, and val if there is such."""
+
+    splits: dict[str, Split]
+    classes: tuple[str, ...]
+    biases: tuple[str, ...] = ()
+    places: Mapping[str, str] = MappingProxyType({})  # see `Found`, as those below
+    left_out: Mapping[str, list[str]] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+
+
+def as_data(
+    loaded: Loaded, *, stats: ChannelStats, facts: dict[str, str], hold_out: bool, digest: str | None = None
+) -> Data:
+    """The dataset of what was loaded, with the report on it; arguments and errors as of `name_splits`."""
+    splits, classes, biases = loaded.splits, loaded.classes, loaded.biases
+    data = name_splits(
+        splits["train"],
+        splits["test"],
+        classes=tuple(map(printable, classes)),
+        hold_out=hold_out and bool(classes),
+        stats=stats,
+        biases=tuple(map(printable, biases)),
+        own_val=splits.get("val"),
+        facts=facts,
+        digest=digest,
+    )
+    label = {name: split.label for name, split in splits.items()}
+    bias = {name: split.bias for name, split in splits.items() if split.bias is not None}
+    said = found(
+        label, classes, bias=bias, biases=biases, places=loaded.places, left_out=loaded.left_out, notes=loaded.notes
+    )
+    return replace(data, found=said)
 
 
 def judged_on_training(data: Data, draw: int) -> Data:

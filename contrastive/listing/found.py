@@ -3,7 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from contrastive.text import printable
 
@@ -60,13 +64,50 @@ class Found:
         for name, classes in self.splits.items():
             place = f", {self.places[name]}" if name in self.places else ""
             lines.append(f"{name:<6} {sum(classes.values()):,} images{place}")
+        total = sum((Counter(classes) for classes in self.splits.values()), Counter())
         names = list(dict.fromkeys(name for classes in self.splits.values() for name in classes if name))
-        if names:
-            total = sum((Counter(classes) for classes in self.splits.values()), Counter())
-            shown = ", ".join(f"{name} ({total[name]:,})" for name in names[:CLASSES])
-            more = f" and {len(names) - CLASSES} more" if len(names) > CLASSES else ""
-            lines.append(f"{len(names)} classes: {shown}{more}")
+        lines += _named("classes", {name: total[name] for name in names})
         for why, files in self.left_out.items():
             more = ", ..." if len(files) > NAMED else ""
             lines.append(f"left out: {len(files):,}, {why} ({', '.join(files[:NAMED])}{more})")
         return "\n".join(map(printable, [*lines, *self.notes]))  # names of files and classes come from strangers
+
+
+def found(
+    label: Mapping[str, ArrayLike],
+    classes: Sequence[str],
+    *,
+    bias: Mapping[str, ArrayLike] = MappingProxyType({}),
+    biases: Sequence[str] = (),
+    places: Mapping[str, str] = MappingProxyType({}),
+    left_out: Mapping[str, list[str]] = MappingProxyType({}),
+    notes: Sequence[str] = (),
+) -> Found:
+    """The report on labeled rows.
+
+    Args:
+        label: {train, val, test: class number of each image, -1 = none}.
+        classes: their names.
+        bias: {train, val, test: bias number of each image}.
+        biases: their names.
+        places: see `Found`.
+        left_out: see `Found`.
+        notes: see `Found`; the biases come first.
+    """
+    total = sum((Counter(_counts(own, biases)) for own in bias.values()), Counter())
+    told = _named("biases", {name: total[name] for name in biases if total[name]})
+    splits = {split: _counts(own, classes) for split, own in label.items()}
+    return Found(splits=splits, places=places, left_out=left_out, notes=(*told, *notes))
+
+
+def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:
+    """{name: how many}, those of -1 under ''."""
+    counts = np.bincount(np.asarray(number, np.int64) + 1, minlength=len(names) + 1).tolist()
+    return {name: n for name, n in zip(("", *names), counts, strict=True) if n}
+
+
+def _named(what: str, counts: Mapping[str, int]) -> list[str]:
+    """`2 classes: ant (3), bee (5)`; nothing where there are none."""
+    shown = ", ".join(f"{name} ({n:,})" for name, n in [*counts.items()][:CLASSES])
+    more = f" and {len(counts) - CLASSES} more" if len(counts) > CLASSES else ""
+    return [f"{len(counts)} {what}: {shown}{more}"] if counts else []

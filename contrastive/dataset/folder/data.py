@@ -12,9 +12,8 @@ from contrastive.dataset.folder.cache import DecodedImages, load_images
 from contrastive.dataset.folder.layout import Listing, Part
 from contrastive.dataset.folder.loose import is_decoded, loose_images
 from contrastive.dataset.shard.images import DECODER
-from contrastive.dataset.splits import first_per_class, long_tail, name_splits
+from contrastive.dataset.splits import Loaded, as_data, first_per_class, long_tail
 from contrastive.listing.found import seen_notes
-from contrastive.text import printable
 from contrastive.types import Data, Split
 
 CANNOT_BE_READ = "cannot be read"
@@ -74,26 +73,19 @@ def decoded_data(
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
     hold_out = hold_out and bool(listed.classes) and "val" not in splits
-    found = listed.found(
-        {key: split.label.tolist() for key, split in splits.items()},
-        left_out={CANNOT_BE_READ: faults} if (faults := _faults(parts, decoded)) else {},
-        notes=_notes({key: images for key, (images, _) in decoded.items()}),
+    digests = ((decoded[key][0].digest, splits[key]) for key in ("train", "test", "val") if key in splits)
+    digest = _digest(*digests, hold_out=hold_out)
+    splits["train"] = replace(splits["train"], frame=frame)
+    faults = _faults(parts, decoded)
+    loaded = Loaded(
+        splits,
+        listed.classes,
+        listed.biases,
+        listed.places,
+        {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})},
+        (*listed.notes, *_notes({key: images for key, (images, _) in decoded.items()})),
     )
-    data = name_splits(
-        replace(splits["train"], frame=frame),
-        splits["test"],
-        classes=tuple(map(printable, listed.classes)),
-        hold_out=hold_out,
-        stats=decoded["train"][0].stats,
-        biases=tuple(map(printable, listed.biases)),
-        own_val=splits.get("val"),
-        facts=facts,
-        digest=_digest(
-            *((decoded[key][0].digest, splits[key]) for key in ("train", "test", "val") if key in splits),
-            hold_out=hold_out,
-        ),
-    )
-    return replace(data, found=found)
+    return as_data(loaded, stats=decoded["train"][0].stats, facts=facts, hold_out=hold_out, digest=digest)
 
 
 def _split(part: Part, decoded: DecodedImages) -> Split:

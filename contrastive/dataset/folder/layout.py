@@ -2,8 +2,7 @@
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from contrastive.errors import ConfigError
-from contrastive.listing.found import CLASSES, Found
+from contrastive.listing.found import Found, found
 from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
 from contrastive.listing.walk import (
     NO_IMAGE,
@@ -67,31 +66,16 @@ class Listing(NamedTuple):
         parts = {"train": self.train, "val": self.val, "test": self.test}
         return {name: part for name, part in parts.items() if part.files}
 
-    def found(
-        self,
-        labels: Mapping[str, Iterable[int]] | None = None,
-        *,
-        left_out: Mapping[str, list[str]] = MappingProxyType({}),
-        notes: Iterable[str] = (),
-    ) -> Found:
-        """The report.
-
-        Args:
-            labels: {train, val, test: labels of the images that are taken}; None = of all that are listed.
-            left_out: further files, see `Found`.
-            notes: further ones.
-        """
-        taken = labels or {name: [file.label for file in part.files] for name, part in self.parts.items()}
-        counts = {name: Counter(own) for name, own in taken.items()}
-        named = [*((i, name) for i, name in enumerate(self.classes)), (-1, "")]
-        biases = Counter(self.biases[file.bias] for part in self.parts.values() for file in part.files if self.biases)
-        shown = ", ".join(f"{name} ({biases[name]:,})" for name in self.biases[:CLASSES])
-        more = f" and {len(self.biases) - CLASSES} more" if len(self.biases) > CLASSES else ""
-        return Found(
-            splits={split: {name: n[i] for i, name in named if n[i]} for split, n in counts.items()},
+    def found(self, *, left_out: Mapping[str, list[str]] = MappingProxyType({}), notes: Sequence[str] = ()) -> Found:
+        """The report on what is listed, with what is left out and known besides."""
+        return found(
+            {name: [file.label for file in part.files] for name, part in self.parts.items()},
+            self.classes,
+            bias={name: [file.bias for file in part.files] for name, part in self.parts.items()},
+            biases=self.biases,
             places=self.places,
             left_out={**self.left_out, **left_out},
-            notes=(*([f"{len(self.biases)} biases: {shown}{more}"] if self.biases else []), *self.notes, *notes),
+            notes=(*self.notes, *notes),
         )
 
 
