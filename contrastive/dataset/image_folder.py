@@ -110,7 +110,7 @@ def image_folder(
             f"dataset=image_folder needs a dataset.size, such as {USUAL_SIZE}; besides, {error}"
         ) from error
     if size is None:
-        raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
+        raise ConfigError(_without_size(base, n_train=len(listed.splits["train"].files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     check_frame(frame, size)

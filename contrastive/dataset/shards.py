@@ -20,8 +20,9 @@ from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
 from contrastive.dataset.shard.sample import LABEL, Fields
 from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
-from contrastive.dataset.splits import Loaded, as_data, channel_stats, stratified
+from contrastive.dataset.splits import as_data, channel_stats, stratified
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.listing.found import Listing
 from contrastive.listing.names import check_no_secrets, name_of, split_of
 from contrastive.seeding import generator
 from contrastive.types import Data, Split, Windows
@@ -125,7 +126,7 @@ def shards(
         splits["train"] = _few_labels(train, labeled)
     names, of_biases = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
     return as_data(
-        Loaded(splits, names, of_biases, places, left_out(every), notes(every, names)),
+        Listing(splits, names, of_biases, places, left_out(every), notes(every, names)),
         stats=stats,
         facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
         hold_out=hold_out,

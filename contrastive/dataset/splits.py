@@ -1,16 +1,13 @@
 """Named splits from a training and a test split, and the facts every dataset states about them."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least
-from contrastive.listing.found import found
+from contrastive.listing.found import Listing
 from contrastive.seeding import generator
 from contrastive.text import printable
 from contrastive.types import LEVELS, Data, Split
@@ -170,39 +167,22 @@ def name_splits(
     )
 
 
-class Loaded(NamedTuple):
-    """What a data set holds, wherever its images lie: train and test, and val if there is such."""
-
-    splits: dict[str, Split]
-    classes: tuple[str, ...]
-    biases: tuple[str, ...] = ()
-    places: Mapping[str, str] = MappingProxyType({})  # see `Found`, as those below
-    left_out: Mapping[str, list[str]] = MappingProxyType({})
-    notes: tuple[str, ...] = ()
-
-
 def as_data(
-    loaded: Loaded, *, stats: ChannelStats, facts: dict[str, str], hold_out: bool, digest: str | None = None
+    listed: Listing[Split], *, stats: ChannelStats, facts: dict[str, str], hold_out: bool, digest: str | None = None
 ) -> Data:
-    """The dataset of what was loaded, with the report on it; arguments and errors as of `name_splits`."""
-    splits, classes, biases = loaded.splits, loaded.classes, loaded.biases
+    """The dataset of what was listed, with the report on it; arguments and errors as of `name_splits`."""
     data = name_splits(
-        splits["train"],
-        splits["test"],
-        classes=tuple(map(printable, classes)),
-        hold_out=hold_out and bool(classes),
+        listed.splits["train"],
+        listed.splits["test"],
+        classes=tuple(map(printable, listed.classes)),
+        hold_out=hold_out and bool(listed.classes),
         stats=stats,
-        biases=tuple(map(printable, biases)),
-        own_val=splits.get("val"),
+        biases=tuple(map(printable, listed.biases)),
+        own_val=listed.splits.get("val"),
         facts=facts,
         digest=digest,
     )
-    label = {name: split.label for name, split in splits.items()}
-    bias = {name: split.bias for name, split in splits.items() if split.bias is not None}
-    said = found(
-        label, classes, bias=bias, biases=biases, places=loaded.places, left_out=loaded.left_out, notes=loaded.notes
-    )
-    return replace(data, found=said)
+    return replace(data, found=listed.found())
 
 
 def judged_on_training(data: Data, draw: int) -> Data:

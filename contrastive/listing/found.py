@@ -1,10 +1,10 @@
-"""What a data set was found to hold: one report for folders, tables, shards and arrays."""
+"""What a data set was found to hold: one listing and one report for folders, tables, shards and arrays."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from contrastive.text import printable
 
 NAMED = 3  # files that a reason names
 CLASSES = 10  # that a line lists
+S = TypeVar("S", bound="Labeled")
 
 
 class Seen(TypedDict):
@@ -73,31 +74,37 @@ class Found:
         return "\n".join(map(printable, [*lines, *self.notes]))  # names of files and classes come from strangers
 
 
-def found(
-    label: Mapping[str, ArrayLike],
-    classes: Sequence[str],
-    *,
-    bias: Mapping[str, ArrayLike] = MappingProxyType({}),
-    biases: Sequence[str] = (),
-    places: Mapping[str, str] = MappingProxyType({}),
-    left_out: Mapping[str, list[str]] = MappingProxyType({}),
-    notes: Sequence[str] = (),
-) -> Found:
-    """The report on labeled rows.
+class Labeled(Protocol):
+    """Class number of each image, -1 = none, and bias number, if there are biases."""
 
-    Args:
-        label: {train, val, test: class number of each image, -1 = none}.
-        classes: their names.
-        bias: {train, val, test: bias number of each image}.
-        biases: their names.
-        places: see `Found`.
-        left_out: see `Found`.
-        notes: see `Found`; the biases come first.
+    @property
+    def label(self) -> ArrayLike: ...
+
+    @property
+    def bias(self) -> ArrayLike | None: ...
+
+
+class Listing(NamedTuple, Generic[S]):
+    """What a data set holds, whatever told it: folders, a table, an index of shards or arrays.
+
+    A split is the files that were listed, and later their images.
     """
-    total = sum((Counter(_counts(own, biases)) for own in bias.values()), Counter())
-    told = _named("biases", {name: total[name] for name in biases if total[name]})
-    splits = {split: _counts(own, classes) for split, own in label.items()}
-    return Found(splits=splits, places=places, left_out=left_out, notes=(*told, *notes))
+
+    splits: dict[str, S]  # train and test, and val if there is such
+    classes: tuple[str, ...]
+    biases: tuple[str, ...] = ()
+    places: Mapping[str, str] = MappingProxyType({})  # see `Found`, as those below
+    left_out: Mapping[str, list[str]] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+
+    def found(self) -> Found:
+        """The report on it."""
+        total = Counter[str]()
+        for split in self.splits.values():
+            total += Counter({} if split.bias is None else _counts(split.bias, self.biases))
+        told = _named("biases", {name: total[name] for name in self.biases if total[name]})
+        splits = {name: _counts(split.label, self.classes) for name, split in self.splits.items()}
+        return Found(splits=splits, places=self.places, left_out=self.left_out, notes=(*told, *self.notes))
 
 
 def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:

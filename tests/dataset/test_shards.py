@@ -374,6 +374,20 @@ def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_pa
     assert len(packed.probe_train) == len(folder.probe_train)
     assert (dest / "biases.txt").read_text() == "".join(f"{name}\n" for name in folder.biases)
     assert (packed.classes, packed.biases) == (folder.classes, folder.biases)
+    assert packed.found.splits == folder.found.splits
+    (told,) = (note for note in folder.found.notes if "biases:" in note)
+    assert told in packed.found.notes
+
+
+def test_turned_images_are_counted_in_shards_as_in_folders(tmp_path):
+    source, turned = write_image_folder(tmp_path / "insects"), Image.Exif()
+    turned[0x0112] = 6
+    Image.new("RGB", (30, 20)).save(source / "train/ant/a.jpg", exif=turned)
+    assert main(["pack", str(source), str(tmp_path / "S")]) == 0
+    (note,) = (note for note in shards(root=str(tmp_path / "S"), size=12).found.notes if "turned" in note)
+    assert re.fullmatch(
+        r"1 of \d+ images are turned upright, as their EXIF orientation says \(\d+ in 00000\.tar\)", note
+    )
 
 
 def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):

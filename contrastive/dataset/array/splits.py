@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from contrastive.dataset.array.rows import chosen_rows
-from contrastive.dataset.splits import SPLIT_SEED, Loaded, stratified
+from contrastive.dataset.splits import SPLIT_SEED, stratified
 from contrastive.errors import ConfigError
+from contrastive.listing.found import Listing
 from contrastive.seeding import generator
 from contrastive.text import counted
 from contrastive.types import Split
@@ -28,7 +29,7 @@ class Part(NamedTuple):
     label: Array | None
 
 
-def as_splits(parts: Mapping[str, Part], place: str) -> Loaded:
+def as_splits(parts: Mapping[str, Part], place: str) -> Listing[Split]:
     """Splits that fit together, a fixed part of the training images as the test split where there is none.
 
     Args:
@@ -49,7 +50,7 @@ def as_splits(parts: Mapping[str, Part], place: str) -> Loaded:
         places["test"] = f"a fixed {'fifth of each class' if classes else 'tenth'} of these"
     _, channels, height, width = splits["train"].image.shape
     kind = f"{str(splits['train'].image.dtype).removeprefix('torch.')}, {height} x {width} pixels"
-    return Loaded(splits, classes, places=places, notes=(f"images are {kind} of {counted(channels, 'channel')}",))
+    return Listing(splits, classes, places=places, notes=(f"images are {kind} of {counted(channels, 'channel')}",))
 
 
 def check_alike(parts: Mapping[str, Part]) -> None:

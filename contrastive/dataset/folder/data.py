@@ -9,18 +9,18 @@ from types import MappingProxyType
 import torch
 
 from contrastive.dataset.folder.cache import DecodedImages, load_images
-from contrastive.dataset.folder.layout import Listing, Part
+from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.folder.loose import is_decoded, loose_images
 from contrastive.dataset.shard.images import DECODER
-from contrastive.dataset.splits import Loaded, as_data, first_per_class, long_tail
-from contrastive.listing.found import seen_notes
+from contrastive.dataset.splits import as_data, first_per_class, long_tail
+from contrastive.listing.found import Listing, seen_notes
 from contrastive.types import Data, Split
 
 CANNOT_BE_READ = "cannot be read"
 
 
 def decoded_data(
-    listed: Listing,
+    listed: Listing[Part],
     *,
     size: int,
     cache: Path,
@@ -55,7 +55,7 @@ def decoded_data(
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
-    parts = listed.parts
+    parts = listed.splits
     facts = {"dataset_name": name, **facts}
     is_loose = not is_decoded(decode, list(parts.values()), size=size, frame=frame, channels=channels)
     if is_loose:
@@ -77,7 +77,7 @@ def decoded_data(
     digest = _digest(*digests, hold_out=hold_out)
     splits["train"] = replace(splits["train"], frame=frame)
     faults = _faults(parts, decoded)
-    loaded = Loaded(
+    loaded = Listing(
         splits,
         listed.classes,
         listed.biases,

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.dataset.folder.columns import COLUMNS, OPTIONAL, guess_columns, split_of_cell, typed_columns
-from contrastive.dataset.folder.layout import NOTHING, ImageFile, Listing, Part, divided, fifth
+from contrastive.dataset.folder.layout import NOTHING, ImageFile, Part, divided, fifth
 from contrastive.errors import ConfigError
+from contrastive.listing.found import Listing
 from contrastive.listing.names import composed
 from contrastive.listing.walk import LeftOut, image_paths
 from contrastive.text import counted, printable
@@ -33,7 +34,7 @@ class Row(NamedTuple):
 
 def read_table(
     base: Path, path: Path, columns: Mapping[str, str | None], splits: Mapping[str, str | None] = NOTHING
-) -> Listing:
+) -> Listing[Part]:
     """Read a table, with cells between commas, semicolons or tabs.
 
     Args:
@@ -80,8 +81,8 @@ def read_table(
                 f"{path} names no {name} images that exist{looked}: try another dataset.root or dataset.columns.split"
             )
     notes += _alike("classes", classes) + _alike("biases", biases)
-    train, val, test = (Part(base, parts[name]) for name in ("train", "val", "test"))
-    return Listing(classes, biases, train, val, test, places, left_out, tuple(notes))
+    taken = {name: Part(base, parts[name]) for name in ("train", "val", "test") if parts[name]}
+    return Listing(taken, classes, biases, places, left_out, tuple(notes))
 
 
 class _Missing:
