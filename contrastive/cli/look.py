@@ -110,8 +110,7 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     """The report after a look at some of the images, and the words for their size and kind."""
     from contrastive.dataset.folder.bands import common_kind
     from contrastive.dataset.folder.cache import examined
-    from contrastive.dataset.folder.data import CANNOT_BE_READ
-    from contrastive.listing.found import Seen, seen_notes
+    from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
 
     every = [part.folder / file.path for part in listed.splits.values() for file in part.files]
     paths = every[:: -(-len(every) // LOOKED_AT)]

@@ -13,6 +13,7 @@ from contrastive.text import printable
 
 NAMED = 3  # files that a reason names
 CLASSES = 10  # that a line lists
+CANNOT_BE_READ = "cannot be read"  # why images are left out that no decoder takes
 S = TypeVar("S", bound="Labeled")
 
 

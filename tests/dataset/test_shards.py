@@ -204,7 +204,7 @@ def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
             "no file of its key is an image by its suffix, which begins at the first dot": [
                 "x in 003.tar (cls)", "IMG_2020 in 003.tar (01.jpg, 02.jpg)"
             ],
-            "not to be decoded": [
+            "cannot be read": [
                 "y in 003.tar: cannot identify image file",
                 f"w in 003.tar: {decode(io.BytesIO(half), 8)}",
             ],
@@ -315,7 +315,7 @@ def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
     assert main(["pack", str(source), str(dest), "--per-shard", "16"]) == 0
     said = capsys.readouterr().out
     assert f"{dest}/train: 39 images, 3 shards" in said
-    assert f"left out: 1, not to be decoded, in {dest}/left_out.txt ({broken}: {why})" in said
+    assert f"left out: 1, cannot be read, in {dest}/left_out.txt ({broken}: {why})" in said
     assert (dest / "left_out.txt").read_text() == f"{broken}: {why}\n"
     assert (dest / "classes.txt").read_text() == "ant\nbee\n"
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dest, check=True)

@@ -13,10 +13,8 @@ from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.folder.loose import is_decoded, loose_images
 from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import as_data, first_per_class, long_tail
-from contrastive.listing.found import Listing, seen_notes
+from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
 from contrastive.types import Data, Split
-
-CANNOT_BE_READ = "cannot be read"
 
 
 def decoded_data(

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
 from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
@@ -320,8 +318,3 @@ def _images(
             f"no labels (known are {', '.join(SUFFIXES)})"
         )
     return files
-
-
-def warn_left_out(path: str | Path, reason: str) -> None:
-    """Say that an image is left out."""
-    tqdm.write(printable(f"warning: {path} cannot be read and is left out: {reason}"))

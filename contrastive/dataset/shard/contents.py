@@ -12,7 +12,7 @@ from contrastive.dataset.shard.index import NO_IMAGE, Index
 from contrastive.dataset.shard.sample import LABEL, NAMED, Value, choice
 from contrastive.dataset.shard.store import beside, names_of_files
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Seen, seen_notes
+from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
 from contrastive.text import printable
 
 Column = Literal["label", "bias"]
@@ -62,7 +62,7 @@ def left_out(indices: Sequence[Index]) -> dict[str, list[str]]:
     for index in indices:
         files = names_of_files(index.shard) if index.faults else {}
         for key, why in index.faults.items():
-            reason = NO_IMAGE if why.startswith(NO_IMAGE) else "not to be decoded"
+            reason = NO_IMAGE if why.startswith(NO_IMAGE) else CANNOT_BE_READ
             said = why.removeprefix(NO_IMAGE) if reason == NO_IMAGE else f": {why}"
             found[reason].append(f"{files.get(key, key)} in {index.shard.name}{said}")
     return found
