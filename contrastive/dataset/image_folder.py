@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from contrastive.dataset.folder.data import decoded_data
+from contrastive.dataset.folder.data import folder_data
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import FIFTH
 from contrastive.dataset.folder.listed import listed_images
@@ -114,7 +114,7 @@ def image_folder(
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     check_frame(frame, size)
-    return decoded_data(
+    return folder_data(
         listed,
         size=size,
         cache=Path(cache),

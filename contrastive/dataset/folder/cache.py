@@ -47,7 +47,7 @@ class Facts(TypedDict):
     kind: NotRequired[tuple[int, str]]  # channels and dtype, where they are not 3 and uint8
 
 
-class DecodedImages(NamedTuple):
+class SplitImages(NamedTuple):
     """The readable images of a split."""
 
     image: (
@@ -72,7 +72,7 @@ def load_images(
     channels: int | None = None,
     orientation: bool = True,
     like: Kind | None = None,
-) -> DecodedImages:
+) -> SplitImages:
     """The images of a split in their order: from the cache, or decoded into it while other processes wait.
 
     Args:
@@ -95,7 +95,7 @@ def load_images(
     faults = {int(i): fault for i, fault in facts["faults"].items()}
     image = _map(pixels, len(part.files) - len(faults), size, _kind(facts))
     stats = tuple(facts["mean"]), tuple(facts["std"])
-    return DecodedImages(image, faults, stats, digest=facts["sha256"], seen=facts["seen"])
+    return SplitImages(image, faults, stats, digest=facts["sha256"], seen=facts["seen"])
 
 
 def _kind(facts: Facts) -> Kind:

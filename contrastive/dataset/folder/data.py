@@ -1,4 +1,4 @@
-"""From listed files to the dataset that they are, decoded."""
+"""From listed files to the dataset that they are."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.cache import DecodedImages, load_images
+from contrastive.dataset.folder.cache import SplitImages, load_images
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.folder.loose import is_decoded, loose_images
 from contrastive.dataset.shard.images import DECODER
@@ -17,7 +17,7 @@ from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
 from contrastive.types import Data, Split
 
 
-def decoded_data(
+def folder_data(
     listed: Listing[Part],
     *,
     size: int,
@@ -58,57 +58,52 @@ def decoded_data(
     is_loose = not is_decoded(decode, list(parts.values()), size=size, frame=frame, channels=channels)
     if is_loose:
         facts["decoder"] = DECODER
-    decoded: dict[str, tuple[DecodedImages, Split]] = {}
+    images: dict[str, SplitImages] = {}
     for key, part in parts.items():
-        like = decoded["train"][0].kind if decoded and not is_loose else None
-        images = (
+        like = images["train"].kind if images and not is_loose else None
+        images[key] = (
             loose_images(part, size=size, cache=cache, orientation=orientation) if is_loose else
             load_images(part, size=size, cache=cache, channels=channels, orientation=orientation, like=like)
         )  # fmt: skip
-        decoded[key] = images, _split(part, images)
-    splits = {key: split for key, (_, split) in decoded.items()}
+    splits = {key: _split(part, images[key]) for key, part in parts.items()}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
     hold_out = hold_out and bool(listed.classes) and "val" not in splits
-    digests = ((decoded[key][0].digest, splits[key]) for key in ("train", "test", "val") if key in splits)
+    digests = ((images[key].digest, splits[key]) for key in ("train", "test", "val") if key in splits)
     digest = _digest(*digests, hold_out=hold_out)
     splits["train"] = replace(splits["train"], frame=frame)
-    faults = _faults(parts, decoded)
-    loaded = Listing(
+    faults = [fault for key, part in parts.items() for fault in _faults(part, images[key])]
+    read = Listing(
         splits,
         listed.classes,
         listed.biases,
         listed.places,
         {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})},
-        (*listed.notes, *_notes({key: images for key, (images, _) in decoded.items()})),
+        (*listed.notes, *_notes([*images.values()])),
     )
-    return as_data(loaded, stats=decoded["train"][0].stats, facts=facts, hold_out=hold_out, digest=digest)
+    return as_data(read, stats=images["train"].stats, facts=facts, hold_out=hold_out, digest=digest)
 
 
-def _split(part: Part, decoded: DecodedImages) -> Split:
+def _split(part: Part, images: SplitImages) -> Split:
     """The images of one split with their labels."""
-    files = [file for i, file in enumerate(part.files) if i not in decoded.faults]
+    files = [file for i, file in enumerate(part.files) if i not in images.faults]
     bias = torch.tensor([file.bias for file in files])
-    return Split(decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
+    return Split(images.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
 
 
-def _faults(parts: Mapping[str, Part], decoded: Mapping[str, tuple[DecodedImages, Split]]) -> list[str]:
+def _faults(part: Part, images: SplitImages) -> list[str]:
     """The files that cannot be read, each with the reason, which may hold its name a second time."""
     return [
         f"{part.files[i].path}: {fault.replace(repr(str(part.folder / part.files[i].path)), '')}".strip(" :")
-        for key, part in parts.items()
-        for i, fault in decoded[key][0].faults.items()
+        for i, fault in images.faults.items()
     ]
 
 
-def _notes(decoded: Mapping[str, DecodedImages]) -> list[str]:
+def _notes(images: list[SplitImages]) -> list[str]:
     """A sentence of the kind of the images, and one for all that was done to some of them."""
-    images = [*decoded.values()]
-    return [
-        f"each image: {images[0].kind}",
-        *seen_notes([each.seen for each in images], sum(len(x.image) for x in images)),
-    ]
+    n = sum(len(each.image) for each in images)
+    return [f"each image: {images[0].kind}", *seen_notes([each.seen for each in images], n)]
 
 
 def _counts(splits: dict[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:

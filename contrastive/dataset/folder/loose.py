@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from contrastive.dataset.folder.bands import RGB_8, common_kind
-from contrastive.dataset.folder.cache import DecodedImages, listing_hash, none_readable
+from contrastive.dataset.folder.cache import SplitImages, listing_hash, none_readable
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.shard.images import StoredImages
 from contrastive.dataset.shard.index import index_shards
@@ -40,7 +40,7 @@ def is_decoded(choice: bool | str, parts: list[Part], *, size: int, frame: int |
     return kind != RGB_8
 
 
-def loose_images(part: Part, *, size: int, cache: Path, orientation: bool) -> DecodedImages:
+def loose_images(part: Part, *, size: int, cache: Path, orientation: bool) -> SplitImages:
     """The images of a split in their order, of the pixels that `load_images` decodes.
 
     The first start reads and decodes each file once, in all processes of the run, for what is known of decoded images,
@@ -73,4 +73,4 @@ def loose_images(part: Part, *, size: int, cache: Path, orientation: bool) -> De
     told = [size, *([] if orientation else ["as stored"]), *(index.digest for index in found)]
     digest = hashlib.sha256(repr(told).encode()).hexdigest()
     images = StoredImages(found, size=size, orientation=orientation)
-    return DecodedImages(images.as_tensor(), faults, stats_of_levels(levels), digest, seen)
+    return SplitImages(images.as_tensor(), faults, stats_of_levels(levels), digest, seen)
