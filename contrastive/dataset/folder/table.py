@@ -19,7 +19,7 @@ from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists
 DELIMITERS = ",;\t"
-OTHER_TABLE = "FILE.csv, or what `python train.py --help dataset=NAME` says of a recipe's tables"
+OTHER_TABLE = "FILE.csv, or, for the table of a recipe, python train.py --help dataset=NAME"
 
 
 class Row(NamedTuple):
