@@ -376,7 +376,8 @@ def test_a_whole_number_is_the_same_setting_with_and_without_its_point():
 
 
 def test_every_key_without_identity_is_a_setting(composed):
-    configs = [composed(f"dataset={name}").to_dict() for name in ("image_folder", "shards")]
+    own = ["augmentation=callable", "augmentation.transform=my_module.transform"]
+    configs = [composed(*words).to_dict() for words in (["dataset=image_folder", *own], ["dataset=shards"])]
     for key in NON_IDENTITY_KEYS:
         group, _, rest = key.partition(".")
         assert all(group in config for config in configs)
