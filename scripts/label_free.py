@@ -241,7 +241,7 @@ def differences(ours: Point, theirs: Point) -> list[float]:
 def in_brackets(numbers: Sequence[float], *, signed: bool = False) -> str:
     """The mean and its 95 % interval over the numbers."""
     estimate, sign = paired_estimate(list(numbers)), "+" if signed else ""
-    ends = (estimate.effect, estimate.effect - estimate.half, estimate.effect + estimate.half)
+    ends = (estimate.effect, estimate.effect - estimate.half(), estimate.effect + estimate.half())
     middle, low, high = (f"{round(number, 1) + 0:{sign}.1f}" for number in ends)  # + 0: no minus zero
     return f"{middle} [{low}, {high}]"
 

@@ -283,7 +283,7 @@ def interval(values: list[float]) -> str:
     if len(values) < 2:
         return spread(values).partition(" ")[0]
     estimate = paired_estimate(values)
-    low, high = estimate.effect - estimate.half, estimate.effect + estimate.half
+    low, high = estimate.effect - estimate.half(), estimate.effect + estimate.half()
     return f"{estimate.effect:.2f}\u00a0[{low:.2f},\u00a0{high:.2f}]"  # which break at no space
 
 

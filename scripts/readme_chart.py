@@ -51,7 +51,9 @@ def over_nt_xent(record: dict[str, Any], loss: str) -> dict[str, Any]:
     plan = plan_from_dict(record["comparison"]["plan"])
     pair = tuple(Contestant(name=name, words=()) for name in ("nt_xent", loss))
     rows = {row["name"]: row["runs"] for row in record["rows"]}
-    return judge_comparison(replace(plan, contestants=pair, metric=METRIC), rows, {})[0]
+    return judge_comparison(replace(plan, contestants=pair, metric=METRIC), rows, {}, record["comparison"]["searches"])[
+        0
+    ]
 
 
 def of_each_search(record: dict[str, Any], loss: str) -> np.ndarray:

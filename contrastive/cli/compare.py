@@ -9,7 +9,7 @@ Comma lists make the contestants; every other setting of train.py is common to a
     budget=12      points of a search for each contestant, the default settings among them
     finalists=2    of them get two more seeds; 0: none do
     seeds=8        final runs of each contestant, on all training images
-    searches=1     from five on verdicts are about the methods, with one about the settings that it chose
+    searches=1     how often all of it is repeated; it stops when decided, as the seeds of one search do
     metric=knn_top1  by which settings are chosen and contestants judged; or linear_top1
     margin=1       points within which two contestants are equal
     pairs=first    each against the first contestant; all: every pair

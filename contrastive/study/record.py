@@ -106,11 +106,20 @@ class PointRecord(TypedDict):
     correct: str | None
 
 
+class MoreRecord(TypedDict):
+    """What another such search could still bring, in points: the mean and 90 % range of its model."""
+
+    mean: float
+    low: float
+    high: float
+
+
 class SearchRecord(TypedDict):
     """A search of a contestant; nothing is chosen where every point failed."""
 
     points: list[PointRecord]
     chosen: dict[str, str] | None
+    more: NotRequired[MoreRecord | None]  # an earlier version does not tell
 
 
 class ComparisonRecord(TypedDict):

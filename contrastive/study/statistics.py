@@ -1,13 +1,12 @@
 """Intervals and tests of a difference between two methods, over seeds alone or over seeds and test images."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
 from contrastive.errors import ConfigError
-
-LEVEL = 0.95
 
 
 class Interval(NamedTuple):
@@ -28,31 +27,45 @@ class Estimate(NamedTuple):
     error: float
     df: float
 
-    @property
-    def half(self) -> float:
-        """Half the length of the 95 % interval."""
-        return _quantile(self.df) * self.error if self.error else 0.0
+    def half(self, level: float = 0.05) -> float:
+        """Half the length of the interval that misses the truth with the probability `level`."""
+        return quantile(self.df, level) * self.error if self.error else 0.0
 
-    def above(self, gap: float = 0.0) -> float | None:
-        """p of the one-sided test that the difference is at most the gap."""
-        return _tail((self.effect - gap) / self.error, self.df) if self.error else None
-
-    def differs(self) -> float | None:
-        """p of the two-sided test that there is no difference."""
-        return 2 * _tail(abs(self.effect) / self.error, self.df) if self.error else None
-
-    def equal(self, margin: float) -> float | None:
-        """p of the test that the difference is at least the margin in either direction; twice that of each (TOST), so
-        that 0.05 decides as with `differs`: then the 95 % interval lies inside of the margin."""
-        if not self.error:
-            return None
-        return 2 * max(_tail((margin + sign * self.effect) / self.error, self.df) for sign in (-1, 1))
+    def at_most(self, x: float = 0.0) -> float | None:
+        """p of the one-sided test that the difference is at most x; with a flat prior, the probability of that."""
+        return _tail((self.effect - x) / self.error, self.df) if self.error else None
 
     def interval(self, gap: float = 0.0) -> Interval:
         """The interval, and p for an effect above the gap."""
         if not self.error:
             return Interval(None, None, None)
-        return Interval(self.effect - self.half, self.effect + self.half, self.above(gap))
+        return Interval(self.effect - self.half(), self.effect + self.half(), self.at_most(gap))
+
+    def widened(self, variance: float, df: float) -> "Estimate":
+        """The same effect with a further independent part of its variance, known with so many degrees of freedom; the
+        sum has Satterthwaite's (1946)."""
+        total = self.error**2 + variance
+        spread = self.error**4 / self.df + variance**2 / df
+        return Estimate(self.effect, math.sqrt(total), total**2 / spread if spread else self.df)
+
+
+class Prior(NamedTuple):
+    """What the variance of a row is by other tables, and how many degrees of freedom that is worth.
+
+    It moderates the variance of a table with few rows: (d0 s0² + d s²) / (d0 + d) with d0 + d degrees of freedom
+    (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3).
+    """
+
+    variance: float = 0.0
+    df: float = 0.0
+
+    def moderated(self, variance: float, df: float) -> tuple[float, float]:
+        """(variance, degrees of freedom) of a row, from those of a table."""
+        total = self.df + df
+        return (self.df * self.variance + df * variance) / total, total
+
+
+NO_PRIOR = Prior()
 
 
 def paired_test(differences: Sequence[float], gap: float = 0.0) -> Interval:
@@ -64,15 +77,16 @@ def paired_test(differences: Sequence[float], gap: float = 0.0) -> Interval:
     return paired_estimate(differences).interval(gap)
 
 
-def paired_estimate(differences: Sequence[float]) -> Estimate:
+def paired_estimate(differences: Sequence[float], prior: Prior = NO_PRIOR) -> Estimate:
     """Paired t-test over seeds: what other seeds would give on the same test images.
 
     Args:
         differences: of each seed, at least two.
+        prior: of the variance of one of them.
     """
     effect, n = mean(differences), len(differences)
-    variance = sum((x - effect) ** 2 for x in differences) / (n - 1) / n
-    return _estimate(effect, variance, n - 1)
+    variance, df = prior.moderated(sum((x - effect) ** 2 for x in differences) / (n - 1), n - 1)
+    return _estimate(effect, variance / n, df)
 
 
 def two_way_test(differences: Any, gap: float = 0.0) -> Interval:
@@ -84,7 +98,7 @@ def two_way_test(differences: Any, gap: float = 0.0) -> Interval:
     return two_way_estimate(differences).interval(gap)
 
 
-def two_way_estimate(differences: Any) -> Estimate:
+def two_way_estimate(differences: Any, prior: Prior = NO_PRIOR) -> Estimate:
     """Crossed random effects: what other rows would give on other test images of the same kind.
 
     Of a table with a row for each seed, or for each search, and a column for each image, the variance of the mean is
@@ -95,17 +109,19 @@ def two_way_estimate(differences: Any) -> Estimate:
 
     Args:
         differences: (R, I) with R, I >= 2, of each row and image, in points: 100 where one is right and one is wrong.
+        prior: of the variance of a row, the mean over these images.
     """
-    effect, shares = float(differences.mean()), variance_shares(differences)
-    (rows, df_of_rows), (images, df_of_images), _ = shares
-    variance = max(sum(share for share, _ in shares), rows)
+    effect, (rows, images, rest) = float(differences.mean()), variance_shares(differences)
+    of_row, df_of_rows = prior.moderated(rows[0] * len(differences), rows[1])
+    shares = [(of_row / len(differences), df_of_rows), images, rest]
+    variance = max(sum(share for share, _ in shares), shares[0][0])
     spread = sum(share**2 / df for share, df in shares)
     both = _estimate(effect, variance, max(variance**2 / spread, df_of_rows) if spread else df_of_rows)
-    alone = max(images, least_error(differences.shape[1]) ** 2)
-    return max(both, _estimate(effect, alone, df_of_images), key=lambda estimate: estimate.half)
+    alone = max(images[0], least_error(differences.shape[1]) ** 2)
+    return max(both, _estimate(effect, alone, images[1]), key=Estimate.half)
 
 
-def variance_shares(differences: Any) -> list[tuple[float, int]]:
+def variance_shares(differences: Any) -> list[tuple[float, float]]:
     """(share in the variance of the mean, degrees of freedom) of rows, images and rest, see `two_way_estimate`."""
     n_rows, n_images = differences.shape
     effect, rows, images = float(differences.mean()), differences.mean(1), differences.mean(0)
@@ -132,61 +148,77 @@ def image_floor(differences: Any) -> float:
     return math.sqrt(max(least_error(differences.shape[1]) ** 2, images + rest))
 
 
-def holm(values: Sequence[float], most: int | None = None) -> list[float]:
+def holm(values: Sequence[float]) -> list[float]:
     """The p of several tests, corrected for their number (Holm 1979).
 
     To call those at most α findings makes a false one among them no likelier than α.
-
-    Args:
-        most: how many of the hypotheses can be true at once (Shaffer 1986), such as half of them where each claim is
-            tested for a difference and for equality; None = all.
     """
     corrected, largest = [0.0] * len(values), 0.0
     for rank, i in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        factor = len(values) - rank if most is None else min(most, len(values) - rank)
-        largest = max(largest, min(1.0, factor * values[i]))
+        largest = max(largest, min(1.0, (len(values) - rank) * values[i]))
         corrected[i] = largest
     return corrected
+
+
+FIRST_LOOK = 6  # planned rows from which on a comparison is looked at before its end
+ONE_LOOK, OF_LOOKS = 0.045, 2.1  # the level of one look, and the constant of several; see `look_level`
+
+
+def planned_looks(n: int) -> list[int]:
+    """The numbers of rows at which a comparison of at most n rows is judged: at half, at three quarters, at the end."""
+    return sorted({math.ceil(n / 2), math.ceil(3 * n / 4), n}) if n >= FIRST_LOOK else [n]
+
+
+def look_level(n: int, planned: int, looks: int = 1) -> float:
+    """The level at which n of the planned rows are judged.
+
+    With the boundary of O'Brien and Fleming (1979, Biometrics 35) in p, 2 Φ(-2.1 / sqrt(n / planned)), a t-test that is
+    looked at three times finds a false difference in 4.4 to 4.7 %. What is left of 5 % is for looks that were not
+    planned, at an eighth of the level each time.
+
+    Args:
+        planned: 0 = only this look was.
+        looks: how many plans were judged, this one included.
+    """
+    level = math.erfc(OF_LOOKS / math.sqrt(2 * n / planned)) if planned >= FIRST_LOOK else ONE_LOOK
+    return level / float(8 ** (looks - 1))
 
 
 MOST_ROWS = 1000
 
 
-def rows_that_decide(sd: float, floor: float, margin: float) -> int | None:
+def rows_that_decide(sd: float, floor: float, margin: float, *, level: float = 0.05, prior_df: float = 0) -> int | None:
     """The least number of rows whose interval is no longer than the margin: it then excludes 0 or lies inside of it.
 
     Args:
-        sd: of the difference of one row.
-        floor: see `image_floor`.
+        sd: see `of_rows`, as `floor` and `prior_df`.
+        level: of the interval.
 
     Returns:
         None where no number of rows decides.
     """
-    for n in range(2, MOST_ROWS):
-        if 2 * _of_rows(sd, floor, n).half <= margin:
-            return n
-    return None
+    rows = range(2, MOST_ROWS)
+    i = bisect_left(rows, True, key=lambda n: 2 * of_rows(sd, floor, n, prior_df).half(level) <= margin)
+    return rows[i] if i < len(rows) else None
 
 
-def effect_found(sd: float, floor: float, n: int, power: float = 0.8) -> float:
-    """The difference that n rows find with this probability at the level 0.05, two-sided."""
-    estimate = _of_rows(sd, floor, n)
-    limit = _quantile(estimate.df)
-    from scipy.stats import nct  # late: it takes a second
-
-    low, high = 0.0, 100.0 * estimate.error
-    for _ in range(60):
-        middle = (low + high) / 2
-        found = nct.sf(limit, estimate.df, middle / estimate.error)
-        low, high = (low, middle) if found >= power else (middle, high)
-    return high
+def effect_found(estimate: Estimate, level: float = 0.05, power: float = 0.8) -> float:
+    """The difference that a two-sided test at this level, with the error of the estimate, finds with this
+    probability."""
+    limit = quantile(estimate.df, level)
+    return estimate.error * float(_special().nctdtrinc(estimate.df, 1 - power, limit))
 
 
-def _of_rows(sd: float, floor: float, n: int) -> Estimate:
-    """What n rows with this spread and floor give, around 0."""
-    of_rows = sd**2 / n
-    variance = of_rows + floor**2
-    return Estimate(0.0, math.sqrt(variance), max(variance**2 / (of_rows**2 / (n - 1)), n - 1) if of_rows else n - 1)
+def of_rows(sd: float, floor: float, n: int, prior_df: float = 0) -> Estimate:
+    """What n rows give, around 0.
+
+    Args:
+        sd: of the difference of one row.
+        floor: see `image_floor`.
+        prior_df: degrees of freedom of the sd beside those of the rows.
+    """
+    rows = Estimate(0.0, sd / math.sqrt(n), n - 1 + prior_df)
+    return rows.widened(floor**2, math.inf)
 
 
 def probability_better(ours: Sequence[float], theirs: Sequence[float]) -> float:
@@ -212,9 +244,9 @@ def _estimate(effect: float, variance: float, df: float) -> Estimate:
     return Estimate(effect, 0.0 if variance < 1e-24 else math.sqrt(variance), df)
 
 
-def _quantile(df: float) -> float:
-    """The half-length of a 95 % interval, in standard errors."""
-    return float(_special().stdtrit(df, 0.5 + LEVEL / 2))
+def quantile(df: float, level: float = 0.05) -> float:
+    """Half the length of an interval, in standard errors."""
+    return float(_special().stdtrit(df, 1 - level / 2))
 
 
 def _tail(t: float, df: float) -> float:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
 from contrastive.run.files import lock
-from contrastive.study.compare.engine import begin, conclude, contest_of, run_all
+from contrastive.study.compare.engine import begin, conclude, contest_of, run_until_decided
 from contrastive.study.compare.plan import read_plan
 from contrastive.study.compare.stages import Run
 from contrastive.text import show
@@ -45,9 +45,10 @@ class CompareSweeper(Sweeper):
         self.n_jobs = 0
         with lock(self.contest.base, instead="then the same command shows what came out"):
             begin(self.contest, n_parallel=1, device="the launcher's device")
-            if not_done := run_all(self.contest, self.launch):
-                raise ConfigError(f"{not_done[0]}: try the same command again, which goes on with what is not done")
-            show(conclude(self.contest))
+            done = run_until_decided(self.contest, self.launch)
+            if done.not_done:
+                raise ConfigError(f"{done.not_done[0]}: try the same command again, which goes on")
+            show(conclude(done.contest))
         return []
 
     def launch(self, runs: Sequence[Run]) -> dict[Run, str]:

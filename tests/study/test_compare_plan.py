@@ -194,7 +194,6 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
         (["loss=nt_xent,supcon", "seed=1"], "try seeds=8"),
         (["loss=nt_xent,supcon", "held_out=0"], "is set by the comparison"),
         (["loss=nt_xent,supcon", "hydra.run.dir=x"], "is set by the comparison"),
-        (["loss=nt_xent,supcon", "searches=2"], "try searches=1"),
         (["loss=nt_xent,supcon", "seeds=2"], "seeds must be at least 3"),
         (["loss=nt_xent,supcon", "budget=x"], "budget must be a number"),
         (["loss=nt_xent,supcon", "finalists=1"], "try finalists=2"),
@@ -230,5 +229,4 @@ def test_opponents_and_the_number_of_runs():
     assert read_plan(["loss=a,b,c", "pairs=all"]).opponents == [("b", "a"), ("c", "a"), ("c", "b")]
     assert n_runs(plan, {"a": KNOBS, "b": KNOBS, "c": ()}) == 2 * (5 * (8 + 4 + 3) + 3) + (5 * (1 + 2 + 3) + 3)
     assert n_runs(read_plan(["loss=a,b", "budget=1", "finalists=0", "seeds=8"]), {"a": KNOBS, "b": KNOBS}) == 2 * 8
-    assert plan.is_of_methods
-    assert not read_plan(["loss=a,b", "searches=4"]).is_of_methods
+    assert (plan.rows, plan.at(3).searches, plan.whole.searches) == (5, 3, 5)

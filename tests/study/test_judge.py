@@ -8,8 +8,16 @@ from scipy import stats
 
 from contrastive.bits import pack
 from contrastive.errors import ConfigError
-from contrastive.study.compare.judge import judge_comparison, planned_difference, power_text, sentence
+from contrastive.study.compare.judge import (
+    judge_comparison,
+    level_of,
+    luck_of,
+    planned_difference,
+    power_text,
+    search_sd,
+)
 from contrastive.study.compare.plan import Plan, plan_from_dict, read_plan
+from contrastive.study.render.sentences import sentence
 
 ALL = np.ones(40, dtype=bool)
 
@@ -32,11 +40,22 @@ def all_but(*wrong: int) -> np.ndarray:
 
 
 def plan_of(names: str = "a,b", *words: str, looks: int = 1) -> Plan:
+    """Of settings as they are typed: nothing is searched."""
+    words = ("budget=1", "finalists=0", *words)
     return plan_from_dict({**read_plan([f"loss={names}", "seeds=4", *words]).to_dict(), "looks": looks})
 
 
-def judge(plan: Plan, **rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return judge_comparison(plan, rows, {})
+def searched(names: str = "a,b", *words: str) -> Plan:
+    return read_plan([f"loss={names}", "seeds=4", "budget=8", *words])
+
+
+def points(n: int, n_searches: int = 1, **more: float) -> list[dict[str, Any]]:
+    """Searches of n points, as a record has them."""
+    return [{"points": [{}] * n, **({"more": more} if more else {})}] * n_searches
+
+
+def judge(plan: Plan, searches: dict[str, Any] | None = None, **rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return judge_comparison(plan, rows, {}, searches or {})
 
 
 def ahead(p: float, by: float = 1.0) -> list[float]:
@@ -78,7 +97,7 @@ def test_the_same_runs_have_equal_weights_and_judge_every_image_alike():
     assert verdict(judged_runs(others, "w"), judged_runs(rights, "w")) == "equal"
     (claim,) = judge(plan_of(), a=judged_runs([ALL] * 4, "v"), b=judged_runs([ALL] * 4, "w"))
     assert claim["verdict"] == "undecided"
-    assert (claim["low"], claim["high"]) == (pytest.approx(-4.8, abs=0.1), pytest.approx(4.8, abs=0.1))
+    assert (claim["low"], claim["high"]) == (pytest.approx(-4.9, abs=0.1), pytest.approx(4.9, abs=0.1))
 
 
 def test_one_image_of_forty_in_every_seed_has_an_interval():
@@ -90,42 +109,124 @@ def test_one_image_of_forty_in_every_seed_has_an_interval():
 
 def test_constant_differences_without_images_have_no_interval():
     (claim,) = judge(plan_of(), a=runs(50, 60, 70, 80), b=runs(51, 61, 71, 81))
-    assert (claim["verdict"], claim["low"], claim["p_differs"]) == ("undecided", None, None)
+    assert (claim["verdict"], claim["low"], claim["p"]) == ("undecided", None, None)
     said = sentence(claim, plan_of(), "kNN")
     assert said.endswith("against a, +1.0 points by kNN over 4 rows, which differ by the same each time")
 
 
-def test_the_p_of_several_pairs_are_corrected_for_their_number():
-    """Of the two hypotheses of each pair at most one is true: with two pairs the least p is doubled, not quadrupled."""
+def test_intervals_of_several_pairs_are_simultaneous_and_decide():
+    """Dunn 1961: with two pairs each is at half the level; 0 outside of it is the verdict."""
     alone = judge(plan_of(), a=runs(*[0.0] * 4), b=runs(*ahead(0.03)))
-    assert [(claim["verdict"], claim["p_differs"]) for claim in alone] == [("better", pytest.approx(0.03, abs=1e-4))]
+    assert [(claim["verdict"], claim["p"]) for claim in alone] == [("better", pytest.approx(0.03 / 0.9, abs=1e-4))]
     pair = judge(plan_of("a,b,c"), a=runs(*[0.0] * 4), b=runs(*ahead(0.03)), c=runs(*ahead(0.04)))
     assert [claim["verdict"] for claim in pair] == ["undecided", "undecided"]
-    assert [claim["p_differs"] for claim in pair] == pytest.approx([0.06, 0.08], abs=1e-4)
+    assert [claim["p"] for claim in pair] == pytest.approx([0.06 / 0.9, 0.08 / 0.9], abs=1e-4)
+    assert all(claim["low"] < 0 for claim in pair)
     clear = judge(plan_of("a,b,c"), a=runs(*[0.0] * 4), b=runs(*ahead(0.02)), c=runs(*ahead(0.4)))
     assert [claim["verdict"] for claim in clear] == ["better", "undecided"]
+    assert clear[0]["low"] > 0 > clear[1]["low"]
 
 
-def test_looks_share_the_level():
+def test_the_interval_of_one_pair_is_that_of_scipy():
+    differences = [0.4, 1.6, 0.1, 1.9]
+    (claim,) = judge(plan_of(), a=runs(*[0.0] * 4), b=runs(*differences))
+    ends = stats.ttest_1samp(differences, 0.0).confidence_interval(0.955)
+    assert (claim["low"], claim["high"]) == pytest.approx((ends.low, ends.high), abs=1e-4)
+
+
+def test_graded_answers_are_the_t_of_the_effect():
+    differences = [0.4, 1.6, 0.1, 1.9]
+    (claim,) = judge(plan_of(), a=runs(*[0.0] * 4), b=runs(*differences))
+    error = np.std(differences, ddof=1) / 2
+    t = stats.t(3, loc=1.0, scale=error)
+    assert [claim[key] for key in ("worse", "within", "better")] == pytest.approx(
+        [t.cdf(-1), t.cdf(1) - t.cdf(-1), t.sf(1)], abs=1e-4
+    )
+    assert ": 1 % worse by more than 1, 49 % within 1, 50 % better by more; nothing" in sentence(
+        claim, plan_of(), "kNN"
+    )
+
+
+def test_looks_that_were_not_planned_have_little_of_the_level():
     rows = {"a": runs(*[0.0] * 4), "b": runs(*ahead(0.03))}
     assert [judge(plan_of(looks=looks), **rows)[0]["verdict"] for looks in (1, 2)] == ["better", "undecided"]
+    assert level_of(plan_of(looks=2)) == level_of(plan_of()) / 8
 
 
-def test_a_sentence_says_why_its_interval_excludes_0_and_nothing_is_decided():
-    plan = plan_of("a,b,c")
-    b, c = judge(plan, a=runs(*[0.0] * 4), b=runs(*ahead(0.03, by=5)), c=runs(*ahead(0.6, by=5)))
-    assert b["low"] > 0
-    assert "uncorrected; the verdict is corrected for 2 pairs)" in sentence(b, plan, "kNN")
-    assert "corrected" not in sentence(c, plan, "kNN")
-    again = plan_of(looks=2)
-    (claim,) = judge(again, a=runs(*[0.0] * 4), b=runs(*ahead(0.03)))
-    assert "uncorrected; the verdict is corrected for 1 pair and 2 looks)" in sentence(claim, again, "kNN")
+def test_a_plan_is_judged_at_half_and_three_quarters_of_its_rows():
+    plan = plan_of("a,b", "seeds=16")
+    levels = [level_of(plan.at(n)) for n in (8, 12, 16)]
+    assert levels == pytest.approx([2 * stats.norm.sf(2.1 / (n / 16) ** 0.5) for n in (8, 12, 16)])
+    assert plan.at(8).whole == plan.at(16)
+    assert "seeds=16" in plan.at(8).command()
+    several = searched("a,b,c", "searches=8")
+    assert (several.at(4).searches, several.at(4).seeds) == (4, 4)
+    assert level_of(several.at(8)) == pytest.approx(stats.norm.sf(2.1))
 
 
-def test_a_sentence_says_what_it_is_about():
-    (claim,) = judge(plan_of(), a=runs(50, 61, 69, 80), b=runs(58, 66, 79, 88))
-    about = {n: sentence(claim, plan_of("a,b", f"searches={n}"), "kNN").partition(":")[0] for n in (1, 3, 4, 5)}
-    assert about == {1: "b with these settings", 3: "b in these 3 searches", 4: "b in these 4 searches", 5: "b"}
+def test_with_one_search_the_interval_has_the_variance_of_a_search():
+    differences = [0.4, 1.6, 0.1, 1.9]
+    rows = {"a": runs(*[35.0] * 4), "b": runs(*(35 + x for x in differences))}
+    (claim,) = judge(searched(), {"a": points(8), "b": points(8)}, **rows)
+    of_seeds, of_search = np.var(differences, ddof=1) / 4, search_sd(8, 35) ** 2 + search_sd(8, 36) ** 2
+    df = (of_seeds + of_search) ** 2 / (of_seeds**2 / 3 + of_search**2 / 8)
+    half = stats.t.isf(0.0225, df) * (of_seeds + of_search) ** 0.5
+    assert (claim["low"], claim["high"]) == pytest.approx((1 - half, 1 + half), abs=1e-3)
+    assert claim["verdict"] == "undecided"
+    (bare,) = judge(searched(), {"a": points(1), "b": points(1)}, **rows)  # there was nothing to search
+    assert bare["low"] == pytest.approx(1 - stats.t.isf(0.0225, 3) * of_seeds**0.5, abs=1e-3)
+
+
+def test_two_searches_are_moderated_by_the_prior():
+    """Smyth 2004: (d0 s0² + d s²) / (d0 + d), here with seeds that agree."""
+    plan = searched("a,b", "searches=2")
+    a = runs(*[35.0] * 4) + runs(*[35.0] * 4, first=2100)
+    b = runs(*[36.0] * 4) + runs(*[38.0] * 4, first=2100)
+    (claim,) = judge(plan, {"a": points(8, 2), "b": points(8, 2)}, a=a, b=b)
+    prior = search_sd(8, 35) ** 2 + search_sd(8, 37) ** 2
+    error = ((8 * prior + 2) / 9 / 2) ** 0.5
+    assert (claim["n"], claim["over"]) == (2, "searches")
+    assert claim["high"] - claim["low"] == pytest.approx(2 * stats.t.isf(0.0225, 9) * error, abs=1e-3)
+
+
+def test_what_the_model_of_a_search_leaves_takes_the_place_of_the_records():
+    luck = luck_of(points(32, 2, mean=0.4, low=0.0, high=1.5), 35)
+    assert (luck.gain, luck.variance) == pytest.approx((0.4, (1.5 / 3.29) ** 2))
+    assert luck_of([*points(32, mean=0.4, low=0.0, high=1.5), *points(32)], 35).gain == 0  # one search does not tell
+    assert luck_of(points(32), 35).variance == pytest.approx((0.9 * 12 / 32) ** 2)
+    assert search_sd(8, 35) == search_sd(12, 35) == pytest.approx(0.9)
+    assert search_sd(12, 95) == pytest.approx(0.9 * 95 * 5 / 35 / 65)
+    assert search_sd(1, 35) == 0
+
+
+def test_better_is_undone_by_what_the_loser_may_still_find():
+    rows = {"a": runs(*[35.0] * 4), "b": runs(36.9, 37.1, 36.95, 37.05)}
+    none = {"b": points(32, mean=0.0, low=0.0, high=0.3)}
+    (claim,) = judge(searched(), {**none, "a": points(32, mean=0.3, low=0.0, high=0.8)}, **rows)
+    assert (claim["verdict"], claim["gain_against"]) == ("better", 0.3)
+    (more,) = judge(searched(), {**none, "a": points(32, mean=1.8, low=1.5, high=2.3)}, **rows)
+    assert more["verdict"] == "undecided"
+    assert more["low"] == pytest.approx(claim["low"] - 1.5, abs=1e-3)
+    assert more["high"] == claim["high"]  # what the winner may find does not count against it
+    assert "; more search of a could undo the lead" in sentence(more, searched(), "kNN")
+    assert more["p"] > 0.05 > claim["p"]
+
+
+def test_one_contestant_alone_has_no_verdict():
+    plan = searched()
+    object.__setattr__(plan, "contestants", plan.contestants[:1])
+    assert judge(plan, {"a": points(8)}, a=runs(50, 60, 70, 80)) == []
+    assert level_of(plan) > 0
+
+
+def test_a_sentence_is_about_settings_only_where_nothing_was_searched():
+    rows = {"a": runs(50, 61, 69, 80), "b": runs(88, 96, 109, 118)}
+    (claim,) = judge(plan_of(), **rows)
+    said = sentence(claim, plan_of(), "kNN")
+    assert said.startswith("b with these settings: 37.8 points better than a by kNN (")
+    assert said.endswith("; nothing was searched")
+    (claim,) = judge(searched(), {"a": points(8), "b": points(8)}, **rows)
+    assert sentence(claim, searched(), "kNN").startswith("b: 37.8 points better than a by kNN (")
 
 
 def test_no_difference_is_not_minus_zero():
@@ -143,6 +244,8 @@ def test_what_a_plan_finds_follows_from_the_test_images():
     assert found("seeds=8", n_images=40, accuracy=90) > 5  # one image is 2.5 points
     assert found("seeds=8", n_images=40) > found("seeds=8", n_images=400) > found("seeds=8") > 0.7
     assert found("seeds=3", n_images=359, accuracy=50) > found("seeds=3", n_images=359, accuracy=95)
-    assert found("seeds=3", "searches=8") < found("seeds=3", "searches=5")
+    deep = {n: planned_difference(searched("a,b", f"searches={n}"), 10_000, 40) for n in (1, 2, 5, 8)}
+    assert deep[1] > deep[2] > deep[5] > deep[8]
+    assert planned_difference(searched("a,b", "budget=32"), 10_000, 40) < deep[1]
     assert "on 40 test images at an accuracy of 90 %" in power_text(plan_of(), 40, 90.2)
     assert "at an unknown accuracy, so of 50 %" in power_text(plan_of(), 40, None)

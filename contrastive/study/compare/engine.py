@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -24,9 +25,9 @@ from contrastive.files import write_text
 from contrastive.listing.places import places
 from contrastive.run.files import lock, read_result
 from contrastive.run.provenance import module_hashes
-from contrastive.study.compare.judge import power_text
+from contrastive.study.compare.judge import is_decided, power_text
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import METHOD_SEARCHES, Contestant, Plan, read_plan
+from contrastive.study.compare.plan import Contestant, Plan, read_plan
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
@@ -41,8 +42,9 @@ from contrastive.study.compare.space import Knob, knobs_of
 from contrastive.study.compare.stages import Contest, Run
 from contrastive.study.compare.trial import Trial, hours, try_contestants
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
-from contrastive.study.render.comparison import sentences
+from contrastive.study.render.comparison import forest, sentences
 from contrastive.study.render.files import write_pages
+from contrastive.study.statistics import planned_looks
 from contrastive.text import as_typed, clock, counted, marked, show
 
 BASE = Path("outputs") / "compare"
@@ -91,7 +93,7 @@ def run_comparison(
                 check_package(contest)
                 return {one.job: one.reason for one in failed}
 
-            return Done(contest, run_all(contest, launch, trials=trials, n_parallel=n_parallel))
+            return run_until_decided(contest, launch, trials=trials, n_parallel=n_parallel)
 
 
 def begin(
@@ -105,7 +107,7 @@ def begin(
     show(announcement(contest))
     sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
     trials: dict[str, Trial] = {}
-    if contest.due():
+    if (contest if dry_run else at_look(contest)).due():
         trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
         show(costs(contest, trials, n_parallel=n_parallel, device=device))
     if not dry_run:
@@ -199,6 +201,25 @@ def _numbers_of_loss(cfg: DictConfig, reads: Sequence[str]) -> list[tuple[str, A
     return [(key, value) for key, value in loss if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
+def at_look(contest: Contest) -> Contest:
+    """The contest as far as it has to go: to the first look whose runs are not done, or which decides every pair."""
+    for n in planned_looks(contest.plan.rows):
+        now = replace(contest, plan=contest.plan.at(n))
+        if now.due() or is_decided(comparison_record(now)["comparison"]["judged"]):
+            break
+    return now
+
+
+def run_until_decided(
+    contest: Contest, launch: Launch, *, trials: Mapping[str, Trial] | None = None, n_parallel: int = 1
+) -> Done:
+    """Run look after look, until every pair is decided or nothing is due; see `run_all`."""
+    while (now := at_look(contest)).due():
+        if not_done := run_all(now, launch, trials=trials, n_parallel=n_parallel):
+            return Done(now, not_done)
+    return Done(now, [])
+
+
 def run_all(
     contest: Contest, launch: Launch, *, trials: Mapping[str, Trial] | None = None, n_parallel: int = 1
 ) -> list[str]:
@@ -247,8 +268,6 @@ def announcement(contest: Contest) -> str:
         lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
     n_runs = sum(map(contest.n_runs, plan.contestants))
     lines.append(f"  {n_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}")
-    if 1 < plan.searches < METHOD_SEARCHES:
-        lines.append(f"warning: {plan.searches} searches give wide intervals that cover 92 %: try searches=5 or 8")
     lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
     return "\n".join(lines)
 
@@ -287,7 +306,7 @@ def conclude(contest: Contest) -> str:
     record = comparison_record(contest)
     write_pages(record, contest.base)
     said = zip(sentences(record), record["comparison"]["judged"], strict=True)
-    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), ""]
+    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), "", *forest(record), ""]
     if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     path = contest.base.with_name(f"{contest.base.name}.html")

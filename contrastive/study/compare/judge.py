@@ -1,13 +1,14 @@
-"""The verdicts of a comparison: effects with intervals over seeds or searches and over test images.
+"""The verdicts of a comparison: effects with intervals over searches or seeds, and over test images.
 
-See docs/compare.md. With one search the rows of the two-way test are seeds, and a verdict is about the settings that
-the search chose. With several the rows are searches, each the mean of its seeds, and a verdict is about the methods.
+See docs/compare.md. A verdict is about methods: the interval allows for another search. With several searches the rows
+of the two-way test are searches, each the mean of its seeds; with one they are seeds, and the variance of the search is
+that which its own model states, or that of the records.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,37 +20,48 @@ from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import look_up
 from contrastive.study.statistics import (
+    NO_PRIOR,
     Estimate,
+    Prior,
     effect_found,
-    holm,
     image_floor,
     least_error,
+    look_level,
+    of_rows,
     paired_estimate,
     probability_better,
     rows_that_decide,
     two_way_estimate,
 )
-from contrastive.text import counted
 
 LEVEL = 0.05
-SEARCH_SD = 1.0  # points by which another search moves effects: median of docs/results/push_searched and its noise
+# By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on
+# searches of 8 points: scripts/search_prior.py. It falls beyond 12 points: by simulation to 0.2 to 0.4 at 32.
+SEARCH_SD, SEARCH_ACCURACY, SEARCH_DF, SEARCH_POINTS = 0.9, 35.0, 8, 12
 # Medians of 149 pairs of rows in docs/results: the points by which another seed moves a difference, and the spread of
 # the difference on one image, of a single run and of the mean of all, as shares of the binomial sqrt(a (1 - a)).
 SEED_SD = 0.9
 SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
-ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
-NUMBERS = ("effect", "low", "high", "p_differs", "p_equal", "p_better", "sd", "floor", "found")
+RANGE_IN_SDS = 3.29  # the length of a 90 % range of a normal distribution
+SHARES = ("worse", "within", "better", "p_better")
+NUMBERS = ("effect", "low", "high", "p", *SHARES, "floor", "found", "gain", "gain_against")
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
+Searches = Mapping[str, Sequence[Mapping[str, Any]]]  # its searches, as a record has them
 
 
-def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int]) -> list[dict[str, Any]]:
-    """A verdict for each pair of opponents.
+def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches: Searches) -> list[dict[str, Any]]:
+    """A verdict for each pair of opponents; none where there is one contestant.
+
+    The intervals are simultaneous (Bonferroni) over the pairs and the looks, 95 % in all, so that the verdict is what
+    the interval shows: without 0 in it better or worse, inside of the margin equal.
 
     Returns:
-        {name, against, verdict, effect, low, high, p_differs and p_equal (corrected), p_better: the probability that a
-        run of one is ahead of a run of the other, n: rows, over, same: whether weights and judged images are, decide:
-        rows that always decide, found: the effect that these rows find with 80 %}.
+        {name, against, verdict, effect, low, high, p: corrected, worse, within, better: the probabilities that the
+        method is worse by more than the margin, within it, or better by more, p_better: the probability that a run of
+        one is ahead of a run of the other, n: rows, over, same: whether weights and judged images are, gain,
+        gain_against: the points that more search may still bring either, found: the effect that these rows find with
+        80 %, decide: rows that always decide, floor, images, failed}.
 
     Args:
         failed: final runs of each contestant that failed.
@@ -57,72 +69,151 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int]) -> list[
     Raises:
         ConfigError: a run has no such metric.
     """
-    judged = [_effect(plan, rows, name, against) for name, against in plan.opponents]
-    tested = [claim for claim in judged if claim["p_differs"] is not None]
-    # Of the two null hypotheses of a pair, no difference and one of at least the margin, one at most is true: so no
-    # more are true than there are pairs (Shaffer 1986).
-    both = [claim[key] for claim in tested for key in ("p_differs", "p_equal")]
-    # in the order of `both`: differs and equal of one pair after the other
-    corrected = iter(holm(both, most=len(tested)))
-    for claim in tested:
-        claim["p_differs"], claim["p_equal"] = next(corrected), next(corrected)
+    judged = [_effect(plan, rows, searches, name, against) for name, against in plan.opponents]
     for claim in judged:
-        n_failed = max(failed.get(claim["name"], 0), failed.get(claim["against"], 0))
-        claim["failed"] = n_failed
-        if n_failed or claim["effect"] is None:  # the one that broke down
+        claim["failed"] = max(failed.get(claim["name"], 0), failed.get(claim["against"], 0))
+        if claim["failed"] or claim["effect"] is None:  # the one that broke down
             claim["broke"] = max((claim["against"], claim["name"]), key=lambda own: (failed.get(own, 0), not rows[own]))
-        claim["verdict"] = _verdict(claim, level=LEVEL / plan.looks)
+        claim["verdict"] = _verdict(claim, plan.margin)
         claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
     return judged
 
 
-def _verdict(claim: Mapping[str, Any], *, level: float) -> str:
+def is_decided(judged: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether no further run is needed."""
+    return bool(judged) and all(claim["verdict"] != "undecided" for claim in judged)
+
+
+def level_of(plan: Plan) -> float:
+    """The level of each interval."""
+    return look_level(plan.rows, plan.planned, plan.looks) / max(1, len(plan.opponents))
+
+
+def _verdict(claim: Mapping[str, Any], margin: float) -> str:
     if claim["failed"] or claim["effect"] is None:
         return "failed"
-    if claim["p_differs"] is None:
-        return "the same runs" if claim["same"] else "undecided"
-    if claim["p_differs"] <= level:
-        return "better" if claim["effect"] > 0 else "worse"
-    return "equal" if claim["p_equal"] <= level else "undecided"
+    if claim["same"]:
+        return "the same runs"
+    if claim["low"] is None:
+        return "undecided"
+    if claim["low"] > 0 or claim["high"] < 0:
+        return "better" if claim["low"] > 0 else "worse"
+    return "equal" if -margin < claim["low"] and claim["high"] < margin else "undecided"
 
 
-def _effect(plan: Plan, rows: Rows, name: str, against: str) -> dict[str, Any]:
+def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str) -> dict[str, Any]:
     """The difference of two contestants over their common final seeds; a salt adds the same to each seed."""
     ours, theirs = ({run["seed"] % SEEDS_OF_A_SALT: run for run in rows[key]} for key in (name, against))
     common = sorted(ours.keys() & theirs.keys())
     pairs = [(ours[place], theirs[place]) for place in common]
     claim: dict[str, Any] = {
-        "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None,
-        "p_differs": None, "p_equal": None, "p_better": None, "sd": None, "floor": 0.0, "decide": None, "found": None,
-        "images": None, "same": False,
+        "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None, "p": None,
+        "worse": None, "within": None, "better": None, "p_better": None, "gain": 0.0, "gain_against": 0.0,
+        "floor": 0.0, "decide": None, "found": None, "images": None, "same": False,
     }  # fmt: skip
     if not pairs:
         return claim
     values = np.array([[_value(name, a, plan.metric), _value(against, b, plan.metric)] for a, b in pairs])
-    searches = np.array(list(map(search_of, common)))
+    places = np.array(list(map(search_of, common)))
     claim["effect"] = float((values[:, 0] - values[:, 1]).mean())
-    claim["p_better"] = _probability(values, searches)
+    claim["p_better"] = _probability(values, places)
     bits = _bits(pairs, plan.metric)
     weights = all(a.get("weights") is not None and a["weights"] == b.get("weights") for a, b in pairs)
     claim["same"] = bits is not None and bool((bits[:, 0] == bits[:, 1]).all()) and weights
+    claim["images"] = bits.shape[2] if bits is not None else None
     each = 100 * (bits[:, 0] - bits[:, 1]) if bits is not None else (values[:, 0] - values[:, 1])[:, None]
-    if plan.searches > 1:
-        each = np.stack([each[searches == search].mean(0) for search in np.unique(searches)])
-    claim["n"] = len(each)
     claim["over"] = ("searches" if plan.searches > 1 else "seeds") + (", images" if bits is not None else "")
-    if len(each) < 3 or claim["same"]:
+    claim["n"] = len(np.unique(places)) if plan.searches > 1 else len(each)
+    if claim["n"] < (2 if plan.searches > 1 else 3) or claim["same"]:
         return claim
-    estimate: Estimate = two_way_estimate(each) if bits is not None else paired_estimate(each[:, 0].tolist())
-    claim["sd"] = float(each.mean(1).std(ddof=1))
-    claim["floor"] = image_floor(each) if bits is not None else 0.0
-    claim["images"] = each.shape[1] if bits is not None else None
-    claim["effect"] = estimate.effect
-    claim["low"], claim["high"], _ = estimate.interval()
-    claim |= {"p_differs": estimate.differs(), "p_equal": estimate.equal(plan.margin)}
-    if estimate.error:
-        claim["decide"] = rows_that_decide(claim["sd"], claim["floor"], plan.margin)
-        claim["found"] = effect_found(claim["sd"], claim["floor"], len(each))
-    return claim
+    luck = [luck_of(searches.get(own, ()), value) for own, value in zip((name, against), values.mean(0), strict=True)]
+    claim["gain"], claim["gain_against"] = (own.gain for own in luck)
+    return claim | _judged(plan, claim, each, places, sum(own.variance for own in luck))
+
+
+def _judged(
+    plan: Plan, claim: Mapping[str, Any], each: NDArray[np.float64], places: NDArray[np.int64], of_search: float
+) -> dict[str, Any]:
+    """What the differences say.
+
+    Args:
+        each: (runs, images) of each pair of runs, in points; one column without images.
+        places: (runs,) the search of each.
+        of_search: the variance of the difference from search to search, as known beforehand.
+    """
+    floor = image_floor(each) if each.shape[1] > 1 else 0.0
+    estimate, sd, prior_df = _estimate(each, places, of_search)
+    if not estimate.error:
+        return {"floor": floor}
+    level, margin = level_of(plan), plan.margin
+    half, ahead, behind = estimate.half(level), claim["gain"], claim["gain_against"]
+    # what the loser may still gain counts against the winner
+    tail = min(estimate.at_most(behind) or 0.0, 1 - (estimate.at_most(-ahead) or 0.0))
+    settled = estimate._replace(effect=estimate.effect + ahead - behind)
+    worse, at_most = settled.at_most(-margin) or 0.0, settled.at_most(margin) or 0.0
+    return {
+        "effect": estimate.effect, "low": estimate.effect - half - behind, "high": estimate.effect + half + ahead,
+        "p": min(1.0, 2 * tail * LEVEL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
+        "floor": floor, "found": effect_found(estimate, level),
+        "decide": rows_that_decide(sd, floor, margin, level=level, prior_df=prior_df),
+    }  # fmt: skip
+
+
+def _estimate(each: NDArray[np.float64], places: NDArray[np.int64], of_search: float) -> tuple[Estimate, float, float]:
+    """The estimate, and the standard deviation of a further row with the degrees of freedom beside those of the rows.
+
+    A further row is a seed where nothing was searched, else a search.
+    """
+    known, means = np.unique(places), each.mean(1)
+    within = [means[places == search] for search in known]
+    of_seeds = sum(float(own.var(ddof=1)) for own in within if len(own) > 1) / len(within)
+    if not of_search and len(known) == 1:
+        return _over(each), math.sqrt(of_seeds), 0
+    of_a_row = of_search + of_seeds / min(map(len, within))
+    if len(known) == 1:
+        return _over(each).widened(of_search, SEARCH_DF), math.sqrt(of_a_row), SEARCH_DF
+    prior = Prior(of_a_row, SEARCH_DF)
+    rows = np.stack([each[places == search].mean(0) for search in known])
+    variance, _ = prior.moderated(float(rows.mean(1).var(ddof=1)), len(rows) - 1)
+    return _over(rows, prior), math.sqrt(variance), SEARCH_DF
+
+
+def _over(rows: NDArray[np.float64], prior: Prior = NO_PRIOR) -> Estimate:
+    return two_way_estimate(rows, prior) if rows.shape[1] > 1 else paired_estimate(rows[:, 0].tolist(), prior)
+
+
+class Luck(NamedTuple):
+    """What a method owes to its search: the variance of its accuracy from search to search, in points², and the points
+    that more search may still bring."""
+
+    variance: float
+    gain: float
+
+
+def luck_of(searches: Sequence[Mapping[str, Any]], accuracy: float) -> Luck:
+    """What the model of each search says is left to find, its mean and 90 % range; or what the records say.
+
+    The spread of the records is that of logits, so that a search moves 95 % less than 36 %; it holds up to 12 points,
+    and falls with their number beyond.
+
+    Args:
+        searches: of one contestant, as a record has them.
+        accuracy: of its final runs, in percent.
+    """
+    told = [search["more"] for search in searches if search.get("more")]
+    if told and len(told) == len(searches):
+        spreads = [(more["high"] - more["low"]) / RANGE_IN_SDS for more in told]
+        return Luck(mean(spread**2 for spread in spreads), mean(more["mean"] for more in told))
+    n_points = min((len(search["points"]) for search in searches), default=0)
+    return Luck(search_sd(n_points, accuracy) ** 2, 0.0)
+
+
+def search_sd(n_points: int, accuracy: float) -> float:
+    """The points by which another search of so many points moves a method of this accuracy in percent."""
+    if n_points < 2:  # nothing was searched
+        return 0.0
+    slope = accuracy * (100 - accuracy) / (SEARCH_ACCURACY * (100 - SEARCH_ACCURACY))
+    return SEARCH_SD * slope * min(1.0, SEARCH_POINTS / n_points)
 
 
 def _value(name: str, run: Mapping[str, Any], metric: str) -> float:
@@ -153,18 +244,20 @@ def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> fl
 
 
 def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> float:
-    """The smallest difference that a plan finds with 80 %, from the spread of the runs in docs/results.
+    """The smallest difference that a plan finds with 80 %, from the spread of the runs and searches in docs/results.
 
     Args:
         n_images: of the test split.
         accuracy: about where the contestants are, in percent; 50 is the hardest.
     """
     of_an_image = math.sqrt(accuracy * (100 - accuracy) / n_images)
-    sd = math.hypot(SEED_SD, SHARE_OF_A_RUN * of_an_image)
+    of_seeds = math.hypot(SEED_SD, SHARE_OF_A_RUN * of_an_image)
     floor = max(SHARE_OF_ALL * of_an_image, least_error(n_images))
-    if plan.searches < 3:
-        return effect_found(sd, floor, plan.seeds)
-    return effect_found(math.hypot(SEARCH_SD, sd / math.sqrt(plan.seeds)), floor, plan.searches)
+    if plan.budget == 1:
+        return effect_found(of_rows(of_seeds, floor, plan.seeds), level_of(plan))
+    of_search = math.sqrt(2) * search_sd(plan.budget, accuracy)
+    sd = math.hypot(of_search, of_seeds / math.sqrt(plan.seeds))
+    return effect_found(of_rows(sd, floor, plan.searches, SEARCH_DF), level_of(plan))
 
 
 def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
@@ -173,83 +266,10 @@ def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
     Args:
         accuracy: about that of the runs so far; None = none is done.
     """
-    about = "methods" if plan.searches > 1 else "these settings" if plan.budget == 1 else "the chosen settings"
+    about = "these settings" if plan.budget == 1 else "methods"
     at = "an unknown accuracy, so of 50 %" if accuracy is None else f"an accuracy of {accuracy:.0f} %"
     points = planned_difference(plan, n_images, 50.0 if accuracy is None else accuracy)
     return (
         f"detects a difference of {points:.1f} points between {about} with 80 % power, on {n_images:,} test images at "
-        f"{at}, if runs spread as those in docs/results"
+        f"{at}, if runs and searches spread as those in docs/results"
     )
-
-
-def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
-    """What a comparison says of a contestant, in one sentence."""
-    name, against = f"{claim['name']}{_scope(plan)}", claim["against"]
-    if claim["verdict"] == "failed":
-        n = plan.searches * plan.seeds
-        what = (
-            f"failed in {claim['failed']} of {n} final runs"
-            if claim["failed"]
-            else "has no point that could be trained"
-        )
-        return f"{name}: undecided against {against}: {claim['broke']} {what}"
-    if claim["verdict"] == "the same runs":
-        return f"{name}: the same runs as {against}"
-    if claim["low"] is None:
-        why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"
-        points = f"{claim['effect']:+z.1f} points by {metric} over {claim['n']} rows"
-        return f"{name}: undecided against {against}, {points}, {why}"
-    low, high = sorted((abs(claim["low"]), abs(claim["high"])))
-    if claim["verdict"] in ("better", "worse"):
-        size = f"{abs(claim['effect']):.1f} points {claim['verdict']}"
-        text = f"{size} than {against} by {metric} ({low:.1f} to {high:.1f})"
-    else:
-        interval = f"{claim['effect']:+z.1f} points by {metric}, {claim['low']:+z.1f} to {claim['high']:+z.1f}"
-        is_equal = claim["verdict"] == "equal"
-        text = f"equal to {against} within {plan.margin:g}" if is_equal else f"undecided against {against}"
-        text += f" ({interval}{_correction(claim, plan)})"
-    if plan.budget == 1:
-        text += "; nothing was searched"
-    elif plan.searches == 1:
-        text += f"; another search moves such effects by about {SEARCH_SD:g}"
-    return f"{name}: {text}{_advice(claim, plan)}"
-
-
-def _scope(plan: Plan) -> str:
-    """What a verdict is about, behind the name of a contestant; nothing where it is the method."""
-    if plan.searches == 1:
-        return " with these settings"
-    return "" if plan.is_of_methods else f" in these {plan.searches} searches"
-
-
-def _correction(claim: Mapping[str, Any], plan: Plan) -> str:
-    """Why nothing is decided although the interval excludes 0 or lies inside of the margin."""
-    low, high = claim["low"], claim["high"]
-    is_inside = -plan.margin < low and high < plan.margin
-    if claim["verdict"] != "undecided" or (low <= 0 <= high and not is_inside):
-        return ""
-    looks = f" and {plan.looks} looks" if plan.looks > 1 else ""
-    return f", uncorrected; the verdict is corrected for {counted(len(plan.opponents), 'pair')}{looks}"
-
-
-def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
-    """What it would take to decide, where nothing is decided."""
-    if claim["verdict"] != "undecided":
-        return ""
-    if claim["decide"] is not None:
-        n = _about(claim["decide"])
-        what = "searches" if plan.searches > 1 else "seeds"
-        return f". About {n} {what} would be needed to decide for sure" if n > claim["n"] else ""
-    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or 3.92 * claim["floor"] < plan.margin:
-        return ""
-    least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
-    return (
-        f". No number of runs is sure to decide on these {claim['images']:,} test images; "
-        f"some {_about(least):,} images could"
-    )
-
-
-def _about(n: float) -> int:
-    """n to one digit, upward: 18 is 20, 103 is 200."""
-    unit: int = 10 ** (len(str(int(n))) - 1)
-    return math.ceil(n / unit) * unit

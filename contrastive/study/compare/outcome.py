@@ -62,7 +62,7 @@ def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     own = record["comparison"]
     plan: Plan = plan_from_dict(own["plan"])
     rows: dict[str, Sequence[Mapping[str, Any]]] = {row["name"]: row["runs"] for row in record["rows"]}
-    judged = judge_comparison(plan, rows, own["failed"])
+    judged = judge_comparison(plan, rows, own["failed"], own["searches"])
     return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
 
 
@@ -131,7 +131,7 @@ def _from_here(folder: Path) -> str:
 def number_of_looks(contest: Contest) -> int:
     """How many judgements of these contestants there were, this one included. They share the level, also where each is
     by a metric of its own, which has a folder of its own."""
-    plan, base = contest.plan, contest.base
+    plan, base = contest.plan.whole, contest.base
     file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
     looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
     now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs]

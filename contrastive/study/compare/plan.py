@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -21,7 +21,6 @@ EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
 NUMBERS = {"searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float}
 OWN = {*NUMBERS, "metric", "pairs", "rows"}
 CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "search_metric", "dry_run")  # which the protocol sets
-METHOD_SEARCHES = 5  # from so many on a verdict is about the method; below 3 there is no interval over searches
 MAX_SEEDS = 500
 
 
@@ -64,7 +63,8 @@ class Plan:
         metric: on which points are chosen and contestants judged.
         margin: points within which two contestants are equal.
         pairs: first = each against the first | all.
-        looks: how often the verdicts are looked at, which share the level 0.05.
+        looks: how often plans of these contestants were judged, which share the level 0.05.
+        planned: searches, or seeds of one search, where it is judged at fewer on the way; 0 = it is not.
     """
 
     contestants: tuple[Contestant, ...]
@@ -78,14 +78,13 @@ class Plan:
     margin: float = 1.0
     pairs: str = "first"
     looks: int = 1
+    planned: int = 0
 
     def __post_init__(self) -> None:
         least = {"budget": 1, "finalists": 0, "seeds": 3, "searches": 1, "looks": 1}
         for key, smallest in least.items():
             if (value := getattr(self, key)) < smallest:
                 raise ConfigError(f"{key} must be at least {smallest}, got {value}: try {key}={smallest}")
-        if self.searches == 2:
-            raise ConfigError("two searches have no interval (t = 12.7): try searches=1, or searches=5 and more")
         if self.budget == 1 and self.searches > 1:
             raise ConfigError("budget=1 searches nothing that could be repeated: try searches=1")
         if self.finalists == 1 or self.finalists > self.budget:
@@ -108,9 +107,21 @@ class Plan:
         return self.metric.rpartition("_")[0]
 
     @property
-    def is_of_methods(self) -> bool:
-        """Whether verdicts are about methods, not only about the settings that one search chose."""
-        return self.searches >= METHOD_SEARCHES
+    def rows(self) -> int:
+        """What is counted: searches, or the seeds of one search."""
+        return self.searches if self.searches > 1 else self.seeds
+
+    def at(self, n: int) -> "Plan":
+        """This plan, judged after n of its rows."""
+        planned = self.planned or self.rows
+        if self.searches > 1:
+            return replace(self, planned=planned, searches=n)
+        return replace(self, planned=planned, seeds=n)
+
+    @property
+    def whole(self) -> "Plan":
+        """This plan with all of its rows."""
+        return self.at(self.planned or self.rows)
 
     @property
     def opponents(self) -> list[tuple[str, str]]:
@@ -150,14 +161,14 @@ class Plan:
         if rows:
             words.append(f"rows={yaml.safe_dump(rows, default_flow_style=True, sort_keys=False, width=10**6).strip()}")
         words += [*self.common, *(f"{key}={value}" for key, value in self.ranges.items())]
-        words += [*(f"{name}={getattr(self, name):g}" for name in NUMBERS), f"metric={self.metric}"]
+        words += [*(f"{name}={getattr(self.whole, name):g}" for name in NUMBERS), f"metric={self.metric}"]
         words += [f"pairs={self.pairs}"]
         own = [word for folder in folders for word in ("--config-dir", folder)]
         return " ".join(["contrastive compare", *map(_quoted, [*words, *own])])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, for the record."""
-        names = ("budget", "finalists", "seeds", "searches", "metric", "margin", "pairs", "looks")
+        names = ("budget", "finalists", "seeds", "searches", "metric", "margin", "pairs", "looks", "planned")
         contestants = [{"name": c.name, "words": list(c.words), "salt": c.salt} for c in self.contestants]
         return {
             "contestants": contestants, "common": list(self.common), "ranges": self.ranges,

@@ -13,6 +13,7 @@ from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import WORST, Contest, Run, Tried
 from contrastive.study.record import correct_name
+from contrastive.study.statistics import planned_looks
 
 NEAR = 0.006  # in points: figures of a record are rounded
 Record = Mapping[str, Any]
@@ -54,9 +55,11 @@ def _missing(record: Record) -> Iterator[str]:
 
 
 def _origin(record: Record, contest: Contest) -> Iterator[str]:
-    """The name of a comparison ends in a hash of what it was made of."""
+    """The name of a comparison ends in a hash of what it was made of; it stops at planned looks alone."""
     sealed = record["comparison"].get("sealed")
     plan = contest.plan
+    if plan.planned and plan.rows not in planned_looks(plan.planned):
+        yield f"it has {plan.rows} of {plan.planned} planned rows, where it is not looked at"
     if sealed and not record["table"].endswith(f"-{plan.digest(sealed['made_of'])}-{plan.metric}"):
         yield "its plan, code or settings are not those that its name has the hash of"
 

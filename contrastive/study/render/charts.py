@@ -17,6 +17,9 @@ VERDICT_COLORS = {
     "holds uncorrected": "#B8960C",
     "does not hold": "#D55E00",
     "undecided": "#888888",
+    "better": "#009E73",
+    "equal": "#0072B2",
+    "worse": "#D55E00",
 }
 CONFIG: Spec = {
     "font": "system-ui, sans-serif",
@@ -47,10 +50,11 @@ POINT = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol" aria-role
 
 
 def claims_chart(claims: list[dict[str, Any]]) -> Spec:
-    """Effects with their 95 % intervals, a line each, its claim above it; a diamond is the published effect."""
+    """Effects with their intervals, a line each, its claim above it; a diamond is the published effect, ticks are the
+    effects of `each` search."""
     several = len({claim["metric"] for claim in claims}) > 1
     values = [
-        {**claim, "claim": claim_text(claim) + (f", {claim['metric']}" if several else ""), "order": i}
+        {"claim": claim_text(claim) + (f", {claim['metric']}" if several else ""), "each": [], **claim, "order": i}
         for i, claim in enumerate(claims)
     ]
     names = ["claim", "metric", "effect", "low", "high", "n", "p", "gap", "verdict", "published_effect", "source"]
@@ -69,6 +73,7 @@ def claims_chart(claims: list[dict[str, Any]]) -> Spec:
         base.mark_text(align="left", dy=-11, limit=alt.expr("width")).encode(x=alt.value(2), text="claim:N"),
         base.mark_rule(strokeWidth=3, yOffset=5).encode(x=x("low"), x2="high:Q", color=color),
         base.mark_point(filled=True, size=70, yOffset=5, opacity=1).encode(x=x("effect"), color=color),
+        base.transform_flatten(["each"]).mark_tick(size=8, yOffset=12, color="#333").encode(x=x("each")),
         base.mark_point(shape="diamond", size=70, yOffset=5, color="#333").encode(x=x("published_effect")),
     ]
     return finished(alt.layer(*layers, data=ROWS).properties(width="container", height=alt.Step(36)), values)

@@ -5,17 +5,23 @@ from statistics import mean
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.study.compare.judge import sentence
+from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
 from contrastive.study.compare.plan import Plan, folder_name, plan_from_dict
 from contrastive.study.compare.space import read_knob
+from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
+from contrastive.study.render.sentences import sentence
 from contrastive.study.statistics import best_of
-from contrastive.text import format_grid
+from contrastive.text import format_grid, spreadsheet
 
 LEGEND = (
-    "effect: mean difference with its 95 % interval, of each pair alone. better, worse, equal: the corrected p (Holm,"
-    " over both tests of every pair) is at most 0.05, so an interval without 0 may be undecided. P: the probability "
-    "that a run of the one is ahead of a run of the other. found: the difference that so many rows find with 80 %."
+    "effect: mean difference with its interval. All intervals of a comparison are right together in 95 % of cases, "
+    "also where it is looked at on the way. better or worse: 0 is outside; equal: it lies within the margin. p: "
+    "corrected in the same way. worse, within, better: how likely the method is worse by more than the margin, within "
+    "it, better by more. P: the probability that a run of the one is ahead of a run of the other. found: the "
+    "difference that so many rows find with 80 %."
 )
+GRADES = ("worse", "within", "better")
+HEAD = ["method", "against", "verdict", "effect [interval]", *GRADES, "p", "over", "n", "P", "found"]
 
 
 def verdicts(record: Mapping[str, Any]) -> str:
@@ -29,8 +35,7 @@ def sections(record: Mapping[str, Any]) -> list[str]:
         return []
     settings = chosen(record)
     return [
-        format_grid(effects(record)),
-        LEGEND,
+        *([format_grid(effects(record)), LEGEND] if record["comparison"]["judged"] else []),
         *(["Settings chosen on held-out training images:", format_grid(settings)] if settings else []),
         "\n".join(f"- {text}" for text in notes(record)),
         protocol_text(record),
@@ -83,14 +88,14 @@ def runs_of_search(record: Mapping[str, Any]) -> tuple[int, float]:
 
 def effects(record: Mapping[str, Any]) -> list[list[str]]:
     """The verdicts as cells, the head first."""
-    head = ["method", "against", "verdict", "effect [95 % interval]", "over", "n", "p differs", "p equal", "P", "found"]
-    rows = [head]
+    rows = [HEAD]
     for claim in record["comparison"]["judged"]:
         interval = "" if claim["low"] is None else f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]"
         rows.append([
             claim["name"], claim["against"], claim["verdict"],
-            "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}", claim["over"], str(claim["n"]),
-            *("" if claim[key] is None else f"{claim[key]:.3f}" for key in ("p_differs", "p_equal")),
+            "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}",
+            *("" if claim[key] is None else f"{100 * claim[key]:.0f} %" for key in GRADES),
+            "" if claim["p"] is None else f"{claim['p']:.3f}", claim["over"], str(claim["n"]),
             *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found")),
         ])  # fmt: skip
     return rows
@@ -111,13 +116,17 @@ def chosen(record: Mapping[str, Any]) -> list[list[str]]:
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:
-    """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, and
-    for each run that failed."""
+    """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, for
+    what more search would bring, and for each run that failed."""
     edges = [(name, read_knob(key, typed)) for name, key, typed in at_an_edge(record)]
     found = [f"{name}: {knob.key} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
              "another comparison." for name, knob in edges]  # fmt: skip
     found += [f"not searched of {name}: {', '.join(f'{key}={value}' for key, value in own.items())}"
               for name, own in record["comparison"].get("left_alone", {}).items() if own]  # fmt: skip
+    for name, searches in record["comparison"]["searches"].items():
+        if told := [search["more"] for search in searches if search.get("more")]:
+            gain, low, high = (mean(more[key] for more in told) for key in ("mean", "low", "high"))
+            found.append(f"another such search would bring {name} {gain:.1f} points ({low:.1f} to {high:.1f}).")
     return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 
@@ -137,29 +146,102 @@ def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def protocol_text(record: Mapping[str, Any]) -> str:
-    """What was run, in words."""
+    """What was run and how it was judged: a paragraph for the methods section of a paper."""
     plan = plan_of(record)
-    runs = f"{plan.budget} points for each method, the default settings among them"
-    again = f", the best {plan.finalists} with two more seeds" if plan.finalists else ""
-    times = f"{plan.searches} searches, each with" if plan.searches > 1 else "one search with"
-    looks = f" This is look {plan.looks}: the level is 0.05 / {plan.looks}." if plan.looks > 1 else ""
-    about = (
-        "Verdicts are about the methods." if plan.is_of_methods
-        else "Verdicts are about these settings." if plan.budget == 1
-        else "Verdicts are about the methods, but so few searches give wide intervals, which cover 92 %."
-        if plan.searches > 1
-        else "Verdicts are about the chosen settings: another search would choose others."
-    )  # fmt: skip
-    final = f"{plan.seeds} final seeds for each method{' and search' if plan.searches > 1 else ''}"
+    again = f"; the best {plan.finalists} got two more seeds" if plan.finalists else ""
     searched = (
-        "nothing was searched, each method has the settings that the command gives it." if plan.budget == 1
-        else f"{times} {runs}{again}, chosen by {plan.metric} on a tenth of the training images, which its runs do not "
-        "train on; no search run saw a test image."
+        "Nothing was searched: verdicts are about these settings." if plan.budget == 1
+        else f"Each method was searched {_times(plan.searches)} with {plan.budget} points, the default settings among "
+        f"them, judged by {plan.metric} on a tenth of the training images, which these runs did not train on{again}. "
+        "No search run saw a test image."
     )  # fmt: skip
+    seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
+    stop = f", after {plan.rows} of at most {plan.planned}" if plan.rows < plan.planned else ""
+    several = f" The plan was changed and judged again {_times(plan.looks - 1)}." if plan.looks > 1 else ""
     return (
-        f"Protocol: {searched} {final}, on all training images. {about}{looks} Not covered: other training images, "
-        "other networks, longer training."
+        f"Protocol: {searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images{stop}; the test split was "
+        f"read once.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "
+        "training."
     )
+
+
+def _times(n: int) -> str:
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+def _variance_text(record: Mapping[str, Any]) -> str:
+    """What the intervals allow for, and where the variance of the search is from."""
+    plan, searches = plan_of(record), record["comparison"]["searches"]
+    if not record["comparison"]["judged"]:
+        return "One method alone has no verdict."
+    over = "searches" if plan.searches > 1 else "seeds"
+    with_images = any("images" in claim["over"] for claim in record["comparison"]["judged"])
+    over += " and test images by two-way random effects" if with_images else ""
+    text = f"Simultaneous 95 % intervals (Bonferroni over pairs) are over {over}"
+    if plan.budget == 1:
+        return f"{text}."
+    told = all(search.get("more") for own in searches.values() for search in own)
+    n_points = min(len(search["points"]) for own in searches.values() for search in own)
+    of_records = f"{search_sd(n_points, SEARCH_ACCURACY):.2g} points at an accuracy of {SEARCH_ACCURACY:g} %"
+    source = "what its model leaves to find" if told else of_records
+    how = "moderated by" if plan.searches > 1 else "widened by"
+    return f"{text}, {how} the variance of a search, {source} ({SEARCH_DF} degrees of freedom)."
+
+
+def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[float]:
+    """The difference of a pair in each search, or with each seed of one search: the ticks of a forest plot."""
+    plan, rows = plan_of(record), {row["name"]: row["runs"] for row in record["rows"]}
+    each: list[dict[int, list[float]]] = [{}, {}]
+    for own, name in zip(each, (claim["name"], claim["against"]), strict=True):
+        for run in rows[name]:
+            place = search_of(run["seed"]) if plan.searches > 1 else run["seed"] % SEEDS_OF_A_SALT
+            own.setdefault(place, []).append(run["test"][plan.metric])
+    ours, theirs = each
+    return [round(mean(ours[place]) - mean(theirs[place]), 2) for place in ours if place in theirs]
+
+
+def forest_claims(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The effects as claims, for their chart."""
+    plan = plan_of(record)
+    metric = record["metrics"].get(plan.metric, plan.metric)
+    return [
+        {"claim": f"{claim['name']} - {claim['against']}: {claim['verdict']}", "better": claim["name"],
+         "worse": claim["against"], "metric": metric, "gap": 0, "published_effect": None, "source": "",
+         **{key: claim[key] for key in ("effect", "low", "high", "n", "p", "verdict")},
+         "each": differences(record, claim)}
+        for claim in record["comparison"]["judged"] if claim["low"] is not None
+    ]  # fmt: skip
+
+
+def forest(record: Mapping[str, Any], width: int = 41) -> list[str]:
+    """The effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval."""
+    plan = plan_of(record)
+    claims = [claim for claim in record["comparison"]["judged"] if claim["low"] is not None]
+    if not claims:
+        return []
+    far = max(plan.margin, *(abs(claim[key]) for claim in claims for key in ("low", "high")))
+    names = [f"{claim['name']} - {claim['against']}" for claim in claims]
+
+    def at(x: float) -> int:
+        return int(0.5 + (x / far + 1) / 2 * (width - 1))
+
+    lines = []
+    for name, claim in zip(names, claims, strict=True):
+        marks = dict.fromkeys(range(at(claim["low"]), at(claim["high"]) + 1), "-")
+        marks |= {at(x): "." for x in (-plan.margin, plan.margin) if at(x) not in marks}
+        marks |= {at(0): "|", at(claim["effect"]): "o"}
+        bar = "".join(marks.get(place, " ") for place in range(width))
+        lines.append(f"{name:{max(map(len, names))}}  {bar}  {claim['verdict']}")
+    return [*lines, f"{'':{max(map(len, names))}}  {f'{-far:.1f}':{width // 2}}0{f'{far:+.1f}':>{width // 2}}"]
+
+
+def effects_csv(record: Mapping[str, Any]) -> str:
+    """A line for each pair: the verdict, the effect and its interval as numbers."""
+    import pandas as pd  # late: it takes a second
+
+    keys = ["name", "against", "verdict", "effect", "low", "high", "p", *GRADES, "p_better", "n", "over"]
+    lines = [{key: claim[key] for key in keys} for claim in record["comparison"]["judged"]]
+    return spreadsheet(pd.DataFrame(lines, columns=keys), float_format="%.4f")
 
 
 def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,13 +11,14 @@ from contrastive.study.claims import claims_grid, judge_claims
 from contrastive.study.compare.outcome import judged_again
 from contrastive.study.compare.whole import faults
 from contrastive.study.record import record_frame, record_misfit
-from contrastive.study.render.latex import N_COLUMNS, latex
+from contrastive.study.render import comparison
+from contrastive.study.render.latex import N_COLUMNS, escape, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
 from contrastive.study.render.text import as_csv
 
 
 def write_pages(record: dict[str, Any], base: Path) -> str:
-    """Write base.md, .csv, .tex and .json; returns the Markdown."""
+    """Write base.md, .csv, .tex and .json, of a comparison base-effects.csv, too; returns the Markdown."""
     text = page(record)
     content = {
         ".md": f"{text}\n",
@@ -25,6 +26,8 @@ def write_pages(record: dict[str, Any], base: Path) -> str:
         ".tex": f"{table_latex(record)}\n",
         ".json": as_json({**record, "verdicts": judge_claims(record)}),
     }
+    if record.get("comparison", {}).get("judged"):
+        content["-effects.csv"] = comparison.effects_csv(record)
     for suffix, body in content.items():
         write_text(base.with_name(base.name + suffix), body)
     return text
@@ -42,7 +45,8 @@ def table_csv(record: dict[str, Any]) -> str:
 
 
 def table_latex(record: dict[str, Any]) -> str:
-    """The table with its first three metrics, and the claims in one of their own."""
+    """The table with its first three metrics; the claims in one of their own, or the effects of a comparison and the
+    paragraph for the methods section."""
     frame = record_frame(record)
     metrics = frame.metrics[:N_COLUMNS]
     best = [cell for cell in best_figures(record) if cell[1] <= len(metrics)]
@@ -53,6 +57,12 @@ def table_latex(record: dict[str, Any]) -> str:
         cells = [line[:4] for line in claims_grid(record)]
         caption = f"{title} effects with their 95 % intervals."
         tables.append(latex(cells, caption=caption, label=f"{record['table']}-claims"))
+    if record.get("comparison", {}).get("judged"):
+        cells = [line[:7] for line in comparison.effects(record)]
+        caption = f"{title} effects with simultaneous 95 % intervals."
+        tables.append(latex(cells, caption=caption, label=f"{record['table']}-effects"))
+    if "comparison" in record:
+        tables.append(escape(comparison.protocol_text(record)))
     return "\n\n".join(tables)
 
 

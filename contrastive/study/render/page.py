@@ -72,7 +72,7 @@ def page(records: list[Record], *, static: bool = False) -> str:
         library="" if static else charts.javascript(),
         svg=charts.svg,
         claims_legend=LEGEND,
-        verdicts=VERDICTS,
+        verdicts=[*VERDICTS, "better", "worse", "equal"],
     )
 
 
@@ -139,6 +139,7 @@ def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:
     knobs = list(dict.fromkeys(point["knob"] for point in points))
     return {
         "sentences": comparison.sentences(record),
+        "forest": charts.claims_chart(forest) if (forest := comparison.forest_claims(record)) else None,
         "effects": comparison.effects(record),
         "legend": comparison.LEGEND,
         "chosen": comparison.chosen(record),

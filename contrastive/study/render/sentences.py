@@ -1,0 +1,78 @@
+"""What a comparison says of a pair, in one sentence."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from contrastive.study.compare.plan import Plan
+
+ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
+
+
+def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    """The verdict with its interval; undecided, with how likely each answer is, and what would decide.
+
+    Args:
+        claim: see `judge_comparison`.
+        metric: as it is called.
+    """
+    name = f"{claim['name']}{' with these settings' if plan.budget == 1 else ''}"
+    return f"{name}: {_said(claim, plan, metric)}"
+
+
+def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    against, verdict = claim["against"], claim["verdict"]
+    if verdict == "failed":
+        n = plan.searches * plan.seeds
+        what = f"failed in {claim['failed']} of {n} final runs"
+        return f"failed, {claim['broke']} {what if claim['failed'] else 'has no point that could be trained'}"
+    if verdict == "the same runs":
+        return f"the same runs as {against}"
+    if claim["low"] is None:
+        why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"
+        return f"undecided against {against}, {claim['effect']:+z.1f} points by {metric} over {claim['n']} rows, {why}"
+    searched = "; nothing was searched" if plan.budget == 1 else ""
+    if verdict in ("better", "worse"):
+        low, high = sorted((abs(claim["low"]), abs(claim["high"])))
+        size = f"{abs(claim['effect']):.1f} points {verdict} than {against} by {metric}"
+        return f"{size} ({low:.1f} to {high:.1f}){searched}"
+    interval = f"({claim['effect']:+z.1f} points by {metric}, {claim['low']:+z.1f} to {claim['high']:+z.1f})"
+    if verdict == "equal":
+        return f"equal to {against} within {plan.margin:g} {interval}{searched}"
+    return (
+        f"undecided against {against} {interval}: {graded(claim, plan)}{searched}{_undone(claim)}{_advice(claim, plan)}"
+    )
+
+
+def graded(claim: Mapping[str, Any], plan: Plan) -> str:
+    """How likely each answer is."""
+    worse, within, better = (f"{100 * claim[key]:.0f} %" for key in ("worse", "within", "better"))
+    return f"{worse} worse by more than {plan.margin:g}, {within} within {plan.margin:g}, {better} better by more"
+
+
+def _undone(claim: Mapping[str, Any]) -> str:
+    """Which one is behind, but could catch up with more search."""
+    if claim["low"] + claim["gain_against"] > 0:
+        return f"; more search of {claim['against']} could undo the lead"
+    return f"; more search of {claim['name']} could undo the lead" if claim["high"] - claim["gain"] < 0 else ""
+
+
+def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
+    """What it would take to decide."""
+    what, n = ("seeds", claim["n"]) if plan.budget == 1 else ("such searches", plan.searches)
+    if claim["decide"] is not None:
+        needed = _about(claim["decide"])
+        return f". About {needed} {what} would be needed to decide for sure" if needed > n else ""
+    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or 3.92 * claim["floor"] < plan.margin:
+        return ""
+    least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
+    return (
+        f". No number of runs is sure to decide on these {claim['images']:,} test images; "
+        f"some {_about(least):,} images could"
+    )
+
+
+def _about(n: float) -> int:
+    """n to one digit, upward: 18 is 20, 103 is 200."""
+    unit: int = 10 ** (len(str(int(n))) - 1)
+    return math.ceil(n / unit) * unit
