@@ -188,9 +188,12 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["loss=nt_xent"], "nothing is compared"),
+        (["epochs=3"], "nothing is compared"),
         ([], "nothing is compared"),
-        (["rows={a: loss=nt_xent}"], "needs two contestants"),
+        (["loss=nt_xent,supcon", "budget=0"], "try budget=auto"),
+        (["loss=nt_xent,supcon", "budget=8", "hours=2"], "try one of the two"),
+        (["loss=nt_xent,supcon", "hours=0"], "try hours=4"),
+        (["loss=nt_xent,supcon", "batch=-1"], "batch must be at least 0"),
         (["loss=nt_xent,supcon", "seed=1"], "try seeds=8"),
         (["loss=nt_xent,supcon", "held_out=0"], "is set by the comparison"),
         (["loss=nt_xent,supcon", "hydra.run.dir=x"], "is set by the comparison"),

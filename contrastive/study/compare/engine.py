@@ -1,5 +1,6 @@
 """A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
+import json
 import shutil
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -26,10 +28,11 @@ from contrastive.run.files import lock, read_result
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import METHOD_SEARCHES, Contestant, Plan, read_plan
+from contrastive.study.compare.plan import METHOD_SEARCHES, Contestant, Plan, auto_budget, read_plan
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
+    PLAN,
     check_package,
     other_comparisons,
     package_hash,
@@ -37,9 +40,9 @@ from contrastive.study.compare.seal import (
     read_sources,
     seal,
 )
-from contrastive.study.compare.space import Knob, knobs_of
+from contrastive.study.compare.space import Knob, knobs_of, point_at
 from contrastive.study.compare.stages import Contest, Run
-from contrastive.study.compare.trial import Trial, hours, try_contestants
+from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
@@ -74,12 +77,13 @@ def run_comparison(
     """
     plan = read_plan(words)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
-        contest = contest_of(plan, folders)
+        contest = contest_of(plan, folders)  # mistakes are answered before torch is imported
+        on_cpu, device = this_device(list(plan.common))
+        gpus = gpus_for(list(plan.common))
+        n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
+        contest, trials = in_time(contest, n_parallel=n_parallel, gpus=gpus)
         with nullcontext() if dry_run else lock(contest.base, instead="then the same command shows what came out"):
-            on_cpu, device = this_device(list(plan.common))
-            gpus = gpus_for(list(plan.common))
-            n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
-            trials = begin(contest, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
+            trials = begin(contest, trials, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
             if dry_run:
                 return Done(contest, [])
             composed = composer([contest.base / OPTIONS, *folders])
@@ -94,31 +98,48 @@ def run_comparison(
             return Done(contest, run_all(contest, launch, trials=trials, n_parallel=n_parallel))
 
 
+def in_time(contest: Contest, *, n_parallel: int, gpus: Sequence[str] = ()) -> tuple[Contest, dict[str, Trial]]:
+    """The contest with the deepest search that its hours allow, and the trials that told; none where its budget is
+    known."""
+    if contest.plan.budget:
+        return contest, {}
+    show(f"trying each contestant, for how many points {contest.plan.hours:g} hours are enough")
+    trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
+    return contest_of(deepest(contest, trials, n_parallel=n_parallel), contest.folders), trials
+
+
 def begin(
-    contest: Contest, *, n_parallel: int, device: str, gpus: Sequence[str] = (), dry_run: bool = False
+    contest: Contest,
+    trials: dict[str, Trial],
+    *,
+    n_parallel: int,
+    device: str,
+    gpus: Sequence[str] = (),
+    dry_run: bool = False,
 ) -> dict[str, Trial]:
     """Say what a comparison takes, try every contestant, and seal what its runs are made of.
+
+    Args:
+        trials: those that were made already.
 
     Returns:
         the trials; none where every run is done.
     """
     show(announcement(contest))
     sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
-    trials: dict[str, Trial] = {}
     if contest.due():
-        trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
+        trials = trials or try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
         show(costs(contest, trials, n_parallel=n_parallel, device=device))
     if not dry_run:
         seal(contest, sources, {key: data for trial in trials.values() for key, data in trial.data.items()})
     return trials
 
 
-def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = None) -> Contest:
+def contest_of(plan: Plan, folders: Sequence[Path] = ()) -> Contest:
     """The contest of a plan, each contestant composed and checked and its knobs read; Hydra must be initialized.
 
     Args:
         folders: of options and modules of one's own.
-        base: of its runs; None = outputs/compare/NAME.
 
     Raises:
         ConfigError: a contestant cannot be composed, no contestant has what is to be searched, they have several
@@ -133,11 +154,14 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
     if several := next((names for names in (datasets, where) if len(names) > 1), None):
         raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(several)}: try one at a time")
     sealed = {"package": package_hash(), "contestants": {name: one.hashes for name, one in made.items()}}
+    knobs = {name: one.knobs for name, one in made.items()}
+    plan = _sized(plan, knobs, datasets[0], sealed)
     has_points = any("every" in one.config["evaluator"][plan.evaluator] for one in made.values())
     return Contest(
         plan=plan,
-        knobs={name: one.knobs for name, one in made.items()},
-        base=base or BASE / plan.folder(datasets[0], plan.digest(sealed)),
+        knobs=knobs,
+        defaults={name: one.defaults for name, one in made.items()},
+        base=BASE / plan.folder(datasets[0], plan.digest(sealed)),
         dataset=datasets[0],
         on_the_way=(f"evaluator.{plan.evaluator}.every=0",) if has_points else (),
         left_alone={name: one.left_alone for name, one in made.items()},
@@ -147,12 +171,31 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
     )
 
 
+def _sized(plan: Plan, knobs: Mapping[str, Sequence[Knob]], dataset: str, sealed: Mapping[str, Any]) -> Plan:
+    """The plan with the budget that follows from the knobs, or that its hours became before; AUTO where only trials can
+    tell."""
+    if plan.budget:
+        return plan
+    if not any(knobs.values()):
+        return replace(plan, budget=1, finalists=0)
+    if not plan.hours:
+        return replace(plan, budget=auto_budget(knobs))
+    for file in sorted(BASE.glob(f"*/{PLAN}")):
+        earlier = json.loads(file.read_text())["plan"]
+        found = replace(plan, budget=earlier["budget"])
+        if earlier.get("hours") == plan.hours and found.folder(dataset, found.digest(sealed)) == file.parent.name:
+            return found
+    return plan
+
+
 class _Made(NamedTuple):
-    """A contestant as it is composed: its dataset, the settings that it reads, its knobs and configuration."""
+    """A contestant as it is composed: its dataset, the settings that it reads, its knobs, their defaults, and its
+    configuration."""
 
     dataset: str
     reads: list[str]
     knobs: list[Knob]
+    defaults: dict[str, Any]
     config: dict[str, Any]
     left_alone: dict[str, Any]
 
@@ -177,12 +220,14 @@ def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
     reads = _settings_read(cfg)
     ranges = {key: typed for key, typed in plan.ranges.items() if key in reads} | own.ranges
     fixed = {key_of(word) for word in words} - ranges.keys()
-    knobs = [knob for knob in knobs_of(choices, reads, ranges, folders) if knob.key not in fixed]
-    trial = [f"{knob.key}={knob.at(0.5)}" for knob in knobs]
+    values = flatten(OmegaConf.to_container(cfg, resolve=True))
+    knobs = knobs_of(choices, {key: values.get(key) for key in reads}, ranges, folders, fixed)
+    trial = [f"{key}={value}" for key, value in point_at(knobs, [0.5] * len(knobs)).items()]
     compose("train", [*words, *trial, *search_path(folders)])  # a range of no setting is said at once
     searched = {knob.key for knob in knobs}
     left_alone = {key: value for key, value in _numbers_of_loss(cfg, reads) if key not in searched}
-    return _Made(choices["dataset"], [*reads, *own.ranges], knobs, settings.to_dict(), left_alone)
+    defaults = {knob.key: values.get(knob.key) for knob in knobs}
+    return _Made(choices["dataset"], [*reads, *own.ranges], knobs, defaults, settings.to_dict(), left_alone)
 
 
 def _settings_read(cfg: DictConfig) -> list[str]:
@@ -225,6 +270,7 @@ def run_all(
         print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{left}", flush=True)
         since = time.monotonic()
         reasons |= launch(runs)
+        contest.clean()
         if trials:
             expected = 60 * sum(trials[run.own].minutes for run in runs) / n_parallel
             pace = (time.monotonic() - since) / max(expected, 1e-9)
@@ -238,7 +284,12 @@ def announcement(contest: Contest) -> str:
     plan = contest.plan
     searched, again = "nothing is searched, ", ""
     if plan.budget > 1:
-        searched = f"{plan.budget} points, {plan.finalists} finalists with two more seeds, "
+        first = (
+            f" ({plan.n_first} of them spread evenly, then {plan.batch} at a time)"
+            if plan.n_first < plan.budget
+            else ""
+        )
+        searched = f"{plan.budget} points{first}, {plan.finalists} finalists with two more seeds, "
         again = " and as many of the default settings"
     lines = [f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}"]
     for name, own in contest.knobs.items():
@@ -266,8 +317,10 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
     free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
     left = sum(map(contest.n_left, contest.plan.contestants))
     needed = short_hours(hours(contest, trials) / n_parallel)
+    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
     lines.append(
-        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
+        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {written:.2g} of "
+        f"{free / 1e9:.0f} GB that are free on the disk"
     )
     n_images = next(iter(trials.values())).n_images
     lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")

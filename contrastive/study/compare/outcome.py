@@ -117,6 +117,7 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
         results = [run_state(run.path).result for run in runs]
         points.append({
             "point": point.point,
+            **({} if point.point else {"default": contest.settings(own, {})}),
             "values": [None if value == WORST else round(value, 4) for value in point.values],
             "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
             "correct": results[0].get("correct", {}).get(contest.plan.metric),
