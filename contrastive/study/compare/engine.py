@@ -28,7 +28,7 @@ from contrastive.run.files import lock, read_result
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import METHOD_SEARCHES, Contestant, Plan, auto_budget, read_plan
+from contrastive.study.compare.plan import METHOD_SEARCHES, Contestant, Plan, auto_budget, plan_from_dict, read_plan
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
@@ -46,7 +46,8 @@ from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_con
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
 from contrastive.study.render.files import write_pages
-from contrastive.text import as_typed, clock, counted, marked, show
+from contrastive.study.spec import look_up
+from contrastive.text import as_typed, clock, counted, marked, show, spread
 
 BASE = Path("outputs") / "compare"
 TRIES, PAUSE = 3, 20.0  # of a run that the machine ended, and seconds before one where nothing else is left to do
@@ -340,7 +341,8 @@ def conclude(contest: Contest) -> str:
     record = comparison_record(contest)
     write_pages(record, contest.base)
     said = zip(sentences(record), record["comparison"]["judged"], strict=True)
-    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), ""]
+    alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
+    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), *alone, ""]
     if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     path = contest.base.with_name(f"{contest.base.name}.html")
@@ -353,6 +355,23 @@ def conclude(contest: Contest) -> str:
         lines.append(f"no page was written: {error}")
     lines.append(f"table       {as_typed(contest.base)}.md, .csv, .tex and .json")
     return "\n".join(lines)
+
+
+def tuned_text(record: Mapping[str, Any]) -> str:
+    """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
+    plan, worth = plan_from_dict(record["comparison"]["plan"]), []
+    name = plan.contestants[0].name
+    for row in record["rows"]:
+        figures = [look_up(run, plan.metric) for run in row["runs"]]
+        worth.append(
+            f"{row['name']} {spread(known)}" if (known := [x for x in figures if x is not None]) else row["name"]
+        )
+    words = [
+        " ".join(f"{key}={value}" for key, value in point.items()) or "the default settings"
+        if (point := search["chosen"]) is not None else "none, for no point could be trained"
+        for search in record["comparison"]["searches"][name]
+    ]  # fmt: skip
+    return f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
 
 
 def verdict_text(sentence: str, verdict: str) -> str:
