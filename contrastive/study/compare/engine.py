@@ -41,7 +41,7 @@ from contrastive.study.compare.seal import (
     seal,
 )
 from contrastive.study.compare.space import Knob, knobs_of, point_at
-from contrastive.study.compare.stages import Contest, Run
+from contrastive.study.compare.stages import WORST, Contest, Run
 from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import sentences
@@ -268,7 +268,7 @@ def run_all(
             time.sleep(PAUSE)
         left = f"; about {clock(3600 * pace * hours(contest, trials) / n_parallel)} to go in all" if trials else ""
         stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
-        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{left}", flush=True)
+        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{race(contest)}{left}", flush=True)
         since = time.monotonic()
         reasons |= launch(runs)
         contest.clean()
@@ -278,6 +278,15 @@ def run_all(
         tried.update(run.path for run in runs)
     contest.check_data(read_sealed(contest.base).get("data", {}))
     return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]
+
+
+def race(contest: Contest) -> str:
+    """The best search run of each contestant so far; empty before all have one."""
+    best = {own.name: contest.best_so_far(own) for own in contest.plan.contestants}
+    if WORST in best.values():
+        return ""
+    said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
+    return f"; best on held-out images so far: {said}"
 
 
 def announcement(contest: Contest) -> str:

@@ -9,6 +9,7 @@ through noise (Rasmussen & Williams 2006, section 2.2). New points are where mea
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from contrastive.study.compare.space import Knob, point_at, sobol
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
 
-WORST = float("-inf")  # what a run that failed is worth
 FEW = 8  # points, below which nothing is said of the surface
 N_WIDE, N_NEAR, NEAR = 256, 24, 0.08  # candidates in the whole box, and beside each of the best three, so far away
 # Bounds that keep few points from being called noise (`LENGTHS`, `NOISE`: of the variance), measured on surfaces with
@@ -30,7 +30,7 @@ N_SURFACES = 300
 
 Point = Mapping[str, Any]
 Rows = tuple[tuple[float, ...], ...]
-Tried = Sequence[tuple[Point, Sequence[float]]]  # points with what each of their runs was worth
+Tried = Sequence[tuple[Point, Sequence[float]]]  # points with what each of their runs was worth, -inf where it failed
 
 
 def proposals(knobs: Sequence[Knob], tried: Tried, n: int, *, draw: int) -> list[dict[str, str]]:
@@ -59,9 +59,9 @@ def proposals(knobs: Sequence[Knob], tried: Tried, n: int, *, draw: int) -> list
 
 def smoothed(knobs: Sequence[Knob], tried: Tried) -> list[float]:
     """What each point is worth by the model, -inf for one whose runs failed; its own mean where it has no place."""
-    worth = [WORST if WORST in own else float(np.mean(own)) for _, own in tried]
+    worth = [-inf if -inf in own else float(np.mean(own)) for _, own in tried]
     able = {i: place for i, (point, _) in enumerate(tried)
-            if worth[i] > WORST and (place := _place(knobs, point)) is not None}  # fmt: skip
+            if worth[i] > -inf and (place := _place(knobs, point)) is not None}  # fmt: skip
     if able:
         mean = _surface(*_runs(knobs, tried)).predict(list(able.values()))
         worth = [round(float(mean[[*able].index(i)]), 4) if i in able else own for i, own in enumerate(worth)]
@@ -85,7 +85,7 @@ def left_to_find(knobs: Sequence[Knob], points: Sequence[Mapping[str, Any]]) -> 
     last = [i for i, (_, own) in enumerate(tried) if len(own) > 1] or range(len(tried))
     chosen = max(last, key=lambda i: float(np.mean(tried[i][1])) if len(tried[i][1]) > 1 else worth[i])
     at = [_place(knobs, point) for point in (tried[chosen][0], *_candidates(knobs, tried, draw=0))]
-    if max(worth) == WORST or at[0] is None:
+    if max(worth) == -inf or at[0] is None:
         return None
     drawn = _surface(*_runs(knobs, tried)).sample_y(at, N_SURFACES, random_state=0)
     gain = (drawn - drawn[0]).max(0)
@@ -94,7 +94,7 @@ def left_to_find(knobs: Sequence[Knob], points: Sequence[Mapping[str, Any]]) -> 
 
 
 def _worths(values: Sequence[float | None]) -> list[float]:
-    return [WORST if value is None else value for value in values]
+    return [-inf if value is None else value for value in values]
 
 
 def _place(knobs: Sequence[Knob], point: Point) -> tuple[float, ...] | None:
@@ -115,7 +115,7 @@ def _runs(knobs: Sequence[Knob], tried: Tried) -> tuple[Rows, tuple[float, ...]]
     """The place and the worth of every run. One that failed, or fell off a cliff, is worth no less than a bottom: the
     surface is smooth, and what matters is its top."""
     placed = [(place, value) for point, own in tried if (place := _place(knobs, point)) is not None for value in own]
-    finite = [value for _, value in placed if value > WORST] or [0.0]
+    finite = [value for _, value in placed if value > -inf] or [0.0]
     middle = float(np.median(finite))
     bottom = max(min(finite), middle - DEPTH * (max(finite) - middle))
     return tuple(place for place, _ in placed), tuple(max(value, bottom) for _, value in placed)

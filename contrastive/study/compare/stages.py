@@ -21,8 +21,8 @@ from contrastive.text import as_typed
 # A seed tells its place: salt · 10⁶ + (search + 1) · 1000 + 0, 1, 2 for the search and its finalists, + 100, 101, ...
 # for the final runs. So no final run repeats a seed that chose the settings, nor one of another search (up to 900).
 SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
-WORST = float("-inf")
 CHECKPOINTS = Path(LAST).parent  # of a run
+WORST = float("-inf")
 PROPOSED = "proposed.json"  # of a search of a contestant: the points that its model proposed so far
 
 
@@ -135,6 +135,11 @@ class Contest:
     def n_left(self, own: Contestant) -> int:
         """Those that are neither done nor broken."""
         return max(0, self.n_runs(own) - sum(self._value(run) is not None for run in dict.fromkeys(self.known(own))))
+
+    def best_so_far(self, own: Contestant) -> float:
+        """The best figure of a contestant's search runs on held-out images; -inf before the first."""
+        searched = (run for run in self.known(own) if run.stage != "final")
+        return max((value for run in searched if (value := self._value(run)) is not None), default=WORST)
 
     def clean(self) -> None:
         """Remove the checkpoints of search runs that are done: nothing goes on from them, and their weights stay."""
