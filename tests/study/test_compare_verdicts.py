@@ -9,7 +9,7 @@ import pytest
 
 from contrastive.bits import pack
 from contrastive.errors import ConfigError
-from contrastive.study.compare.engine import run_all
+from contrastive.study.compare.engine import conclude, race, run_all
 from contrastive.study.compare.judge import sentence
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
 from contrastive.study.compare.plan import Plan, read_plan
@@ -251,6 +251,22 @@ def test_a_search_goes_on_where_the_surface_is_high(tmp_path):
     parts = comparison_record(contest)
     assert parts["comparison"]["searches"] == record["comparison"]["searches"]
     assert len({run.path for run in made.started}) == len(made.started)
+
+
+def test_one_contestant_alone_has_a_page_and_no_verdict(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0)
+    assert run_all(contest, made) == []
+    said = conclude(contest)
+    record = comparison_record(contest)
+    chosen = record["comparison"]["searches"]["a"][0]["chosen"]
+    assert f"a: chosen {' '.join(f'{key}={value}' for key, value in chosen.items())}\n" in said
+    means = [np.mean([run["test"]["knn_top1"] for run in row["runs"]]) for row in record["rows"]]
+    assert f"\nknn_top1 of 3 final seeds: a {means[0]:.2f} ± " in said
+    assert f", a as it comes {means[1]:.2f} ± " in said
+    assert record["comparison"]["judged"] == []
+    assert check_folder(tmp_path) == (1, [])
+    assert "<html" in (tmp_path / "compare.html").read_text()
+    assert race(contest).startswith("; best on held-out images so far: a ")
 
 
 def test_checkpoints_of_a_search_are_removed_when_its_runs_are_done(tmp_path):
