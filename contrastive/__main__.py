@@ -16,6 +16,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "look": ("cli.look", [], "what a folder, table, shard or array holds, and what to type to train on it"),
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
     "doctor": ("cli.doctor", [], "check this machine"),
+    "embed": ("cli.embed", [], "write the features of images, with their paths and labels"),
     "export": ("cli.export", [], "export a trained encoder to ONNX or Hugging Face"),
     "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),
     "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),

@@ -46,7 +46,7 @@ two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is on
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 # 1,437 digits of 16 pixels, 11 steps an epoch, a ResNet-18 with an eighth of the channels
-SMALL = ["device=cuda", "compile=false", "epochs=2", "log_every=4", "evaluator.knn.every=1"]
+SMALL = ["device=cuda", "compile=false", "graphs=false", "epochs=2", "log_every=4", "evaluator.knn.every=1"]
 SMALL += ["++evaluator.linear.max_iter=5", "++evaluator.few_shot.max_iter=5"]
 LARGE = ["batch_size=1024", "dataset.size=32", "encoder.width=16"]
 NOISE = ["noise_frac=0.3", "blur_frac=0.3"]
@@ -77,7 +77,7 @@ def as_it_was() -> Iterator[None]:
 def finished(tmp_path_factory):
     """The directory of a run with the default settings, profiled."""
     path = tmp_path_factory.mktemp("finished")
-    run_experiment(compose_settings(*SMALL, "compile=auto", "profile=true"), path)
+    run_experiment(compose_settings(*SMALL, "compile=auto", "graphs=auto", "profile=true"), path)
     return path
 
 
@@ -314,6 +314,7 @@ def test_a_checkpoint_is_what_was_there_when_saving_began(composed):
 
 def test_environment_says_how_the_gpu_computed(finished):
     environment = json.loads((finished / "environment.json").read_text())
+    assert environment["graphs"] is True  # by default
     assert environment["gpus"] == [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     assert environment["device"] in environment["gpus"]
     assert environment["cudnn"] == torch.backends.cudnn.version()

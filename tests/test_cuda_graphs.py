@@ -146,6 +146,6 @@ def test_dry_run_times_replays(composed, tmp_path, capsys):
 
 def test_a_loss_that_waits_is_one_sentence(composed, tmp_path, monkeypatch):
     monkeypatch.setattr(NTXent, "per_anchor", lambda self, pairs: pairs.positive_logits.sum(1) * pairs.z.sum().item())
-    with pytest.raises(ConfigError, match=r"^graphs=true cannot capture this step \(.*\): try graphs=false$"):
+    with pytest.raises(ConfigError, match=r"^the step cannot be captured as a CUDA graph \(.*\): try graphs=false$"):
         run_experiment(composed(*SMALL, "loss=nt_xent", "batch_size=64", "graphs=true"), tmp_path)
     assert torch.ones(3, device="cuda").sum().item() == 3  # the GPU can be used further

@@ -5,9 +5,12 @@
 
 Comma lists make the contestants; every other setting of train.py is common to all. Ranges replace what is searched:
 'temperature=interval(0.05,1)'. More contestants: rows="{pushed: 'loss=nt_xent loss.push=2'}"; a row may have ranges.
+One loss alone is tuned: contrastive compare loss=nt_xent
 
-    budget=12      points of a search for each contestant, the default settings among them
-    finalists=2    of them get two more seeds; 0: none do
+    budget=auto    points of a search for each contestant: 8 x (knobs + 1) of the one with most; or a number
+    hours=4        in place of a budget: the deepest search that ends in so many hours here
+    batch=4        points that the model proposes at a time; 0: it proposes none
+    finalists=2    points that get two more seeds; 0: none do
     seeds=8        final runs of each contestant, on all training images
     searches=1     how often all of it is repeated; it stops when decided, as the seeds of one search do
     metric=knn_top1  by which settings are chosen and contestants judged; or linear_top1

@@ -24,7 +24,8 @@ from contrastive.errors import ConfigError
 from contrastive.text import show
 
 if TYPE_CHECKING:
-    from contrastive.dataset.folder.layout import Listing
+    from contrastive.dataset.folder.layout import Part
+    from contrastive.listing.found import Listing
 
 LOOKED_AT = 256  # images, evenly spaced
 SIDES = (224, 128, 96, 64, 32)  # of images that recipes are for
@@ -98,20 +99,20 @@ def images_of(settings: dict[str, Any]) -> tuple[str, list[str]]:
     listed = listed_images(base, **chosen)
     report, words = _sample(base, listed, settings.get("channels"), settings.get("orientation", True))
     further += words if "size" not in settings else []
-    if (batch := small_batch(len(listed.train.files))) is not None:
+    if (batch := small_batch(len(listed.splits["train"].files))) is not None:
         further.append(f"batch_size={batch}")
     tables = [path for suffix in TABLES for path in sorted(base.rglob(f"*{suffix}"))] if not listed.classes else []
     hint = f"\nno labels; a table may tell them: try python -m contrastive look {tables[0]}" if tables else ""
     return report + hint, further
 
 
-def _sample(base: Path, listed: "Listing", channels: int | None, orientation: bool) -> tuple[str, list[str]]:
+def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientation: bool) -> tuple[str, list[str]]:
     """The report after a look at some of the images, and the words for their size and kind."""
     from contrastive.dataset.folder.bands import common_kind
-    from contrastive.dataset.folder.cache import Seen, examined
-    from contrastive.dataset.folder.data import CANNOT_BE_READ, seen_notes
+    from contrastive.dataset.folder.cache import examined
+    from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
 
-    every = [part.folder / file.path for part in listed.parts.values() for file in part.files]
+    every = [part.folder / file.path for part in listed.splits.values() for file in part.files]
     paths = every[:: -(-len(every) // LOOKED_AT)]
     kind = common_kind(paths, channels)
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor() as pool:  # of Pillow, which name no file
@@ -129,7 +130,8 @@ def _sample(base: Path, listed: "Listing", channels: int | None, orientation: bo
     of = "" if len(paths) == len(every) else f", by a look at {len(paths)} of {len(every):,}"
     sizes = f", the shorter side of {' to '.join(map(str, sorted({min(sides), max(sides)})))} pixels" if sides else ""
     notes = [f"each image: {kind}{sizes}{of}", *seen_notes([seen], len(paths) - len(broken))]
-    report = listed.found(left_out={CANNOT_BE_READ: broken} if broken else {}, notes=notes)
+    left_out = {**listed.left_out, **({CANNOT_BE_READ: broken} if broken else {})}
+    report = listed._replace(left_out=left_out, notes=(*listed.notes, *notes)).found()
     middle = int(median(sides)) if sides else USUAL_SIDE
     size = next((side for side in SIDES if side <= middle), middle)
     return str(report), [f"dataset.size={size}", *(["augmentation=intensity"] if kind.channels != 3 else [])]

@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
         show(f"{dest / name}: {sum(len(index.entries) for index in found):,} images, {len(found):,} shards")
     if n := sum(len(index.faults) for found in written.values() for index in found):
         first = (dest / LEFT_OUT).read_text().partition("\n")[0]
-        show(f"left out: {n:,}, not to be decoded, in {dest / LEFT_OUT} ({first}{', ...' if n > 1 else ''})")
+        show(f"left out: {n:,}, cannot be read, in {dest / LEFT_OUT} ({first}{', ...' if n > 1 else ''})")
     bias = " dataset.bias=bias" if (dest / "biases.txt").exists() else ""
     show(f"\npython train.py dataset=shards dataset.root={as_typed(dest)}{bias} dataset.size=32")
     return 0

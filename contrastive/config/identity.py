@@ -19,8 +19,8 @@ OPTIONAL = ("teacher", "regularizer", "average", *LISTS)  # of them, what a run 
 # deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (
     "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
-    "dataset.test", "dataset.cache", "dataset.packed", "devices", "resident", "compile", "dry_run", "search_metric",
-    "threads", "quiet", "deterministic", "profile", "graphs",
+    "dataset.test", "dataset.cache", "dataset.decoded", "devices", "resident", "compile", "dry_run", "search_metric",
+    "threads", "quiet", "deterministic", "profile", "graphs", "augmentation.workers",
 )  # fmt: skip
 CHANGES_TRAINING = "changes_training"  # true in the node of a hook that does more than watch
 # how often a curve gets a point, and what watches

@@ -84,7 +84,7 @@ class Settings:
     # runs of before have none of these in their config.yaml
     deterministic: bool = False
     profile: bool = False
-    graphs: bool = False
+    graphs: bool | str = False
     bias_from: str | None = None
     bias_as: str = "predictions"
     held_out: int | None = None
@@ -117,7 +117,7 @@ class Settings:
             )
         if self.checkpoint_every != "auto" and not (isinstance(n := self.checkpoint_every, int) and n >= 1):
             raise ConfigError(f"checkpoint_every must be auto or at least 1, got {n}: try checkpoint_every=auto")
-        for key in ("compile", "resident"):
+        for key in ("compile", "resident", "graphs"):
             if (value := getattr(self, key)) not in ("auto", True, False):
                 raise ConfigError(f"{key} must be auto, true or false, got {value!r}: try {key}=auto")
         for key, fraction in (("noise_frac", self.noise_frac), ("blur_frac", self.blur_frac)):

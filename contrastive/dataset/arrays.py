@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 from torch import Tensor
 
 from contrastive.dataset.array.rows import as_images, load_array
-from contrastive.dataset.array.splits import NAMES, Array, Part, as_data, as_splits
-from contrastive.dataset.splits import channel_stats
+from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
+from contrastive.dataset.splits import as_data, channel_stats, first_per_class
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, locked, write_text
 from contrastive.schema import misfit
@@ -67,12 +67,14 @@ def arrays(
     typed = {"images": images, "labels": labels, "test_images": test_images, "test_labels": test_labels}
     files = {key: Path(path) for key, path in typed.items() if path is not None}
     splits = as_splits(_parts({key: load_array(path, f"dataset.{key}") for key, path in files.items()}, images), images)
-    facts = _facts([*files.values()], splits.splits["train"].image, Path(cache))
+    train = splits.splits["train"]
+    facts = _facts([*files.values()], train.image, Path(cache))
+    if splits.classes:
+        splits.splits["train"] = first_per_class(train, per_class)
     return as_data(
         splits,
         stats=(tuple(facts["mean"]), tuple(facts["std"])),
         facts={"dataset_name": name or Path(images).stem},
-        per_class=per_class,
         hold_out=hold_out,
         digest=hashlib.sha256(repr((facts["sha256"], per_class, hold_out)).encode()).hexdigest(),
     )

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from contrastive.dataset.folder.data import decoded_data
+from contrastive.dataset.folder.data import folder_data
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import FIFTH
 from contrastive.dataset.folder.listed import listed_images
@@ -31,10 +31,10 @@ def image_folder(
     channels: int | None = None,
     orientation: bool = True,
     hold_out: bool = False,
-    packed: bool | str = "auto",
+    decoded: bool | str = "auto",
     cache: str = "data/cache",
 ) -> Data:
-    """Images of a folder, decoded once into a file that is mapped into memory; or, of many, packed as they are.
+    """Images of a folder, decoded once into a file that is mapped into memory; or, of many, read as they lie.
 
     With labels: root/train/<class>/*, root/test/<class>/* and, if there are any, root/val/<class>/*, which probes are
     selected on; without test/ they are the test images (ImageNet). The words may be spelled otherwise: Train,
@@ -57,7 +57,7 @@ def image_folder(
     Args:
         root: the folder.
         size: side of the images in pixels.
-        frame: as of `shards`, of packed images; `packed=auto` packs them then.
+        frame: as of `shards`; images are then read from their files.
         name: of the dataset, recorded by the run; None = the name of the folder.
         unlabeled: a folder of further training images without labels, which no probe uses; None = none.
         per_class: train on the first images of each class, by name or as the table has them, at least 2; None = all.
@@ -76,12 +76,11 @@ def image_folder(
         channels: of every image: 1 makes gray of 8-bit images, 3 makes RGB of 16-bit gray; None = as the files have
             them.
         orientation: turn images upright as their EXIF orientation says, as every viewer does; false = as stored, for
-            recipes that do not (torchvision's ImageFolder), and not for packed images.
-        hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory unless it is packed.
-        packed: write the files into tar shards as the bytes that they are, and decode them when a step needs them: the
-            same pixels, a fraction of the disk, more work for the processor. `auto`: above 20 GB decoded, unless an
-            earlier start decoded them.
-        cache: folder for the decoded or packed images.
+            recipes that do not (torchvision's ImageFolder).
+        hold_out: leave the validation tenth out of `pretrain`, which is then copied into memory if it is decoded.
+        decoded: decode all images once into `cache`; false = read and decode each file when a step needs it: the same
+            pixels and no disk, more work for the processor. `auto`: up to 20 GB of decoded images.
+        cache: folder for the decoded images, or for an index of the files.
 
     Shapes: images (N, K, size, size) of K channels.
 
@@ -111,13 +110,11 @@ def image_folder(
             f"dataset=image_folder needs a dataset.size, such as {USUAL_SIZE}; besides, {error}"
         ) from error
     if size is None:
-        raise ConfigError(_without_size(base, n_train=len(listed.train.files)))
+        raise ConfigError(_without_size(base, n_train=len(listed.splits["train"].files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
-    check_choice("dataset.packed", str(packed).lower(), ("auto", "true", "false"))
-    check_frame(frame, size, packed=packed)
-    if not orientation and (packed is True or frame is not None):
-        raise ConfigError("packed images are turned upright where they are decoded: try dataset.packed=false")
-    return decoded_data(
+    check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
+    check_frame(frame, size)
+    return folder_data(
         listed,
         size=size,
         cache=Path(cache),
@@ -127,7 +124,7 @@ def image_folder(
         channels=channels,
         orientation=orientation,
         hold_out=hold_out,
-        packed=(packed if orientation else False) if frame is None else True,
+        decode=decoded,
         frame=frame,
         facts={"test_split": place} if (place := listed.places["test"]).startswith(FIFTH) else {},
     )

@@ -14,14 +14,15 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import LEAST_TEST, TEST_FRACTION
-from contrastive.dataset.shard.contents import check_label, names_of, numbers, report, values_of
+from contrastive.dataset.shard.contents import check_label, left_out, names_of, notes, numbers, values_of
 from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
 from contrastive.dataset.shard.sample import LABEL, Fields
 from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
-from contrastive.dataset.splits import channel_stats, name_splits, stratified
+from contrastive.dataset.splits import as_data, channel_stats, stratified
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.listing.found import Listing
 from contrastive.listing.names import check_no_secrets, name_of, split_of
 from contrastive.seeding import generator
 from contrastive.types import Data, Split, Windows
@@ -117,18 +118,20 @@ def shards(
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
-    splits["train"] = replace(splits["train"], frame=frame)
-    class_names = names_of(classes, every[0], "classes.txt")
-    data = _named(
-        splits,
-        class_names,
-        names_of(biases, every[0], "biases.txt"),
-        labeled=labeled,
-        hold_out=hold_out,
+    train = splits["train"] = replace(splits["train"], frame=frame)
+    stats = channel_stats(train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))])
+    if classes and chunk > 1:
+        warn_of_mixing(train.label, windows)
+    if labeled is not None:
+        splits["train"] = _few_labels(train, labeled)
+    names, of_biases = names_of(classes, every[0], "classes.txt"), names_of(biases, every[0], "biases.txt")
+    return as_data(
+        Listing(splits, names, of_biases, places, left_out(every), notes(every, names)),
+        stats=stats,
         facts={"dataset_name": name or name_of(root), "decoder": DECODER, "test_split": places["test"]},
+        hold_out=hold_out,
         digest=_digest(indices, chunk, window, size, labeled, hold_out),
     )
-    return replace(data, found=report(every, splits, places, class_names))
 
 
 def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:
@@ -200,35 +203,6 @@ def _with_test(split: Split) -> tuple[Split, Split]:
     held_out = torch.zeros(n, dtype=torch.bool)
     held_out[torch.randperm(n, generator=generator("cpu", "shards", "test"))[:n_test]] = True
     return split.select(~held_out), split.select(held_out)
-
-
-def _named(
-    splits: Mapping[str, Split],
-    classes: tuple[str, ...],
-    biases: tuple[str, ...],
-    *,
-    labeled: int | None,
-    hold_out: bool,
-    facts: dict[str, str],
-    digest: str,
-) -> Data:
-    """The dataset of these splits."""
-    train = splits["train"]
-    assert train.windows is not None
-    if classes and train.windows.chunk > 1:
-        warn_of_mixing(train.label, train.windows)
-    sample = train.image[torch.arange(0, len(train), max(1, len(train) // STATS_SAMPLE))]
-    return name_splits(
-        train if labeled is None else _few_labels(train, labeled),
-        splits["test"],
-        classes=classes,
-        hold_out=hold_out and bool(classes),
-        stats=channel_stats(sample),
-        biases=biases,
-        own_val=splits.get("val"),
-        facts=facts,
-        digest=digest,
-    )
 
 
 def _few_labels(split: Split, n: int) -> Split:

@@ -1,12 +1,15 @@
 """Named splits from a training and a test split, and the facts every dataset states about them."""
 
 import hashlib
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from contrastive.errors import ConfigError, check_at_least
+from contrastive.listing.found import Listing
 from contrastive.seeding import generator
+from contrastive.text import printable
 from contrastive.types import LEVELS, Data, Split
 
 VAL_FRACTION = 0.1
@@ -162,6 +165,24 @@ def name_splits(
         facts=facts or {},
         digest=digest,
     )
+
+
+def as_data(
+    listed: Listing[Split], *, stats: ChannelStats, facts: dict[str, str], hold_out: bool, digest: str | None = None
+) -> Data:
+    """The dataset of what was listed, with the report on it; arguments and errors as of `name_splits`."""
+    data = name_splits(
+        listed.splits["train"],
+        listed.splits["test"],
+        classes=tuple(map(printable, listed.classes)),
+        hold_out=hold_out and bool(listed.classes),
+        stats=stats,
+        biases=tuple(map(printable, listed.biases)),
+        own_val=listed.splits.get("val"),
+        facts=facts,
+        digest=digest,
+    )
+    return replace(data, found=listed.found())
 
 
 def judged_on_training(data: Data, draw: int) -> Data:

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import open_dict
-from torch import nn
+from torch import Tensor, nn
 
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
@@ -86,6 +87,20 @@ class Result:
             check_targets(config, self._folders)
             return load_run_encoder(self.path, config)
 
+    def embed(self, images: Any, *, batch_size: int = 256) -> Tensor:
+        """The features of images, (N, F) on the CPU; `contrastive embed` writes those of folders to a file.
+
+        Args:
+            images: what the transform of `encoder()` takes: a list of paths, PIL images or arrays, or a tensor
+                (N, K, h, w).
+        """
+        encoder, transform = self.encoder()
+        if not isinstance(images, list | Tensor):
+            images = [images]
+        with torch.inference_mode():
+            parts = [encoder(transform(images[i : i + batch_size])) for i in range(0, len(images), batch_size)]
+        return torch.cat(parts)
+
 
 @overload
 def pretrain(*words: str, data: Any = None, **settings: "Unpack[Keywords]") -> Result: ...  # what an editor completes
@@ -104,6 +119,8 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
             {"train": ..., "test": ...} of such, or a `Data`; see `contrastive.dataset.array.given`. Images are uint8
             or uint16, (N, H, W), (N, H, W, K) or (N, K, H, W). The recipe is that of dataset=arrays. To resume it,
             give the same data again.
+        augmentation: the name of one, or a function of a module of yours that maps an image to a view, see
+            `contrastive.augmentation.callable`.
         words: KEY=VALUE, as typed after train.py: `pretrain("dataset.size=8", "+augmentation.ops.solarize={...}")`.
         settings: the same as keywords, nested ones as `**{"dataset.size": 8}`; None is null.
 
@@ -115,6 +132,8 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
             raise ConfigError(f'{word!r} is not KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
+    if callable(own := settings.get("augmentation")):
+        settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
     overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
@@ -137,6 +156,17 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
+
+
+def _dotted_name(function: Any) -> str:
+    """Under which a function is found again: by the run's workers, by a resumed run, and by who reads its record."""
+    module, name = getattr(function, "__module__", "__main__"), getattr(function, "__qualname__", "<object>")
+    if module == "__main__" or "<" in name:
+        raise ConfigError(
+            "an augmentation is found by its name in a module, so that a run can be resumed: "
+            'try pretrain("augmentation=callable", "augmentation.transform=my_module.transform")'
+        )
+    return f"{module}.{name}"
 
 
 def _of_arrays(overrides: list[str]) -> list[str]:

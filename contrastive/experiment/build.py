@@ -50,7 +50,7 @@ from contrastive.seeding import derive
 from contrastive.teacher.ema import EMA
 from contrastive.text import counted
 from contrastive.training import precision as precisions
-from contrastive.training.graph import GraphedStep, check_graphs
+from contrastive.training.graph import GraphedStep, choose_graphs
 from contrastive.training.hook import Hook
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
@@ -108,6 +108,13 @@ class Parts:
         """The loss and, if there is one, the regularizer."""
         return [self.loss] if self.regularizer is None else [self.loss, self.regularizer]
 
+    @property
+    def of_a_step(self) -> list[object]:
+        """The modules of a training step, its augmentation and the operations of that."""
+        modules = [module for part in (*self.terms, self.encoder, self.head) for module in part.modules()]
+        operations = self.augmentation.ops.values() if isinstance(self.augmentation, Compose) else ()
+        return [*modules, self.augmentation, *operations]
+
 
 def build(settings: Settings, given: Data | None = None) -> Experiment:
     """Build everything that a run needs. The order fixes the random weights that a seed stands for.
@@ -123,10 +130,10 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     precisions.set_tf32(precision)
     compiled = choose_compile(settings.compile, device)
     parts = build_parts(settings)
-    if settings.graphs:
-        optimizer = trial_optimizer(settings)
-        chunk = settings.grad_cache_chunk
-        check_graphs(device=device, precision=precision, grad_cache_chunk=chunk, optimizer=optimizer)
+    graphs = choose_graphs(
+        settings.graphs, device=device, precision=precision, grad_cache_chunk=settings.grad_cache_chunk,
+        optimizer=trial_optimizer(settings), made_of=parts.of_a_step,
+    )  # fmt: skip
     # It downloads, and the other processes read its files. What a dataset writes into a cache has locks of its own.
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
@@ -147,7 +154,8 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
         n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
         side, _ = parts.augmentation.output_size(*data.pretrain.image.shape[-2:])
         compiled = pays_to_compile(n_views, side) or compiled
-    step = build_step(settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
+    kind = GraphedStep if graphs else TrainStep
+    step = build_step(kind, settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
     teacher = cast(EMA | None, step.teacher)
     average = teacher if teacher is not None and teacher.evaluated else build_average(settings.average, step.encoder)
     return Experiment(
@@ -272,6 +280,7 @@ def build_loader(
 
 
 def build_step(
+    kind: type[TrainStep],
     settings: Settings,
     parts: Parts,
     objective: Objective,
@@ -292,7 +301,7 @@ def build_step(
     (_, last), *earlier = rates(encoder, settings.encoder.get("layer_decay", 1.0))
     groups = [[*last, *head.parameters(), *of_terms], of_adversary, *(group for _, group in earlier)]
     factors = [1.0, 1.0, *(factor for factor, _ in earlier)]
-    return (GraphedStep if settings.graphs else TrainStep)(
+    return kind(
         encoder=encoder,
         head=head,
         objective=objective.to(device),

@@ -101,7 +101,7 @@ def first_steps(experiment: Experiment, n: int) -> tuple[float, list[float]]:
     step.encoder.train()
     step.head.train()
     batches = chain.from_iterable(map(loader.epoch, count()))
-    warm_up = WARM_UP + (graph.WARM_UP if experiment.settings.graphs else 0)  # a capture is no step
+    warm_up = WARM_UP + (graph.WARM_UP if isinstance(step, graph.GraphedStep) else 0)  # a capture is no step
     losses = [step(batch, rng).loss for batch in islice(batches, warm_up)]
     seconds = timed(lambda: losses.extend(step(batch, rng).loss for batch in islice(batches, n)), experiment.device)
     return seconds / n, torch.stack(losses).tolist()

@@ -89,8 +89,8 @@ class Keywords(TypedDict, total=False):
     channels_last: bool
     # auto | true | false: torch.compile, 40 s at the start, then faster steps; auto: on a GPU, if it pays
     compile: bool | str
-    # run a step as one CUDA graph, for networks too small to keep a GPU busy
-    graphs: bool
+    # auto | true | false: launch a step as one CUDA graph; auto: on one GPU, unless code of your own is in it
+    graphs: bool | str
     # auto | cpu | cuda | cuda:N
     device: str
     # processes on this machine, one GPU each (torchrun works too); batch_size counts all of them

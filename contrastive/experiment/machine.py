@@ -1,12 +1,10 @@
 """What a run asks of the machine: a device, room for its images, threads, and to keep the memory that tensors free."""
 
 import ctypes
-import getpass
 import os
 import platform
 import shutil
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -117,19 +115,11 @@ def missing_for_compile(device: torch.device) -> str | None:
 def pays_to_compile(n_views: int, side: int) -> bool:
     """Whether a training of so many square views, of `side` pixels, is long enough to compile the network for.
 
-    Compiling takes 40 s, or 5 s once the compiler's cache has entries, and saves a quarter of each step. Together that
-    is even after 160 s or 20 s: 1.1e7 or 1.4e6 views of 32 pixels for a ResNet-18 on an H200 at 69,000 views/s. These
-    are estimates; a slower GPU or a larger network gains earlier. Of many short runs the second one pays the 40 s.
+    Compiling takes some 40 s and saves 30 % of each step, measured on an H100 (docs/results/speed.md) where a ResNet-18
+    takes 56,400 views/s of 32 pixels without it: together that is even after 7.5e6 such views. A slower GPU or a larger
+    network gains earlier. The length alone decides, so that the same command computes the same bits each time.
     """
-    seconds = 5 if is_compiler_warm() else 40
-    return n_views * side**2 > seconds / 0.25 * 69_000 * 32**2
-
-
-def is_compiler_warm() -> bool:
-    """Whether the cache of torch.compile on this disk has graphs, of this network or another."""
-    default = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
-    folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", default), "fxgraph")
-    return folder.is_dir() and any(folder.iterdir())
+    return n_views * side**2 > 40 / 0.30 * 56_400 * 32**2
 
 
 def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:

@@ -46,6 +46,7 @@ from contrastive.training.diagnostics import (
     unseen_loss,
 )
 from contrastive.training.features import feature_sets
+from contrastive.training.graph import GraphedStep
 from contrastive.training.hook import Hook, Training
 from contrastive.training.loop import train
 from contrastive.training.progress import announced
@@ -108,6 +109,7 @@ def environment_of(experiment: Experiment, overrides: Sequence[str]) -> dict[str
         overrides=overrides,
         precision=experiment.precision,
         compiled=experiment.step.compile,
+        graphs=isinstance(experiment.step, GraphedStep),
         data_hash=experiment.data_hash,
         facts=experiment.data.facts | source_hashes(config),
         found=None if experiment.data.found is None else experiment.data.found.record(),

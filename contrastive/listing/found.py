@@ -1,14 +1,38 @@
-"""What a data set was found to hold: one report for folders, tables, shards and arrays."""
+"""What a data set was found to hold: one listing and one report for folders, tables, shards and arrays."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from contrastive.text import printable
 
 NAMED = 3  # files that a reason names
 CLASSES = 10  # that a line lists
+CANNOT_BE_READ = "cannot be read"  # why images are left out that no decoder takes
+S = TypeVar("S", bound="Labeled")
+
+
+class Seen(TypedDict):
+    """How many images something was done to, and the first of them by name."""
+
+    n: int
+    first: list[str]
+
+
+def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
+    """A sentence for all that was done to some of n images."""
+    notes = []
+    for what in sorted({what for seen in parts for what in seen}):
+        found = [seen[what] for seen in parts if what in seen]
+        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
+        more = ", ..." if count > len(first[:NAMED]) else ""
+        notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
+    return notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +66,56 @@ class Found:
         for name, classes in self.splits.items():
             place = f", {self.places[name]}" if name in self.places else ""
             lines.append(f"{name:<6} {sum(classes.values()):,} images{place}")
+        total = sum((Counter(classes) for classes in self.splits.values()), Counter())
         names = list(dict.fromkeys(name for classes in self.splits.values() for name in classes if name))
-        if names:
-            total = sum((Counter(classes) for classes in self.splits.values()), Counter())
-            shown = ", ".join(f"{name} ({total[name]:,})" for name in names[:CLASSES])
-            more = f" and {len(names) - CLASSES} more" if len(names) > CLASSES else ""
-            lines.append(f"{len(names)} classes: {shown}{more}")
+        lines += _named("classes", {name: total[name] for name in names})
         for why, files in self.left_out.items():
             more = ", ..." if len(files) > NAMED else ""
             lines.append(f"left out: {len(files):,}, {why} ({', '.join(files[:NAMED])}{more})")
         return "\n".join(map(printable, [*lines, *self.notes]))  # names of files and classes come from strangers
+
+
+class Labeled(Protocol):
+    """Class number of each image, -1 = none, and bias number, if there are biases."""
+
+    @property
+    def label(self) -> ArrayLike: ...
+
+    @property
+    def bias(self) -> ArrayLike | None: ...
+
+
+class Listing(NamedTuple, Generic[S]):
+    """What a data set holds, whatever told it: folders, a table, an index of shards or arrays.
+
+    A split is the files that were listed, and later their images.
+    """
+
+    splits: dict[str, S]  # train and test, and val if there is such
+    classes: tuple[str, ...]
+    biases: tuple[str, ...] = ()
+    places: Mapping[str, str] = MappingProxyType({})  # see `Found`, as those below
+    left_out: Mapping[str, list[str]] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+
+    def found(self) -> Found:
+        """The report on it."""
+        total = Counter[str]()
+        for split in self.splits.values():
+            total += Counter({} if split.bias is None else _counts(split.bias, self.biases))
+        told = _named("biases", {name: total[name] for name in self.biases if total[name]})
+        splits = {name: _counts(split.label, self.classes) for name, split in self.splits.items()}
+        return Found(splits=splits, places=self.places, left_out=self.left_out, notes=(*told, *self.notes))
+
+
+def _counts(number: ArrayLike, names: Sequence[str]) -> dict[str, int]:
+    """{name: how many}, those of -1 under ''."""
+    counts = np.bincount(np.asarray(number, np.int64) + 1, minlength=len(names) + 1).tolist()
+    return {name: n for name, n in zip(("", *names), counts, strict=True) if n}
+
+
+def _named(what: str, counts: Mapping[str, int]) -> list[str]:
+    """`2 classes: ant (3), bee (5)`; nothing where there are none."""
+    shown = ", ".join(f"{name} ({n:,})" for name, n in [*counts.items()][:CLASSES])
+    more = f" and {len(counts) - CLASSES} more" if len(counts) > CLASSES else ""
+    return [f"{len(counts)} {what}: {shown}{more}"] if counts else []

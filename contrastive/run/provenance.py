@@ -43,6 +43,7 @@ def environment_record(
     overrides: Sequence[str],
     precision: str,
     compiled: bool | str = False,
+    graphs: bool = False,
     data_hash: str,
     facts: dict[str, str],
     found: dict[str, Any] | None = None,
@@ -54,6 +55,7 @@ def environment_record(
         config: the resolved configuration.
         overrides: the settings that were typed, as KEY=VALUE.
         compiled: what torch.compile compiles.
+        graphs: whether steps are replayed as a CUDA graph.
         facts: recorded by the dataset, such as its name.
         found: what the dataset was found to hold, see `Found.record`.
         files: that it was read from, see `places`.
@@ -78,7 +80,7 @@ def environment_record(
         "processes": world_size(),
         "precision": precision,
         "compile": compiled,
-        **({**gpu_record(), "graphs": config.get("graphs", False)} if device.type == "cuda" else {}),
+        **({**gpu_record(), "graphs": graphs} if device.type == "cuda" else {}),
         "packages": sorted({f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}),
     }
 
@@ -180,10 +182,13 @@ def _files_of(name: str) -> dict[str, Path]:
     if not top.isidentifier() or top in (*NOT_HASHED, *sys.stdlib_module_names, "__main__"):
         return {}
     spec = find_spec(top)
-    if spec is None or LIBRARIES.intersection(Path(spec.origin or "").parts):
+    if spec is None:
         return {}
-    for folder in map(Path, spec.submodule_search_locations or ()):
-        if LIBRARIES.intersection(folder.parts):
+    if spec.submodule_search_locations is None:
+        file = Path(spec.origin or "")
+        return {f"{top}.py": file} if file.suffix == ".py" and not _is_library(file) else {}
+    for folder in map(Path, spec.submodule_search_locations):
+        if _is_library(folder):
             continue
         for n in range(len(inner) + 1):  # the outermost folder with an __init__.py is the package
             place = folder.joinpath(*inner[:n])
@@ -191,8 +196,13 @@ def _files_of(name: str) -> dict[str, Path]:
                 return {file.relative_to(folder.parent).as_posix(): file for file in sorted(place.rglob("*.py"))}
             if n and (file := place.with_suffix(".py")).is_file():
                 return {file.relative_to(folder.parent).as_posix(): file}
-    is_file = spec.submodule_search_locations is None and spec.origin is not None and spec.origin.endswith(".py")
-    return {f"{top}.py": Path(str(spec.origin))} if is_file else {}
+    return {}
+
+
+@cache
+def _is_library(path: Path) -> bool:
+    """Whether an installer has put this package or module there, beside its *.dist-info."""
+    return bool(LIBRARIES.intersection(path.parts)) or next(path.parent.glob("*.dist-info"), None) is not None
 
 
 def _imported(file: Path, module: str, *, is_package: bool) -> list[str]:

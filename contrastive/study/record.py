@@ -97,10 +97,12 @@ class EnvironmentRecord(TypedDict):
 class PointRecord(TypedDict):
     """A point of a search with what its runs were worth on the held-out images, None of one that failed.
 
-    `minutes` are those of each run; an earlier version tells those of the first.
+    `minutes` are those of each run; an earlier version tells those of the first. `default`: the values of the settings
+    that are searched, where the point has no words.
     """
 
     point: dict[str, str]
+    default: NotRequired[dict[str, Any]]
     values: list[float | None]
     minutes: list[float | None] | float | None
     correct: str | None

@@ -4,11 +4,12 @@ A graph reads and writes fixed memory and knows no Python. So the batch, the lea
 copied to where it reads them before each replay, and what a step decides on the host must be the same each time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from contrastive.augmentation.callable import PerImage
 from contrastive.distributed.process import world_size
 from contrastive.errors import ConfigError
 from contrastive.optimizer.lars import LARS
@@ -16,22 +17,52 @@ from contrastive.training.step import StepOutput, TrainStep
 from contrastive.types import Batch, present, tensors
 
 WARM_UP = 3  # steps of a run before the capture: they start the optimizer, choose algorithms and compile
+STEADY = ("contrastive", "torch", "torchvision")  # whose code decides nothing on the host from one step to the next
 
 
-def check_graphs(
-    *, device: torch.device, precision: str, grad_cache_chunk: int, optimizer: torch.optim.Optimizer
-) -> None:
-    """Raise ConfigError for a run whose steps cannot be captured; what only shows in a step is found at its capture."""
+def choose_graphs(
+    setting: bool | str,
+    *,
+    device: torch.device,
+    precision: str,
+    grad_cache_chunk: int,
+    optimizer: torch.optim.Optimizer,
+    made_of: Sequence[object],
+) -> bool:
+    """Whether to capture the steps of a run; what only shows in a step is found at its capture.
+
+    `auto` captures what can be captured, unless a class of the user's own is in it: a graph would repeat the kernels of
+    its first step, whatever its Python decides later. torch gives no way back from a capture that breaks, so there is
+    none to try it out.
+
+    Args:
+        setting: auto | True | False.
+        made_of: modules of the step, its augmentation and the operations of that.
+
+    Raises:
+        ConfigError: True, and the steps cannot be captured.
+    """
+    if setting is False:
+        return False
     fused = isinstance(optimizer, LARS) or all(group.get("fused") for group in optimizer.param_groups)
+    on_host = any(isinstance(part, PerImage) for part in made_of)
     for is_refused, sentence in (
         (device.type != "cuda", "captures steps on a GPU: try graphs=false"),
         (world_size() > 1, f"captures the steps of one process and there are {world_size()}: try graphs=false"),
         (precision == "fp16", "cannot capture the loss scaling of precision=fp16: try precision=bf16"),
         (grad_cache_chunk > 0, "cannot capture chunks, which restore random states: try grad_cache_chunk=0"),
+        (on_host, "cannot capture an augmentation on the CPU: try graphs=false"),
         (not fused, "needs an optimizer with its state on the GPU: try optimizer.fused=true, or graphs=false"),
     ):
+        if is_refused and setting == "auto":
+            return False
         if is_refused:
             raise ConfigError(f"graphs=true {sentence}")
+    own = next((type(part) for part in made_of if type(part).__module__.split(".")[0] not in STEADY), None)
+    if setting == "auto" and own is not None:
+        print(f"steps could be faster: try graphs=true if {own.__name__} does the same in every step")
+        return False
+    return True
 
 
 class GraphedStep(TrainStep):
@@ -131,7 +162,7 @@ class Captured:
             if isinstance(cause, torch.OutOfMemoryError):
                 raise cause from None
             raise ConfigError(
-                f"graphs=true cannot capture this step ({str(cause).splitlines()[0]}): try graphs=false"
+                f"the step cannot be captured as a CUDA graph ({str(cause).splitlines()[0]}): try graphs=false"
             ) from error
         return graph, output
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from contrastive.augmentation.base import Augmentation, Side
+from contrastive.augmentation.callable import PerImage
 from contrastive.distributed.batch_norm import BatchNorm, convert_batch_norm, views_apart
 from contrastive.distributed.process import average_gradients, shard, world_size
 from contrastive.encoder.base import MapEncoder
@@ -82,7 +83,7 @@ class TrainStep:
         self._norms = convert_batch_norm(self.encoder, self.head) if is_converted else []
         self._teacher_norms = convert_batch_norm(self.teacher.network) if is_converted and self.teacher else []
         self._teach: Callable[[Tensor], Tensor] = self.teach
-        if self.compile:
+        if self.compile and not isinstance(self.augmentation, PerImage):
             self._augment = torch.compile(self.augmentation.apply, dynamic=False)
         if self.compile is True:
             self._network = torch.compile(self.network, dynamic=False)

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
 from contrastive.run.files import lock
-from contrastive.study.compare.engine import begin, conclude, contest_of, run_until_decided
+from contrastive.study.compare.engine import begin, conclude, contest_of, in_time, run_until_decided
 from contrastive.study.compare.plan import read_plan
 from contrastive.study.compare.stages import Run
 from contrastive.text import show
@@ -23,7 +23,7 @@ class CompareSweeper(Sweeper):
     """Runs what `contrastive compare` runs, stage by stage through the launcher that was chosen; see docs/compare.md.
 
     Args:
-        numbers: budget, finalists, seeds, searches, metric, margin, pairs and rows; null = the default.
+        numbers: budget, hours, batch, finalists, seeds, searches, metric, margin, pairs and rows; null = the default.
     """
 
     def __init__(self, **numbers: Any) -> None:
@@ -40,11 +40,11 @@ class CompareSweeper(Sweeper):
         plan = read_plan([*own, *(f"{key}={value}" for key, value in self.numbers.items())])
         sources = self.composed.hydra.runtime.config_sources
         folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
-        self.contest = contest_of(plan, folders)
+        self.contest, trials = in_time(contest_of(plan, folders), n_parallel=1)
         self.kept = [word for word in arguments if word not in own]  # callbacks that record every job
         self.n_jobs = 0
         with lock(self.contest.base, instead="then the same command shows what came out"):
-            begin(self.contest, n_parallel=1, device="the launcher's device")
+            begin(self.contest, trials, n_parallel=1, device="the launcher's device")
             done = run_until_decided(self.contest, self.launch)
             if done.not_done:
                 raise ConfigError(f"{done.not_done[0]}: try the same command again, which goes on")

@@ -27,7 +27,7 @@ from contrastive.seeding import generator
 from contrastive.training.precision import autocast, set_tf32
 from contrastive.types import Data, Split
 
-WARM_UP = 3
+WARM_UP = 5  # on a GPU the fourth step is captured as a graph
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

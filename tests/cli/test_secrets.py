@@ -10,7 +10,7 @@ from contrastive.__main__ import main
 from contrastive.dataset.shards import shards
 from contrastive.errors import ConfigError
 from contrastive.listing.names import check_no_secrets, without_secrets
-from tests.dataset.test_packed import RECIPE
+from tests.dataset.test_stored_images import RECIPE
 from tests.helpers import ONE_THREAD, compose_settings, program, write_image_folder
 
 KEY = "AKIAEXAMPLE"

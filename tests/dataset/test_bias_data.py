@@ -1,8 +1,12 @@
 """Corrupted CIFAR-10, bFFHQ, CelebA, UTKFace and 9-Class ImageNet, on small folders in their genuine layout."""
 
+import importlib.util
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,19 +14,16 @@ from PIL import Image
 
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
-from contrastive.dataset.folder import celeba as celeba_module
-from contrastive.dataset.folder.align_conflict import bffhq, corrupted_cifar10
-from contrastive.dataset.folder.celeba import celeba
-from contrastive.dataset.folder.utkface import utkface
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
+from contrastive.experiment.components import build_one
 from contrastive.experiment.run import run_experiment
-from contrastive.study.jobs import missing_data
 from contrastive.study.spec import look_up, read_table
 from contrastive.testing.dataset import check_dataset
-from contrastive.types import Split
+from contrastive.types import Data, Split
 from tests.helpers import ROOT
 
+TABLES = ROOT / "examples/biased_csv/tables.py"
 SEX = "Male"
 ATTRIBUTES = ["5_o_Clock_Shadow", "Blond_Hair", "Heavy_Makeup", SEX, "Young"]  # five of the forty
 
@@ -99,10 +100,36 @@ def cells(split: Split) -> list[tuple[int, int]]:
     return sorted(zip(split.label.tolist(), split.bias.tolist(), strict=True))
 
 
-def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) -> None:
-    base = write_corrupted_cifar10(tmp_path / "cifar10c")
-    data = corrupted_cifar10(root=str(base), size=16, cache=str(tmp_path / "cache"))
+def run_module(path: Path) -> Any:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def tables(layout: str, base: Path) -> Path:
+    """The folder, with the tables that the command of its recipe writes."""
+    subprocess.run([sys.executable, str(TABLES), layout, str(base)], check=True, capture_output=True)
+    return base
+
+
+def build(composed: Callable[..., Settings], name: str, base: Path, *words: str) -> Data:
+    """The dataset as its recipe composes it, on the images of `base`."""
+    settings = composed(
+        f"dataset={name}", f"dataset.root={base}", f"dataset.cache={base}/cache", "dataset.size=16", *words
+    )
+    data: Data = build_one("dataset", settings.dataset, Data)
     check_dataset(data)
+    return data
+
+
+def test_corrupted_cifar10_has_labels_and_biases_of_the_names(
+    tmp_path: Path, composed: Callable[..., Settings]
+) -> None:
+    base = tables("align_conflict", write_corrupted_cifar10(tmp_path / "cifar10c"))
+    data = build(composed, "corrupted_cifar10", base)
     assert (data.classes, data.biases) == (tuple("0123"), tuple("0123"))
     expected = [(c, c) for c in range(4) for _ in range(12)] + [(c, (c + i) % 4) for c in range(4) for i in (1, 2)]
     assert cells(data.pretrain) == sorted(expected)
@@ -115,108 +142,99 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) ->
         "bias_conflicting": "train 8, val 12, test 12",
     }
     (base / "0.5pct/conflict/0/1_0_1.png").rename(base / "0.5pct/conflict/0/1_0_3.png")
-    other = corrupted_cifar10(root=str(base), size=16, cache=str(tmp_path / "cache"))
-    assert fingerprint(other) != fingerprint(data)
+    assert fingerprint(build(composed, "corrupted_cifar10", tables("align_conflict", base))) != fingerprint(data)
 
 
-@pytest.mark.parametrize(("rho", "share"), [(0.995, "0.5pct"), (0.99, "1pct"), (0.98, "2pct"), (0.95, "5pct")])
-def test_rho_names_the_share_of_bias_conflicting_images(tmp_path: Path, rho: float, share: str) -> None:
+def test_each_share_of_bias_conflicting_images_has_a_table(tmp_path: Path, composed: Callable[..., Settings]) -> None:
     base = write_corrupted_cifar10(tmp_path)
-    (base / "0.5pct").rename(base / share)
-    assert len(corrupted_cifar10(root=str(base), rho=rho, size=16, cache=str(tmp_path / "c")).pretrain) == 56
+    (base / "0.5pct").rename(base / "5pct")
+    tables("align_conflict", base)
+    assert len(build(composed, "corrupted_cifar10", base, "dataset.table=5pct.csv").pretrain) == 56
+    with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*the tables there are 5pct\.csv: try dataset"):
+        build(composed, "corrupted_cifar10", base)
 
 
-def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path) -> None:
-    base = write_bffhq(tmp_path / "bffhq")
-    every, conflicting = (
-        bffhq(root=str(base), size=16, conflicting_test=only, cache=str(tmp_path / "cache")) for only in (False, True)
-    )
-    check_dataset(conflicting)
+def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path, composed: Callable[..., Settings]) -> None:
+    base = tables("align_conflict", write_bffhq(tmp_path / "bffhq"))
+    conflicting = build(composed, "bffhq", base)
+    every = build(composed, "bffhq", base, "dataset.splits={test_aligned: test}")
     assert (len(every.test), cells(conflicting.test)) == (16, [(0, 1)] * 4 + [(1, 0)] * 4)
     assert (len(conflicting.pretrain), len(conflicting.probe_val)) == (42, 16)
 
 
-def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path) -> None:
-    base = write_corrupted_cifar10(tmp_path)
-    for options, message in (
-        ({"rho": 0.98}, r"2pct/align has no images: put those of https://github.com"),
-        ({"rho": 1.5}, "dataset.rho=0.995"),
-        ({"root": str(tmp_path / "no")}, "another dataset.root"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            corrupted_cifar10(**{"root": str(base), "size": 16, **options})
+def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path, composed: Callable[..., Settings]) -> None:
+    base = write_corrupted_cifar10(tmp_path / "cifar10c")
+    with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*: try .*train\.py --help dataset=NAME"):
+        build(composed, "corrupted_cifar10", base)
+    assert f"{TABLES.relative_to(ROOT)} align_conflict" in (CONFIGS / "dataset/corrupted_cifar10.yaml").read_text()
     save(base / "test/0/cat.png", seed=0)
-    with pytest.raises(ConfigError, match=r"cat\.png is not named <index>_<label>_<bias>\.png"):
-        corrupted_cifar10(root=str(base), size=16)
+    for layout, folder, said in (
+        ("align_conflict", base, "cat.png is not named <index>_<label>_<bias>.png: try another folder"),
+        ("utkface", base, "has no images of utkface: try another folder"),
+    ):
+        done = subprocess.run([sys.executable, str(TABLES), layout, str(folder)], capture_output=True, text=True)
+        assert done.returncode == 1 and said in done.stderr
 
 
-def test_celeba_is_split_as_hong_and_yang_split_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_celeba_is_split_as_hong_and_yang_split_it(
+    tmp_path: Path, composed: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     base = write_celeba(tmp_path / "celeba")
-    data = celeba(root=str(base), target="makeup", size=16, cache=str(tmp_path / "cache"))
-    check_dataset(data)
-    pool = sorted((int(i % 4 == 0), int(i % 2 == 0)) for i in range(120) if i % 5 < 3)
+    monkeypatch.setattr(tables_module := run_module(TABLES), "LEAST_BIASED", 3)
+    tables_module.main("celeba", str(base))
+    data = build(composed, "celeba", base, "dataset.table=makeup.csv")
+    assert (data.classes, data.biases) == (("makeup", "not makeup"), ("female", "male"))
+    pool = sorted((int(i % 4 != 0), int(i % 2 == 0)) for i in range(120) if i % 5 < 3)
     assert sorted(cells(data.pretrain) + cells(data.probe_val)) == pool
     assert (len(data.pretrain), len(data.probe_val)) == (57, 15)  # of 72
-    assert cells(data.test) == sorted((int(i % 4 == 0), int(i % 2 == 0)) for i in range(120) if i % 5 == 3)
-    monkeypatch.setattr(celeba_module, "LEAST_BIASED", 3)
-    blonde = celeba(root=str(base), size=16, cache=str(tmp_path / "cache"))
+    assert cells(data.test) == sorted((int(i % 4 != 0), int(i % 2 == 0)) for i in range(120) if i % 5 == 3)
+    blonde = build(composed, "celeba", base)
     kept = cells(blonde.pretrain) + cells(blonde.probe_val)
-    assert (kept.count((0, 0)), blonde.classes, blonde.biases) == (3, ("not blonde", "blonde"), ("female", "male"))
+    assert (kept.count((1, 0)), blonde.classes, blonde.biases) == (3, ("blonde", "not blonde"), ("female", "male"))
     assert len(kept) == 72 - sum(i % 3 > 0 and i % 2 == 1 for i in range(120) if i % 5 < 3) + 3
-    (base / "list_eval_partition.txt").unlink()
-    with pytest.raises(ConfigError, match=r"list_eval_partition\.txt is missing: .* dataset\.root=PATH"):
-        celeba(root=str(base))
 
 
 @pytest.mark.parametrize("bias", ["race", "age"])
-def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(tmp_path: Path, bias: str) -> None:
-    base = write_utkface(tmp_path / "utk_face")
-    data = utkface(root=str(base), bias=bias, size=16, cache=str(tmp_path / "cache"))
-    check_dataset(data)
-    train = cells(data.pretrain)
-    for b in (0, 1):
-        aligned, conflicting = train.count((b, b)), train.count((1 - b, b))
-        assert conflicting == int(aligned * (1 - 0.9)) > 0
+def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(
+    tmp_path: Path, composed: Callable[..., Settings], bias: str
+) -> None:
+    base = tables("utkface", write_utkface(tmp_path / "utk_face"))
+    data = build(composed, "utkface", base, f"dataset.table={bias}.csv")
+    first, second = {"race": ("white", "other"), "age": ("20 or older", "10 or younger")}[bias]
+    own = {"male": first, "female": second}  # the bias that goes along with each class
     names = [path.name.split("_") for path in (base / "images").iterdir()]
     used = [name for name in names if len(name) == 4 and (bias == "race" or not 10 < int(name[0]) < 20)]
     assert len(data.test) + len(data.probe_val) == len(used) - int(0.8 * len(used))
     assert abs(len(data.test) - len(data.probe_val)) <= 1
-    named = Counter((int(name[1]), int(int(name[2]) != 0 if bias == "race" else int(name[0]) <= 10)) for name in used)
-    held_out = Counter(cells(data.test) + cells(data.probe_val))
-    assert len(held_out) == len(named) == 4
-    for y, b in named:  # of the aligned images none is left out
-        left_out = named[y, b] - held_out[y, b] - train.count((y, b))
-        assert left_out == 0 if y == b else left_out > 0
-    assert data.biases == {"race": ("white", "other"), "age": ("20 or older", "10 or younger")}[bias]
-    with pytest.raises(ConfigError, match=r"has no images named <age>_<gender>_<race>_<date>"):
-        utkface(root=str(tmp_path / "no"))
+
+    def named(split: Split) -> Counter[tuple[str, str]]:
+        return Counter((data.classes[y], data.biases[b]) for y, b in cells(split))
+
+    every = Counter(
+        (("male", "female")[int(g)], second if (int(r) != 0 if bias == "race" else int(a) <= 10) else first)
+        for a, g, r, _ in used
+    )
+    train, held_out = named(data.pretrain), named(data.test) + named(data.probe_val)
+    assert len(held_out) == len(every) == 4
+    for (gender, trait), n in every.items():  # of the aligned images none is left out
+        left_out = n - held_out[gender, trait] - train[gender, trait]
+        assert left_out == 0 if own[gender] == trait else left_out > 0
+    for gender, other in (("male", "female"), ("female", "male")):
+        assert train[other, own[gender]] == train[gender, own[gender]] // 10 > 0
 
 
 def test_no_two_datasets_have_one_target() -> None:
     """A run's dataset is found again by its target."""
     targets = [line for path in (CONFIGS / "dataset").glob("*.yaml") for line in path.open() if "_target_:" in line]
-    assert len(targets) == len(set(targets)) > 10
+    assert len(targets) == len(set(targets)) >= 10
 
 
-def test_tables_say_which_data_is_missing(tmp_path: Path) -> None:
-    for name, root, write in (
-        ("align_conflict.corrupted_cifar10", "cifar10c", write_corrupted_cifar10),
-        ("align_conflict.bffhq", "bffhq", write_bffhq),
-        ("celeba.celeba", "celeba", write_celeba),
-        ("utkface.utkface", "utk_face", write_utkface),
-    ):
-        node = {"_target_": f"contrastive.dataset.folder.{name}", "root": str(tmp_path / root)}
-        assert root in str(missing_data(node))
-        write(tmp_path / root)
-        assert missing_data(node) is None
-
-
-FOLDERS: dict[str, tuple[str, Callable[[Path], Path]]] = {
-    "corrupted_cifar10": ("corrupted_cifar10", write_corrupted_cifar10),
-    "bffhq": ("bffhq", write_bffhq),
-    "celeba": ("celeba", write_celeba),
-    "utkface": ("utkface", write_utkface),
-    "imagenet9": ("image_folder", write_imagenet9),
+FOLDERS: dict[str, tuple[str, str, Callable[[Path], Path]]] = {  # dataset, layout of its tables, folder
+    "corrupted_cifar10": ("corrupted_cifar10", "align_conflict", write_corrupted_cifar10),
+    "bffhq": ("bffhq", "align_conflict", write_bffhq),
+    "celeba": ("celeba", "celeba", write_celeba),
+    "utkface": ("utkface", "utkface", write_utkface),
+    "imagenet9": ("image_folder", "", write_imagenet9),
 }
 
 
@@ -227,8 +245,10 @@ FOLDERS: dict[str, tuple[str, Callable[[Path], Path]]] = {
 def test_the_smoke_preset_runs_on_a_folder_in_the_genuine_layout(
     tmp_path: Path, composed: Callable[..., Settings], table: str
 ) -> None:
-    dataset, write = FOLDERS[table]
+    dataset, layout, write = FOLDERS[table]
     folder = write(tmp_path / "data")
+    if layout:
+        tables(layout, folder)
     words = [f"dataset={dataset}", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache", "device=cpu"]
     words += ["encoder.pretrained=false"] if table in ("celeba", "utkface") else []
     words += ["augmentation.ops.crop.size=8"] if table == "utkface" else []

@@ -180,9 +180,9 @@ def test_a_folder_without_labels(folder, tmp_path, layout):
 def test_the_held_out_images_stay_where_other_images_come(folder, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(folder / "train/ant", own)
-    before = find_images(own).test.files
+    before = find_images(own).splits["test"].files
     shutil.copy(folder / "test/ant/000.png", own / "new.png")
-    after = find_images(own).test.files
+    after = find_images(own).splits["test"].files
     assert len({file.path for file in before} & {file.path for file in after}) >= len(before) - 1
 
 

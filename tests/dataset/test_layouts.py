@@ -258,7 +258,7 @@ def test_a_table_may_have_any_delimiter_and_spelling(tmp_path: Path, delimiter: 
     rows = (delimiter.join((f"x_{i}", words[i % len(words)], str(i % 2))) for i in range(6))
     text(tmp_path, "t.csv", delimiter.join(("id", "split", "kind")), *rows)
     listing = listed_images(tmp_path, table="t.csv", columns={"path": "id", "label": "kind", "bias": None})
-    assert [len(part.files) for part in listing.parts.values()] == [6 // len(words)] * len(words)
+    assert [len(part.files) for part in listing.splits.values()] == [6 // len(words)] * len(words)
 
 
 @pytest.mark.parametrize(("content", "said"), [("", "has no line"), ("\n", "has no line"), ("a,b\n", "has no line")])

@@ -12,7 +12,6 @@ from contrastive.dataset.folder import decode as decoding
 from contrastive.dataset.folder.bands import GRAY_16, bands, common_kind
 from contrastive.dataset.folder.decode import TURNED, decode
 from contrastive.dataset.splits import fingerprint
-from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from tests.helpers import load_image_folder
 
@@ -111,12 +110,11 @@ def test_photos_are_turned_in_every_way_and_counted(tmp_path: Path) -> None:
     lines = "".join(f"{'ab'[i % 2]}/{i}.jpg,{i % 2}\n" for i in range(12))
     (folder / "t.csv").write_text("file,kind\n" + lines)
     table = {"table": "t.csv", "columns": {"path": "file", "label": "kind", "split": None, "bias": None}}
-    for options in ({}, table, {"packed": True}, {"channels": 1}):
+    for options in ({}, table, {"decoded": False}, {"channels": 1}):
         data = load_image_folder(folder, cache=cache, **options)
         image = data.pretrain.image[torch.arange(1)][0].numpy()
         assert is_upright(image) if len(image) == 3 else image[0, 1].mean() > image[0, -2].mean()
-        if "packed" not in options:
-            assert f"12 of 12 images are {TURNED} (a/" in str(data.found)
+        assert f"12 of 12 images are {TURNED} (a/" in str(data.found)
     whole, _ = load_image_folder(folder, cache=cache, frame=32).pretrain.for_views(torch.arange(1))
     assert is_upright(whole.image[0, :, :24, :16].numpy())
     transform = Transform(size=(12, 12), mean=(0.0,) * 3, std=(1.0,) * 3)
@@ -131,8 +129,8 @@ def test_a_recipe_may_leave_photos_as_they_are_stored(tmp_path: Path) -> None:
     assert fingerprint(stored) != fingerprint(turned)
     assert f"12 of 12 images are {decoding.NOT_TURNED}" in str(stored.found)
     assert str(load_image_folder(folder, cache=cache).found) == str(turned.found)  # from the cache
-    with pytest.raises(ConfigError, match=r"turned upright where they are decoded: try dataset\.packed=false"):
-        load_image_folder(folder, orientation=False, packed=True)
+    read = load_image_folder(folder, cache=cache, orientation=False, decoded=False).pretrain.image
+    assert torch.equal(read[torch.arange(len(read))], stored.pretrain.image)
 
 
 def test_a_fourth_band_that_is_no_transparency_changes_no_color_and_is_named(tmp_path: Path) -> None:

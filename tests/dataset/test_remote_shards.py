@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,15 +15,14 @@ import torch
 from contrastive.__main__ import main
 from contrastive.dataset.shard import index, store
 from contrastive.dataset.shard.pack import pack_folder
-from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.shards import shards
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.experiment import build
 from contrastive.experiment.run import run_experiment
 from contrastive.training.loader import Loader
-from tests.dataset.test_packed import ENVIRONMENT, RECIPE, killed, torchrun
 from tests.dataset.test_shards import damage, load, write_shards
+from tests.dataset.test_stored_images import ENVIRONMENT, RECIPE, killed, torchrun
 from tests.helpers import (
     ROOT,
     compose_settings,
@@ -155,20 +153,6 @@ def test_the_index_that_pack_wrote_is_copied(server, tmp_path, monkeypatch):
     mine = remote(server, **place)
     theirs = shards(root=str(tmp_path / "packed/train"), test=str(tmp_path / "packed/test"), size=8)
     assert fingerprint(mine) == fingerprint(theirs)
-
-
-@pytest.mark.slow
-def test_other_processes_help_to_index_a_store(server, folder, monkeypatch):
-    found, cache = store.look_up([f"{server.url}/tars/{i:03}.tar" for i in range(3)]), server.folder / "cache"
-    monkeypatch.setattr(index, "HELPER_BYTES", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    with index.helpers(found, cache, Fields()):
-        for _ in range(1200):
-            if len(list(cache.glob("*.json"))) == len(found):
-                break
-            time.sleep(0.05)
-    monkeypatch.setattr(index, "samples", None)  # a call would fail
-    assert len(remote(server).pretrain) == 54
 
 
 def test_a_damaged_image_is_named_by_url_and_key(server, folder):

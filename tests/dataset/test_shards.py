@@ -204,7 +204,7 @@ def test_what_is_no_image_is_left_out_and_reported(folder, monkeypatch):
             "no file of its key is an image by its suffix, which begins at the first dot": [
                 "x in 003.tar (cls)", "IMG_2020 in 003.tar (01.jpg, 02.jpg)"
             ],
-            "not to be decoded": [
+            "cannot be read": [
                 "y in 003.tar: cannot identify image file",
                 f"w in 003.tar: {decode(io.BytesIO(half), 8)}",
             ],
@@ -270,7 +270,7 @@ def test_an_image_that_is_as_it_was_indexed_is_not_called_damaged(tmp_path):
     assert shards(root=str(tmp_path / "S"), size=32).found.left_out == {}
     with pytest.raises(
         ConfigError,
-        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\): .*: try another",
+        match=r"00000\.tar has an image that .* cannot be decoded here, \d+\.png \(bee/005\.png\), byte \d+: .*: try",
     ):
         shards(root=str(tmp_path / "S"), size=224)
 
@@ -315,7 +315,7 @@ def test_pack_writes_shards_that_are_the_folder(tmp_path, capsys):
     assert main(["pack", str(source), str(dest), "--per-shard", "16"]) == 0
     said = capsys.readouterr().out
     assert f"{dest}/train: 39 images, 3 shards" in said
-    assert f"left out: 1, not to be decoded, in {dest}/left_out.txt ({broken}: {why})" in said
+    assert f"left out: 1, cannot be read, in {dest}/left_out.txt ({broken}: {why})" in said
     assert (dest / "left_out.txt").read_text() == f"{broken}: {why}\n"
     assert (dest / "classes.txt").read_text() == "ant\nbee\n"
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dest, check=True)
@@ -374,6 +374,20 @@ def test_pack_keeps_labels_and_biases_of_a_table_and_of_file_names(birds, tmp_pa
     assert len(packed.probe_train) == len(folder.probe_train)
     assert (dest / "biases.txt").read_text() == "".join(f"{name}\n" for name in folder.biases)
     assert (packed.classes, packed.biases) == (folder.classes, folder.biases)
+    assert packed.found.splits == folder.found.splits
+    (told,) = (note for note in folder.found.notes if "biases:" in note)
+    assert told in packed.found.notes
+
+
+def test_turned_images_are_counted_in_shards_as_in_folders(tmp_path):
+    source, turned = write_image_folder(tmp_path / "insects"), Image.Exif()
+    turned[0x0112] = 6
+    Image.new("RGB", (30, 20)).save(source / "train/ant/a.jpg", exif=turned)
+    assert main(["pack", str(source), str(tmp_path / "S")]) == 0
+    (note,) = (note for note in shards(root=str(tmp_path / "S"), size=12).found.notes if "turned" in note)
+    assert re.fullmatch(
+        r"1 of \d+ images are turned upright, as their EXIF orientation says \(\d+ in 00000\.tar\)", note
+    )
 
 
 def test_pack_refuses_other_labels_in_the_same_folder_and_other_settings(birds, tmp_path, capsys):

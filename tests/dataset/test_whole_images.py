@@ -25,8 +25,8 @@ from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
-from tests.dataset.test_packed import RECIPE, killed
 from tests.dataset.test_shards import write_tar
+from tests.dataset.test_stored_images import RECIPE, killed
 from tests.gpu.pretended_gpu import pretended_gpu
 from tests.helpers import load_image_folder, logged_lines, program, saved_weights, write_image_folder
 
@@ -139,7 +139,7 @@ def test_parts_of_the_training_images_keep_the_frame(tmp_path):
         assert part.image.shape[-1] == FRAME and extent.shape == (2, 2)
 
 
-def test_a_folder_is_packed_for_frames(tmp_path):
+def test_a_folder_is_read_from_its_files_for_frames(tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     data = load_image_folder(folder, frame=FRAME, per_class=7)
     assert data.pretrain.frame == FRAME and not isinstance(data.pretrain.image, Tensor)
@@ -148,8 +148,8 @@ def test_a_folder_is_packed_for_frames(tmp_path):
         height, width = picture.size[::-1]
         assert extent[0].tolist() == [height, width]
         assert torch.equal(part.image[0, :, :height, :width], tv.pil_to_tensor(picture.convert("RGB")))
-    with pytest.raises(ConfigError, match=r"dataset\.frame keeps images whole.*try dataset\.packed=true"):
-        load_image_folder(folder, frame=FRAME, packed=False)
+    with pytest.raises(ConfigError, match=r"dataset\.frame keeps images whole.*try dataset\.decoded=false"):
+        load_image_folder(folder, frame=FRAME, decoded=True)
     with pytest.raises(ConfigError, match=r"dataset\.frame must be at least 12, got 8: try dataset\.frame=512"):
         load_image_folder(folder, frame=8)
 

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -138,26 +136,11 @@ def test_a_compiler_named_by_cc_is_one(complete, monkeypatch):
     assert choose_compile("auto", CPU) is False
 
 
-def test_long_trainings_pay_for_compiling_the_network(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+def test_long_trainings_pay_for_compiling_the_network():
     cifar10 = 97 * 512 * 2  # views of an epoch
     assert not pays_to_compile(50 * cifar10, 32)
-    assert pays_to_compile(200 * cifar10, 32)
+    assert pays_to_compile(100 * cifar10, 32)
     assert pays_to_compile(250_000 * 2, 224)  # two epochs of ImageNet-100
-    (tmp_path / "fxgraph" / "ab").mkdir(parents=True)  # as torch leaves it
-    assert pays_to_compile(50 * cifar10, 32)
-    assert not pays_to_compile(10 * cifar10, 32)
-
-
-@pytest.mark.slow
-def test_the_compiler_really_leaves_its_graphs_there(tmp_path):
-    program = (
-        "import torch; from contrastive.experiment.machine import is_compiler_warm as warm; print(warm());"
-        "torch.compile(lambda x: x.sin() + 1)(torch.ones(3)); print(warm())"
-    )
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
 
 
 def test_deterministic_too_late_says_what_to_type(monkeypatch):

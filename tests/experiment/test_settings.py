@@ -70,9 +70,9 @@ def test_every_combination_rule_names_a_way_out(composed, words, advice):
 
 
 def test_settings_of_earlier_runs_are_read(composed):
-    settings = composed("compile=true").to_dict()
+    settings = composed("compile=true", "graphs=false").to_dict()
     assert [settings.pop(key) for key in ("deterministic", "profile", "graphs")] == [False] * 3
-    assert Settings(**settings) == composed("compile=True")
+    assert Settings(**settings) == composed("compile=True", "graphs=False")
 
 
 def test_settings_of_evaluators_not_chosen_are_dropped(composed):

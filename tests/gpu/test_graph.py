@@ -20,10 +20,11 @@ from contrastive.errors import ConfigError
 from contrastive.experiment import build as building
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
+from contrastive.loss.nt_xent import NTXent
 from contrastive.seeding import generator
 from contrastive.teacher.ema import EMA
 from contrastive.training import graph
-from contrastive.training.graph import WARM_UP, Captured, GraphedStep, check_graphs
+from contrastive.training.graph import WARM_UP, Captured, GraphedStep, choose_graphs
 from contrastive.training.step import StepOutput, TrainStep
 from tests.gpu.fake_cuda import CUDA, Counter, FakeGenerator, fake_cuda
 from tests.gpu.test_fake_cuda import NOTHING, B, make_loader, make_step, on_device
@@ -203,7 +204,7 @@ def on_cpu(monkeypatch) -> None:
     """Runs with graphs=true on a CPU."""
     monkeypatch.setattr(graph, "Captured", CalledAgain)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(building, "check_graphs", lambda **_: None)
+    monkeypatch.setattr(building, "choose_graphs", lambda setting, **_: setting is True)
 
 
 # Learning rates that float32 holds: powers of two, halved after the first epoch.
@@ -366,7 +367,9 @@ def test_a_step_that_waits_is_one_sentence(driver):
             raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
 
     captured.n_run = WARM_UP
-    sentence = "graphs=true cannot capture this step (CUDA error: operation not permitted when stream is capturing)"
+    sentence = (
+        "the step cannot be captured as a CUDA graph (CUDA error: operation not permitted when stream is capturing)"
+    )
     with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}: try graphs=false$"):
         captured(waits)
 
@@ -395,7 +398,7 @@ def test_a_cpu_is_refused_before_data_is_loaded(composed, monkeypatch):
 
 
 SOUND = {
-    "device": CUDA, "precision": "bf16", "grad_cache_chunk": 0,
+    "device": CUDA, "precision": "bf16", "grad_cache_chunk": 0, "made_of": [nn.Linear(1, 1), NTXent()],
     "optimizer": torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1, fused=True),
 }  # fmt: skip
 
@@ -403,19 +406,35 @@ SOUND = {
 @pytest.mark.parametrize(
     ("change", "advice"),
     [
+        ({"device": torch.device("cpu")}, "graphs=false"),
         ({"precision": "fp16"}, "precision=bf16"),
         ({"grad_cache_chunk": 64}, "grad_cache_chunk=0"),
         ({"optimizer": torch.optim.Adam([nn.Parameter(torch.zeros(1))])}, "optimizer.fused=true, or graphs=false"),
     ],
-    ids=["fp16", "chunks", "optimizer"],
+    ids=["cpu", "fp16", "chunks", "optimizer"],
 )
-def test_what_cannot_be_captured_names_a_way_out(change, advice):
-    check_graphs(**SOUND)
+def test_what_cannot_be_captured_names_a_way_out_and_auto_leaves_it(change, advice, capsys):
+    assert choose_graphs("auto", **SOUND)
     with pytest.raises(ConfigError, match=f"^graphs=true .*: try {re.escape(advice)}$"):
-        check_graphs(**(SOUND | change))
+        choose_graphs(True, **(SOUND | change))
+    for setting in ("auto", False):
+        assert not choose_graphs(setting, **(SOUND | change))
+    assert capsys.readouterr().out == ""
 
 
-def test_several_processes_are_refused(monkeypatch):
+class OwnLoss(NTXent):
+    """Might decide something in Python from one step to the next."""
+
+
+def test_auto_captures_no_code_of_the_user_and_says_what_to_type(capsys):
+    own = SOUND | {"made_of": [*SOUND["made_of"], OwnLoss()]}
+    assert not choose_graphs("auto", **own)
+    assert capsys.readouterr().out == "steps could be faster: try graphs=true if OwnLoss does the same in every step\n"
+    assert choose_graphs(True, **own)
+
+
+def test_several_processes_are_refused_and_auto_leaves_them(monkeypatch):
     monkeypatch.setattr(graph, "world_size", lambda: 2)
+    assert not choose_graphs("auto", **SOUND)
     with pytest.raises(ConfigError, match="there are 2: try graphs=false"):
-        check_graphs(**SOUND)
+        choose_graphs(True, **SOUND)

@@ -121,6 +121,18 @@ def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeyp
     assert find_module("my_hash_loss.MyLoss") == ("my_hash_loss", tmp_path / "my_hash_loss.py")
 
 
+def test_what_an_installer_put_into_another_folder_is_no_code_of_ones_own(tmp_path, monkeypatch):
+    """As `pip install --target` and shared machines do; it is known by its *.dist-info."""
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    for place in (mine / "own_user.py", theirs / "library_one.py", theirs / "library_two/__init__.py"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("import library_one, library_two\n")
+    (theirs / "library_one-1.0.dist-info").mkdir()
+    for folder in (mine, theirs):
+        monkeypatch.syspath_prepend(str(folder))
+    assert provenance.own_sources(["own_user.f", "library_two.g"]) == {"own_user.py": mine / "own_user.py"}
+
+
 def test_what_a_module_of_ones_own_imports_is_code_too(tmp_path, monkeypatch):
     """In functions, of packages and of folders that are none; of a package all, since it may look into its folder."""
     for place, text in {

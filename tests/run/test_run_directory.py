@@ -363,7 +363,7 @@ def test_settings_that_may_change_a_figure_tell_runs_apart(composed):
     flat = flatten(composed(*words).to_dict())
     assert {key for key in flat if not is_identity(key)} == {
         "device", "devices", "threads", "compile", "resident", "deterministic", "graphs", "data_root", "dataset.root",
-        "dataset.cache", "dataset.packed", "checkpoint_every",
+        "dataset.cache", "dataset.decoded", "checkpoint_every",
         "checkpoint_every_minutes", "log_every", "evaluator.knn.every", "rerun",
         "dry_run", "quiet", "profile", "search_metric", "tracker.tensorboard._target_",
     }  # fmt: skip
@@ -376,7 +376,8 @@ def test_a_whole_number_is_the_same_setting_with_and_without_its_point():
 
 
 def test_every_key_without_identity_is_a_setting(composed):
-    configs = [composed(f"dataset={name}").to_dict() for name in ("image_folder", "shards")]
+    own = ["augmentation=callable", "augmentation.transform=my_module.transform"]
+    configs = [composed(*words).to_dict() for words in (["dataset=image_folder", *own], ["dataset=shards"])]
     for key in NON_IDENTITY_KEYS:
         group, _, rest = key.partition(".")
         assert all(group in config for config in configs)

@@ -98,16 +98,47 @@ def test_killed_in_any_stage_it_ends_with_the_same_verdict(compared, tmp_path, s
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=tmp_path, env=env, start_new_session=True, **silent)
-    for _ in range(2400):
-        if list(tmp_path.rglob(f"{stage}/config.yaml")):
-            break
-        assert process.poll() is None
-        time.sleep(0.05)
+    until_there(tmp_path, f"{stage}/config.yaml", process)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     done = module("compare", *WORDS, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
+
+
+@pytest.mark.slow
+def test_killed_between_and_in_batches_of_a_model_it_proposes_the_same(tmp_path):
+    """One contestant, too: a tuned run."""
+    words = ["loss=nt_xent", *SMALL, "budget=11", "finalists=0", "seeds=3"]
+    (whole := tmp_path / "whole").mkdir()
+    done = module("compare", *words, cwd=whole)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nt_xent: chosen " in done.stdout
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    for stage in ("point=06/seed=1000/config.yaml", "point=09/seed=1000/result.json"):
+        command = [sys.executable, "-m", "contrastive", "compare", *words, "--jobs", "1"]
+        env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        process = subprocess.Popen(command, cwd=tmp_path / "parts", env=env, start_new_session=True, **silent)
+        until_there(tmp_path / "parts", stage, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = module("compare", *words, cwd=tmp_path / "parts")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert judged(record_below(tmp_path / "parts")) == judged(record_below(whole))
+    (search,) = record_below(whole)["comparison"]["searches"]["nt_xent"]
+    assert len(search["points"]) == 11
+    assert not list(whole.rglob("point=*/*/checkpoints")), "nothing goes on from a search run that is done"
+    assert check_folder(whole / "outputs/compare") == (1, [])
+
+
+def until_there(folder: Path, file: str, process: subprocess.Popen) -> None:
+    for _ in range(2400):
+        if list(folder.rglob(file)):
+            return
+        assert process.poll() is None
+        time.sleep(0.05)
+    raise AssertionError(f"no {file}")
 
 
 @pytest.mark.slow
@@ -155,7 +186,7 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["loss=nt_xent"], "nothing is compared: try contrastive compare loss=nt_xent,debiased_pos"),
+        (["epochs=1"], "nothing is compared: try contrastive compare loss=nt_xent,debiased_pos"),
         (["loss=nt_xent,nothing"], "nothing"),
         (["loss=nt_xent,supcon", "epcohs=3"], "did you mean epochs?"),
         (["loss=nt_xent,supcon", "evaluator=[linear]"], "none gives knn_top1"),
@@ -173,7 +204,7 @@ def test_a_mistake_is_one_sentence_before_anything_runs(words, said, tmp_path):
 def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="nothing is compared"):
-        contrastive.compare(loss="nt_xent")
+        contrastive.compare(epochs=1)
 
 
 def test_the_old_report_compare_says_its_new_name(capsys):

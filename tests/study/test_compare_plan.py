@@ -1,6 +1,7 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from hydra import initialize_config_dir
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import announcement, contest_of
-from contrastive.study.compare.plan import Plan, plan_from_dict, read_plan
-from contrastive.study.compare.seal import package_hash, read_sources
+from contrastive.study.compare.plan import AUTO, Plan, plan_from_dict, read_plan
+from contrastive.study.compare.seal import Sources, package_hash, read_sources, seal
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest
+from contrastive.study.compare.trial import Trial, deepest, disk
 
 
 def test_comma_lists_make_the_contestants():
@@ -50,6 +52,52 @@ def test_a_row_may_have_ranges_of_its_own():
         knobs = contest_of(plan).knobs
     assert [knob.key for knob in knobs["pushed"]] == ["optimizer.lr", "loss.push"]
     assert [knob.key for knob in knobs["sigmoid"]] == ["temperature", "optimizer.lr"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [(["loss=nt_xent", "epochs=3"], "nt_xent"), (["rows={a: loss=nt_xent}", "epochs=3"], "a"),
+                        (["experiment=debiased_positive", "epochs=3"], "debiased_positive")]
+)  # fmt: skip
+def test_one_contestant_is_a_tuned_run(words, name):
+    plan = read_plan(words)
+    assert [own.name for own in plan.contestants] == [name]
+    assert (plan.common, plan.opponents) == (("epochs=3",), [])
+    assert read_plan(shlex.split(plan.command())[2:]) == plan
+
+
+def test_the_budget_follows_from_the_contestant_with_most_knobs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def contest(*words: str) -> Contest:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return contest_of(read_plan(list(words)))
+
+    both = contest("loss=nt_xent,debiased_pos")
+    assert (both.plan.budget, both.plan.n_first, contest("loss=nt_xent").plan.budget) == (32, 8, 24)
+    fixed = contest("loss=nt_xent,supcon", "temperature=0.2", "optimizer.lr=0.001").plan
+    assert (fixed.budget, fixed.finalists) == (1, 0), "there is nothing to search"
+    assert contest("loss=nt_xent,debiased_pos", "budget=32").base == both.base
+    assert both.defaults["debiased_pos"] == {"temperature": 0.5, "optimizer.lr": 0.003, "tau_plus": 0.1}
+
+
+def test_a_budget_of_hours_is_the_deepest_that_fits_and_stays(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        contest = contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2", "seeds=3"]))
+        trial = Trial(minutes=1.0, memory="", is_finite=True, data={}, n_images=100, checkpoint=100, weights=10)
+        trials = {"nt_xent": trial, "debiased_pos": trial._replace(minutes=2.0)}
+        plan = deepest(contest, trials, n_parallel=2)
+        one = contest_of(plan)
+        assert sum(one.n_runs(own) * trials[own.name].minutes for own in plan.contestants) <= 240
+        assert plan.budget == 70  # (70 points + 4 of finalists + 6 final) x 3 minutes in two processes
+        assert disk(one, trials, n_parallel=2) == 2 * 80 * 10 + 2 * 6 * 100 + 2 * 2 * 100
+        with pytest.raises(ConfigError, match=r"takes about 0\.3 hours here, and hours=0\.1: try more"):
+            deepest(replace(contest, plan=replace(plan, hours=0.1)), trials, n_parallel=2)
+        assert contest.plan.budget == AUTO, "nothing tells yet"
+        seal(one, Sources(), {})
+        again = contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2", "seeds=5"]))
+        assert (again.plan.budget, again.base) == (70, one.base)
+        assert contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=3"])).plan.budget == AUTO
 
 
 def test_the_command_names_the_folders_of_ones_own():
@@ -188,9 +236,12 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["loss=nt_xent"], "nothing is compared"),
+        (["epochs=3"], "nothing is compared"),
         ([], "nothing is compared"),
-        (["rows={a: loss=nt_xent}"], "needs two contestants"),
+        (["loss=nt_xent,supcon", "budget=0"], "try budget=auto"),
+        (["loss=nt_xent,supcon", "budget=8", "hours=2"], "try one of the two"),
+        (["loss=nt_xent,supcon", "hours=0"], "try hours=4"),
+        (["loss=nt_xent,supcon", "batch=-1"], "batch must be at least 0"),
         (["loss=nt_xent,supcon", "seed=1"], "try seeds=8"),
         (["loss=nt_xent,supcon", "held_out=0"], "is set by the comparison"),
         (["loss=nt_xent,supcon", "hydra.run.dir=x"], "is set by the comparison"),

@@ -6,7 +6,7 @@ from contrastive.config.identity import flatten
 from contrastive.config.paths import CONFIGS
 from contrastive.config.reference import option_files
 from contrastive.errors import ConfigError
-from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, points, read_knob
+from contrastive.study.compare.space import COMMON, GROUPS, knobs_of, point_at, points, read_knob
 from tests.helpers import compose_settings, unless_quick
 
 LR = "tag(log,interval(1e-4,1e-2))"
@@ -18,10 +18,33 @@ def test_a_range_is_read_as_hydra_types_it():
     assert [log.at(u) for u in (0, 0.5)] == ["0.01", "0.1"]
     assert [read_knob("x", "int(interval(1, 11))").at(u) for u in (0, 0.5)] == ["1", "6"]
     assert [read_knob("x", "choice(a, b)").at(u) for u in (0, 0.49, 0.5, 0.99)] == ["a", "a", "b", "b"]
-    assert (even.place("1.5"), log.place("0.1"), read_knob("x", "choice(a,b)").place("a")) == (0.75, 0.5, None)
+    assert (even.place({"x": "1.5"}), log.place({"x": 0.1})) == (0.75, 0.5)
+    assert [read_knob("x", "choice(a,b)").place({"x": "a"}), even.place({"x": None}), even.place({})] == [None] * 3
 
 
-@pytest.mark.parametrize("typed", ["0.1", "interval(1, 0)", "tag(log, interval(0, 1))", "choice(1)", "a b("])
+def test_a_range_may_be_that_of_a_ratio():
+    """Points have the settings themselves; the ratio is what is common to all."""
+    settings = {"temperature": 0.5, "optimizer.lr": 0.001, "loss.push": 1.0}
+    (plain, *_) = knobs_of({}, settings, {}, [])
+    pushed = knobs_of({}, settings, {"loss.push": "tag(log,interval(1,8))"}, [])
+    (strong, *_) = knobs_of({}, {**settings, "loss.push": 4.0}, {}, [])
+    assert (plain.key, plain.typed, plain.low, plain.high) == ("temperature", "tag(log, interval(0.05, 1))", 0.05, 1)
+    assert (strong.typed, strong.low, strong.high) == ("tag(log, interval(0.2, 4))", 0.2, 4)
+    assert [(knob.key, knob.times) for knob in pushed] == [("temperature", "loss.push"), ("loss.push", "")]
+    assert read_knob("temperature", pushed[0].typed) == pushed[0], "as records have it"
+    assert pushed[0].name == "temperature / loss.push"
+    for p, q in zip(points([plain], 9, draw=0)[1:], points(pushed, 9, draw=0)[1:], strict=True):
+        assert float(q["temperature"]) == pytest.approx(float(p["temperature"]) * float(q["loss.push"]), rel=0.01)
+        assert pushed[0].place(q) == pytest.approx(plain.place(p), abs=0.01)
+    typed = knobs_of({}, settings, {"loss.push": "interval(1,8)", "temperature": "interval(0.1,0.2)"}, [])
+    assert (typed[0].times, typed[0].high) == ("", 0.2)
+    assert [knob.high for knob in knobs_of({}, {"temperature": 0.5}, {}, [])] == [1.0], "there is no push"
+    assert knobs_of({}, settings, {}, [], fixed=["temperature"]) == []
+
+
+@pytest.mark.parametrize(
+    "typed", ["0.1", "interval(1, 0)", "tag(log, interval(0, 1))", "choice(1)", "a b(", "choice(1, 2) * x"]
+)
 def test_what_is_no_range_is_refused(typed):
     with pytest.raises(ConfigError, match="is not a range: try"):
         read_knob("x", typed)
@@ -50,16 +73,17 @@ def test_points_fill_their_ranges():
 
 
 def test_common_knobs_come_first_and_typed_ranges_win(tmp_path):
-    reads = ["temperature", "optimizer.lr", "tau_plus", "loss.beta"]
+    reads = {"temperature": 0.5, "optimizer.lr": 0.001, "tau_plus": 0.1, "loss.beta": 1.0}
     choices = {"loss": "hard_negative", "optimizer": "adam", "regularizer": "none"}
     keys = [knob.key for knob in knobs_of(choices, reads, {}, [])]
     assert keys == ["temperature", "optimizer.lr", "loss.beta", "tau_plus"]
     narrow = knobs_of(choices, reads, {"temperature": "interval(0.1,0.2)"}, [])
     assert (narrow[0].low, narrow[0].high) == (0.1, 0.2)
-    assert "temperature" not in [knob.key for knob in knobs_of(choices, reads[1:], {}, [])]
+    without = {key: value for key, value in reads.items() if key != "temperature"}
+    assert "temperature" not in [knob.key for knob in knobs_of(choices, without, {}, [])]
     (tmp_path / "search/loss").mkdir(parents=True)
     (tmp_path / "search/loss/mine.yaml").write_text("loss.width: interval(1, 2)\n")
-    own = knobs_of({**choices, "loss": "mine"}, [*reads, "loss.width"], {}, [tmp_path])
+    own = knobs_of({**choices, "loss": "mine"}, {**reads, "loss.width": 1}, {}, [tmp_path])
     assert [knob.key for knob in own] == ["temperature", "optimizer.lr", "loss.width"]
 
 
@@ -74,7 +98,7 @@ def test_every_range_is_of_an_option_and_of_settings_that_it_has(group, option):
     assert option in option_files(group)
     words = [f"{group}={option}"]
     config = compose_settings(*words, "dataset=biased_digits").to_dict()
-    knobs = knobs_of({group: option}, ["tau_plus", *flatten(config)], {}, [])
+    knobs = knobs_of({group: option}, {"tau_plus": 0.1, **flatten(config)}, {}, [])
     assert {knob.key for knob in knobs} - set(COMMON) or group == "optimizer"
-    for knob in knobs:
-        compose_settings(*words, "dataset=biased_digits", f"{knob.key}={knob.at(0.5)}")
+    for key, value in point_at(knobs, [0.5] * len(knobs)).items():
+        compose_settings(*words, "dataset=biased_digits", f"{key}={value}")

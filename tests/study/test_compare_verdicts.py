@@ -10,7 +10,7 @@ from scipy import stats
 
 from contrastive.bits import pack
 from contrastive.errors import ConfigError
-from contrastive.study.compare.engine import at_look, run_all, run_until_decided
+from contrastive.study.compare.engine import at_look, conclude, race, run_all, run_until_decided
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.space import read_knob
@@ -146,7 +146,8 @@ class Made:
 
 
 def contest_of(tmp_path: Path, *words: str, **best: float) -> tuple[Contest, Made]:
-    plan: Plan = read_plan(["loss=" + ",".join(best), *words] if "rows" not in str(words) else list(words))
+    listed = [] if "rows" in str(words) else ["loss=" + ",".join(best)]
+    plan: Plan = read_plan([*listed, "budget=12", *words])
     contest = Contest(plan=plan, knobs={own.name: KNOBS for own in plan.contestants}, base=tmp_path / "compare")
     return contest, Made(contest, best)
 
@@ -222,15 +223,72 @@ def test_rows_state_the_chosen_settings_and_no_runs_twice(tmp_path):
     assert "Settings chosen" not in "".join(sections(unsearched))
 
 
-def test_the_point_that_two_more_seeds_confirm_is_chosen(tmp_path):
-    record = outcome(tmp_path, "budget=12", "seeds=3", a=70.0, b=70.0)
+@pytest.mark.parametrize("words", [["budget=12"], ["budget=6"], ["budget=12", "batch=0"]])
+def test_the_point_that_two_more_seeds_confirm_is_chosen(tmp_path, words):
+    """The finalists are best by the model's mean, and without a model by their first run."""
+    record = outcome(tmp_path, *words, "seeds=3", a=70.0, b=70.0)
     for own in ("a", "b"):
         (search,) = record["comparison"]["searches"][own]
         last = [point for point in search["points"] if len(point["values"]) == 3]
         assert len(last) == 2
-        assert search["chosen"] == max(last, key=lambda point: np.mean(point["values"]))["point"]
-        firsts = sorted((point["values"][0] for point in search["points"]), reverse=True)
-        assert sorted((point["values"][0] for point in last), reverse=True) == firsts[:2]
+        best = max(np.mean(point["values"]) for point in last)
+        assert best == pytest.approx(np.mean(next(p["values"] for p in last if p["point"] == search["chosen"])))
+        if words != ["budget=12"]:
+            firsts = sorted((point["values"][0] for point in search["points"]), reverse=True)
+            assert sorted((point["values"][0] for point in last), reverse=True) == firsts[:2]
+    assert faults(record | {"table": "x"}) == []
+
+
+def test_a_search_goes_on_where_the_surface_is_high(tmp_path):
+    """Proposals follow from the disk alone: not from the order in which runs end, nor from kills between batches."""
+    record = outcome(tmp_path / "whole", "budget=16", "seeds=3", a=70.0)
+    (search,) = record["comparison"]["searches"]["a"]
+    first, later = search["points"][1:5], search["points"][5:]
+    assert len(search["points"]) == 16
+    far = [np.mean([abs(float(p["point"]["temperature"]) - 0.5) for p in part]) for part in (first, later)]
+    assert far[1] < far[0], "the optimum is at temperature 0.5"
+    contest, made = contest_of(tmp_path / "parts", "budget=16", "seeds=3", a=70.0)
+    while runs := contest.due():
+        made([runs[-1]])  # one at a time, the last first
+    parts = comparison_record(contest)
+    assert parts["comparison"]["searches"] == record["comparison"]["searches"]
+    assert len({run.path for run in made.started}) == len(made.started)
+
+
+def test_one_contestant_alone_has_a_page_and_no_verdict(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=8", "seeds=3", a=70.0)
+    assert run_all(contest, made) == []
+    said = conclude(contest)
+    record = comparison_record(contest)
+    chosen = record["comparison"]["searches"]["a"][0]["chosen"]
+    assert f"a: chosen {' '.join(f'{key}={value}' for key, value in chosen.items())}\n" in said
+    means = [np.mean([run["test"]["knn_top1"] for run in row["runs"]]) for row in record["rows"]]
+    assert f"\nknn_top1 of 3 final seeds: a {means[0]:.2f} ± " in said
+    assert f", a as it comes {means[1]:.2f} ± " in said
+    assert record["comparison"]["judged"] == []
+    assert check_folder(tmp_path) == (1, [])
+    assert "<html" in (tmp_path / "compare.html").read_text()
+    assert race(contest).startswith("; best on held-out images so far: a ")
+
+
+def test_checkpoints_of_a_search_are_removed_when_its_runs_are_done(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=4", "seeds=3", a=70.0, b=70.0)
+    made.away = {"a, point 2"}
+
+    def launch(runs: list[Run]) -> dict[Run, str]:
+        for run in runs:
+            (run.path / "checkpoints").mkdir(parents=True, exist_ok=True)
+            (run.path / "checkpoints/last.pt").touch()
+        return made(runs)
+
+    launch(contest.due())
+    contest.clean()
+    left = {path.parent.parent.parent.name for path in tmp_path.rglob("last.pt")}
+    assert left == {"point=02"}, "it is not done, and goes on from there"
+    made.away = set()
+    run_all(contest, launch)
+    assert {path.parent.parent.parent.name for path in tmp_path.rglob("last.pt")} <= {"final", "default"}
+    assert list(tmp_path.rglob("final/*/checkpoints/last.pt"))
 
 
 def test_a_point_that_cannot_be_trained_is_the_worst_and_is_not_tried_again(tmp_path):

@@ -85,7 +85,7 @@ def test_the_list_shows_every_table(tmp_path):
         compose=lambda overrides: config_of("x.mnist", tmp_path),
     )
     (simclr,) = (line for line in text.splitlines() if "| simclr_cifar10 " in line)
-    assert "6.7 on a GPU" in simclr  # 180, 180 and 40 minutes, one after the other
+    assert "1.7 on a GPU" in simclr  # 50, 10 and 40 minutes, one after the other
     assert all(f"| {table.name} " in text for table in tables)
     assert "put MNIST/raw" in text
-    assert "e+" not in text  # 185 hours are no 1.8e+02
+    assert "e+" not in text  # 185 hours would be 1.8e+02

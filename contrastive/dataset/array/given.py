@@ -9,8 +9,8 @@ from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from contrastive.dataset.array.rows import as_images
-from contrastive.dataset.array.splits import NAMES, Array, Part, as_data, as_splits
-from contrastive.dataset.splits import channel_stats
+from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
+from contrastive.dataset.splits import as_data, channel_stats
 from contrastive.errors import ConfigError
 from contrastive.text import counted
 from contrastive.types import Data

@@ -1,7 +1,6 @@
 """From arrays to the splits of a dataset: one door for files of numpy and for what a Python program has."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +9,12 @@ import torch
 from torch import Tensor
 
 from contrastive.dataset.array.rows import chosen_rows
-from contrastive.dataset.splits import SPLIT_SEED, ChannelStats, first_per_class, name_splits, stratified
+from contrastive.dataset.splits import SPLIT_SEED, stratified
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Found
+from contrastive.listing.found import Listing
 from contrastive.seeding import generator
 from contrastive.text import counted
-from contrastive.types import Data, Split
+from contrastive.types import Split
 
 TEST_FRACTION, CLASS_TEST_FRACTION = 0.1, 0.2  # of images without labels, and of each class
 LEAST = 3  # images of a class that are divided: to train on, to validate and to test
@@ -30,16 +29,8 @@ class Part(NamedTuple):
     label: Array | None
 
 
-class Splits(NamedTuple):
-    """Train and test, and val if there is such; the names of the classes; and where each split is from."""
-
-    splits: dict[str, Split]
-    classes: tuple[str, ...]
-    places: dict[str, str]
-
-
-def as_splits(parts: Mapping[str, Part], place: str) -> Splits:
-    """The splits that fit together, a fixed part of the training images as the test split where there is none.
+def as_splits(parts: Mapping[str, Part], place: str) -> Listing[Split]:
+    """Splits that fit together, a fixed part of the training images as the test split where there is none.
 
     Args:
         parts: train, and val and test if there are such.
@@ -57,33 +48,9 @@ def as_splits(parts: Mapping[str, Part], place: str) -> Splits:
         for key, rows in zip(("train", "test"), divided(train.label, classes), strict=True):
             splits[key] = Split(chosen_rows(train.image, rows), train.label[rows])
         places["test"] = f"a fixed {'fifth of each class' if classes else 'tenth'} of these"
-    return Splits(splits, classes, places)
-
-
-def as_data(
-    given: Splits,
-    *,
-    stats: ChannelStats,
-    facts: dict[str, str],
-    per_class: int | None = None,
-    hold_out: bool = False,
-    digest: str | None = None,
-) -> Data:
-    """The dataset of these splits, with the report of what it holds; arguments as in `arrays` and `name_splits`."""
-    splits, classes, places = given
-    if classes:
-        splits = {**splits, "train": first_per_class(splits["train"], per_class)}
-    data = name_splits(
-        splits["train"],
-        splits["test"],
-        classes=classes,
-        hold_out=hold_out and bool(classes),
-        stats=stats,
-        own_val=splits.get("val"),
-        facts=facts,
-        digest=digest,
-    )
-    return replace(data, found=found(splits, classes, places))
+    _, channels, height, width = splits["train"].image.shape
+    kind = f"{str(splits['train'].image.dtype).removeprefix('torch.')}, {height} x {width} pixels"
+    return Listing(splits, classes, places=places, notes=(f"images are {kind} of {counted(channels, 'channel')}",))
 
 
 def check_alike(parts: Mapping[str, Part]) -> None:
@@ -167,14 +134,3 @@ def divided(label: Tensor, classes: tuple[str, ...]) -> tuple[Tensor, Tensor]:
     kept = torch.ones(len(label), dtype=torch.bool)
     kept[tested] = False
     return kept.nonzero().squeeze(1), tested
-
-
-def found(splits: Mapping[str, Split], classes: tuple[str, ...], places: Mapping[str, str]) -> Found:
-    """The report of what arrays hold."""
-    counts = {}
-    for key, split in splits.items():
-        n = torch.bincount(split.label + 1, minlength=len(classes) + 1).tolist()
-        counts[key] = {name: many for name, many in zip(("", *classes), n, strict=True) if many}
-    channels, height, width = splits["train"].image.shape[1:]
-    kind = f"{str(splits['train'].image.dtype).removeprefix('torch.')}, {height} x {width} pixels"
-    return Found(splits=counts, places=places, notes=(f"images are {kind} of {counted(channels, 'channel')}",))

@@ -28,18 +28,11 @@ from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import ChannelStats, channel_stats
 from contrastive.errors import ConfigError
 from contrastive.files import locked, write_text
-from contrastive.listing.found import NAMED
+from contrastive.listing.found import NAMED, Seen
 from contrastive.schema import misfit
 
 FORMAT = 5  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written
-
-
-class Seen(TypedDict):
-    """How many images something was done to, and the first of them by name."""
-
-    n: int
-    first: list[str]
 
 
 class Facts(TypedDict):
@@ -54,13 +47,15 @@ class Facts(TypedDict):
     kind: NotRequired[tuple[int, str]]  # channels and dtype, where they are not 3 and uint8
 
 
-class DecodedImages(NamedTuple):
-    """The readable images of a split, mapped from disk."""
+class SplitImages(NamedTuple):
+    """The readable images of a split."""
 
-    image: Tensor  # (n, K, size, size) uint8 or uint16, read-only
+    image: (
+        Tensor  # (n, K, size, size) uint8 or uint16, mapped and read-only; or `StoredImages`, which are indexed alike
+    )
     faults: dict[int, str]  # index of each unreadable file in the split, and the reason
     stats: ChannelStats  # mean and standard deviation of `image`, scaled to [0, 1]
-    digest: str  # sha256 of `image`
+    digest: str  # sha256 of `image`, or of the files
     seen: dict[str, Seen]  # see `decode`
 
     @property
@@ -77,7 +72,7 @@ def load_images(
     channels: int | None = None,
     orientation: bool = True,
     like: Kind | None = None,
-) -> DecodedImages:
+) -> SplitImages:
     """The images of a split in their order: from the cache, or decoded into it while other processes wait.
 
     Args:
@@ -100,7 +95,7 @@ def load_images(
     faults = {int(i): fault for i, fault in facts["faults"].items()}
     image = _map(pixels, len(part.files) - len(faults), size, _kind(facts))
     stats = tuple(facts["mean"]), tuple(facts["std"])
-    return DecodedImages(image, faults, stats, digest=facts["sha256"], seen=facts["seen"])
+    return SplitImages(image, faults, stats, digest=facts["sha256"], seen=facts["seen"])
 
 
 def _kind(facts: Facts) -> Kind:
@@ -111,11 +106,6 @@ def _kind(facts: Facts) -> Kind:
 def _n_bytes(n: int, size: int, kind: Kind) -> int:
     """Of n images."""
     return n * kind.channels * size * size * kind.dtype.itemsize
-
-
-def is_decoded(part: Part, *, size: int, cache: Path, channels: int | None = None) -> bool:
-    """Whether an earlier start decoded these images."""
-    return _pixels(part, size, cache, channels).with_suffix(".json").exists()
 
 
 def _pixels(part: Part, size: int, cache: Path, channels: int | None, orientation: bool = True) -> Path:
@@ -155,16 +145,13 @@ def _decode_all(part: Part, size: int, kind: Kind, orientation: bool, pixels: Pa
     if needed > free:
         raise ConfigError(
             f"{pixels.parent} has {free / 1e9:.1f} GB of free space and the decoded images need {needed / 1e9:.1f}: "
-            "try dataset.cache=PATH on a larger disk"
+            "try dataset.cache=PATH on a larger disk, or dataset.decoded=false"
         )
     partial = pixels.with_suffix(".part")  # one name: what a killed process left is written over
     try:
         faults, seen, digest = _write(paths, size, kind, orientation, partial)
         if len(faults) == len(paths):
-            raise ConfigError(
-                f"none of the {len(paths)} images in {part.folder} can be read ({faults[0]}): replace them, or try "
-                "another dataset.root=PATH"
-            )
+            raise none_readable(part, faults[0])
         partial.replace(pixels)
     finally:
         partial.unlink(missing_ok=True)
@@ -175,6 +162,14 @@ def _decode_all(part: Part, size: int, kind: Kind, orientation: bool, pixels: Pa
     }
     facts: Facts = {"faults": named, "seen": first, "mean": list(mean), "std": list(std), "sha256": digest}
     return facts if kind == RGB_8 else {**facts, "kind": (kind.channels, kind.dtype.name)}
+
+
+def none_readable(part: Part, fault: str) -> ConfigError:
+    """The sentence for a split without an image that can be read."""
+    return ConfigError(
+        f"none of the {len(part.files)} images in {part.folder} can be read ({fault}): replace them, or try another "
+        "dataset.root=PATH"
+    )
 
 
 def examined(path: Path, size: int, kind: Kind, orientation: bool) -> tuple[npt.NDArray[Any] | str, list[str]]:

@@ -1,27 +1,24 @@
-"""From listed files to the dataset that they are, decoded."""
+"""From listed files to the dataset that they are."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.cache import DecodedImages, Seen, load_images
-from contrastive.dataset.folder.layout import Listing, Part
-from contrastive.dataset.folder.packed import is_packed, packed_images
+from contrastive.dataset.folder.cache import SplitImages, load_images
+from contrastive.dataset.folder.layout import Part
+from contrastive.dataset.folder.loose import is_decoded, loose_images
 from contrastive.dataset.shard.images import DECODER
-from contrastive.dataset.splits import first_per_class, long_tail, name_splits
-from contrastive.listing.found import NAMED
-from contrastive.text import printable
+from contrastive.dataset.splits import as_data, first_per_class, long_tail
+from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
 from contrastive.types import Data, Split
 
-CANNOT_BE_READ = "cannot be read"
 
-
-def decoded_data(
-    listed: Listing,
+def folder_data(
+    listed: Listing[Part],
     *,
     size: int,
     cache: Path,
@@ -31,11 +28,11 @@ def decoded_data(
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
-    packed: bool | str = False,
+    decode: bool | str = True,
     frame: int | None = None,
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
-    """The listed images, decoded once into files of `cache` that are mapped into memory, or packed there.
+    """The listed images, decoded once into files of `cache` that are mapped into memory, or read from their files.
 
     Mean and standard deviation are those of all training images. The facts are the name and, with bias labels, how many
     images each split has and how many of them are bias-conflicting, of another bias than most training images of their
@@ -49,87 +46,64 @@ def decoded_data(
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
-        packed: as in `image_folder`.
+        decode: `decoded` of `image_folder`.
         frame: as in `image_folder`.
         facts: more of them.
 
     Raises:
         ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
-    parts = listed.parts
+    parts = listed.splits
     facts = {"dataset_name": name, **facts}
-    is_stored = is_packed(packed, list(parts.values()), size=size, cache=cache, channels=channels)
-    if is_stored:
+    is_loose = not is_decoded(decode, list(parts.values()), size=size, frame=frame, channels=channels)
+    if is_loose:
         facts["decoder"] = DECODER
-    decoded: dict[str, tuple[DecodedImages, Split]] = {}
+    images: dict[str, SplitImages] = {}
     for key, part in parts.items():
-        like = decoded["train"][0].kind if decoded and not is_stored else None
-        images = (
-            packed_images(part, size=size, cache=cache) if is_stored else
+        like = images["train"].kind if images and not is_loose else None
+        images[key] = (
+            loose_images(part, size=size, cache=cache, orientation=orientation) if is_loose else
             load_images(part, size=size, cache=cache, channels=channels, orientation=orientation, like=like)
         )  # fmt: skip
-        decoded[key] = images, _split(part, images)
-    splits = {key: split for key, (_, split) in decoded.items()}
+    splits = {key: _split(part, images[key]) for key, part in parts.items()}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
         facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
     hold_out = hold_out and bool(listed.classes) and "val" not in splits
-    found = listed.found(
-        {key: split.label.tolist() for key, split in splits.items()},
-        left_out={CANNOT_BE_READ: faults} if (faults := _faults(parts, decoded)) else {},
-        notes=_notes({key: images for key, (images, _) in decoded.items()}),
+    digests = ((images[key].digest, splits[key]) for key in ("train", "test", "val") if key in splits)
+    digest = _digest(*digests, hold_out=hold_out)
+    splits["train"] = replace(splits["train"], frame=frame)
+    faults = [fault for key, part in parts.items() for fault in _faults(part, images[key])]
+    read = Listing(
+        splits,
+        listed.classes,
+        listed.biases,
+        listed.places,
+        {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})},
+        (*listed.notes, *_notes([*images.values()])),
     )
-    data = name_splits(
-        replace(splits["train"], frame=frame),
-        splits["test"],
-        classes=tuple(map(printable, listed.classes)),
-        hold_out=hold_out,
-        stats=decoded["train"][0].stats,
-        biases=tuple(map(printable, listed.biases)),
-        own_val=splits.get("val"),
-        facts=facts,
-        digest=_digest(
-            *((decoded[key][0].digest, splits[key]) for key in ("train", "test", "val") if key in splits),
-            hold_out=hold_out,
-        ),
-    )
-    return replace(data, found=found)
+    return as_data(read, stats=images["train"].stats, facts=facts, hold_out=hold_out, digest=digest)
 
 
-def _split(part: Part, decoded: DecodedImages) -> Split:
+def _split(part: Part, images: SplitImages) -> Split:
     """The images of one split with their labels."""
-    files = [file for i, file in enumerate(part.files) if i not in decoded.faults]
+    files = [file for i, file in enumerate(part.files) if i not in images.faults]
     bias = torch.tensor([file.bias for file in files])
-    return Split(decoded.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
+    return Split(images.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
 
 
-def _faults(parts: Mapping[str, Part], decoded: Mapping[str, tuple[DecodedImages, Split]]) -> list[str]:
+def _faults(part: Part, images: SplitImages) -> list[str]:
     """The files that cannot be read, each with the reason, which may hold its name a second time."""
     return [
         f"{part.files[i].path}: {fault.replace(repr(str(part.folder / part.files[i].path)), '')}".strip(" :")
-        for key, part in parts.items()
-        for i, fault in decoded[key][0].faults.items()
+        for i, fault in images.faults.items()
     ]
 
 
-def _notes(decoded: Mapping[str, DecodedImages]) -> list[str]:
+def _notes(images: list[SplitImages]) -> list[str]:
     """A sentence of the kind of the images, and one for all that was done to some of them."""
-    images = [*decoded.values()]
-    return [
-        f"each image: {images[0].kind}",
-        *seen_notes([each.seen for each in images], sum(len(x.image) for x in images)),
-    ]
-
-
-def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
-    """A sentence for all that was done to some of n images."""
-    notes = []
-    for what in sorted({what for seen in parts for what in seen}):
-        found = [seen[what] for seen in parts if what in seen]
-        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
-        more = ", ..." if count > len(first[:NAMED]) else ""
-        notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
-    return notes
+    n = sum(len(each.image) for each in images)
+    return [f"each image: {images[0].kind}", *seen_notes([each.seen for each in images], n)]
 
 
 def _counts(splits: dict[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:

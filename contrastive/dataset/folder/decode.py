@@ -9,7 +9,7 @@ from PIL import Image
 from PIL.ImageFile import ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
-from contrastive.errors import ConfigError, check_at_least
+from contrastive.errors import check_at_least
 
 Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 2**27  # of an image, as stored and once its shorter side is resized: 400 MB in RGB
@@ -42,13 +42,10 @@ FURTHER_BANDS = "left out: dataset.channels=N keeps N bands"
 NO_TRANSPARENCY = f"with a last band that is tagged as transparency and is none; it is {FURTHER_BANDS}"
 
 
-def check_frame(frame: int | None, size: int, *, packed: bool | str = True) -> None:
-    """Raise ConfigError for a frame that is smaller than the images of an evaluation, or of images that are decoded."""
-    if frame is None:
-        return
-    check_at_least("dataset.frame", frame, size, example=max(512, size))
-    if packed is False:
-        raise ConfigError("dataset.frame keeps images whole, which decoded ones are not: try dataset.packed=true")
+def check_frame(frame: int | None, size: int) -> None:
+    """Raise ConfigError for a frame that is smaller than the images of an evaluation."""
+    if frame is not None:
+        check_at_least("dataset.frame", frame, size, example=max(512, size))
 
 
 def decode(

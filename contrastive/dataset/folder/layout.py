@@ -2,17 +2,14 @@
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from contrastive.errors import ConfigError
-from contrastive.listing.found import CLASSES, Found
+from contrastive.listing.found import Listing
 from contrastive.listing.names import SUFFIXES, by_suffix, composed, is_image, is_of_a_tool, split_of
 from contrastive.listing.walk import (
     NO_IMAGE,
@@ -48,54 +45,16 @@ class Part(NamedTuple):
     folder: Path
     files: list[ImageFile]
 
-
-class Listing(NamedTuple):
-    """What a folder or a table holds. Without validation images `val` has no files."""
-
-    classes: tuple[str, ...]
-    biases: tuple[str, ...]
-    train: Part
-    val: Part
-    test: Part
-    places: Mapping[str, str] = MappingProxyType({})  # see `Found`, as those below
-    left_out: Mapping[str, list[str]] = MappingProxyType({})
-    notes: tuple[str, ...] = ()
+    @property
+    def label(self) -> list[int]:
+        return [file.label for file in self.files]
 
     @property
-    def parts(self) -> dict[str, Part]:
-        """The splits that have images, by name."""
-        parts = {"train": self.train, "val": self.val, "test": self.test}
-        return {name: part for name, part in parts.items() if part.files}
-
-    def found(
-        self,
-        labels: Mapping[str, Iterable[int]] | None = None,
-        *,
-        left_out: Mapping[str, list[str]] = MappingProxyType({}),
-        notes: Iterable[str] = (),
-    ) -> Found:
-        """The report.
-
-        Args:
-            labels: {train, val, test: labels of the images that are taken}; None = of all that are listed.
-            left_out: further files, see `Found`.
-            notes: further ones.
-        """
-        taken = labels or {name: [file.label for file in part.files] for name, part in self.parts.items()}
-        counts = {name: Counter(own) for name, own in taken.items()}
-        named = [*((i, name) for i, name in enumerate(self.classes)), (-1, "")]
-        biases = Counter(self.biases[file.bias] for part in self.parts.values() for file in part.files if self.biases)
-        shown = ", ".join(f"{name} ({biases[name]:,})" for name in self.biases[:CLASSES])
-        more = f" and {len(self.biases) - CLASSES} more" if len(self.biases) > CLASSES else ""
-        return Found(
-            splits={split: {name: n[i] for i, name in named if n[i]} for split, n in counts.items()},
-            places=self.places,
-            left_out={**self.left_out, **left_out},
-            notes=(*([f"{len(self.biases)} biases: {shown}{more}"] if self.biases else []), *self.notes, *notes),
-        )
+    def bias(self) -> list[int]:
+        return [file.bias for file in self.files]
 
 
-def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, str | None] = NOTHING) -> Listing:
+def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, str | None] = NOTHING) -> Listing[Part]:
     """The classes and the images of each split of a folder.
 
     With two or more folders in base/train each is a class; test images lie in base/test, validation images in base/val,
@@ -131,7 +90,7 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
         _note_files_of(top, left_out)
     if unlabeled is not None:
         folder = unlabeled.resolve()
-        listing.train.files.extend(ImageFile(str(folder / file.path)) for file in _images(folder, left_out))
+        listing.splits["train"].files.extend(ImageFile(str(folder / file.path)) for file in _images(folder, left_out))
         listing = listing._replace(places={**listing.places, "train": f"{listing.places['train']} and {unlabeled}/"})
     unused = [name for name in subfolders(top) if folders and place != top and name not in skip]
     notes = (f"not used: {', '.join(f'{name}/' for name in unused)}, no split by name",) if unused else ()
@@ -190,7 +149,7 @@ def _class_folders(place: Path, *, skip: set[str], must_have_images: bool) -> di
 
 def _labeled(
     base: Path, place: Path, folders: Mapping[str, Path], classes: Mapping[str, list[str]], left_out: LeftOut
-) -> Listing:
+) -> Listing[Part]:
     """base/train/<class>/ with base/test/<class>/, base/val/<class>/ or both."""
     evaluated: dict[str, tuple[Path, dict[str, list[str]]]] = {}
     notes = []
@@ -215,9 +174,9 @@ def _labeled(
     taken = {"train": (place, classes), **evaluated}
     parts = {name: Part(folder, _images(folder, left_out, classes=own)) for name, (folder, own) in taken.items()}
     _check_classes(place, classes, parts["train"], left_out)
+    parts = {name: parts[name] for name in ("train", "val", "test") if name in parts}
     places = {name: _shown(base, part.folder) for name, part in parts.items()}
-    val = parts.get("val", Part(base, []))
-    return Listing(tuple(classes), (), parts["train"], val, parts["test"], places, notes=tuple(notes))
+    return Listing(parts, tuple(classes), places=places, notes=tuple(notes))
 
 
 def _no_test(base: Path, place: Path, folders: Mapping[str, Path]) -> str:
@@ -251,7 +210,9 @@ def _check_classes(
             )
 
 
-def _unlabeled(base: Path, place: Path, folders: Mapping[str, Path], skip: set[str], left_out: LeftOut) -> Listing:
+def _unlabeled(
+    base: Path, place: Path, folders: Mapping[str, Path], skip: set[str], left_out: LeftOut
+) -> Listing[Part]:
     """base/train/ with at most one folder in it, or images in `base` itself."""
     if "train" not in folders and subfolders(place) and not has_pictures(place):
         image_paths(place, left_out)
@@ -265,8 +226,8 @@ def _unlabeled(base: Path, place: Path, folders: Mapping[str, Path], skip: set[s
     if test is not None:
         unused = [_shown(base, folder) for folder in folders.values() if folder not in (place, test)]
         return Listing(
-            (), (), Part(place, files), Part(base, []), Part(test, _images(test, left_out)),
-            {"train": train, "test": _shown(base, test)}, notes=tuple(f"not used: {name}" for name in unused),
+            {"train": Part(place, files), "test": Part(test, _images(test, left_out))}, (),
+            places={"train": train, "test": _shown(base, test)}, notes=tuple(f"not used: {name}" for name in unused),
         )  # fmt: skip
     held_out = _drawn(files, max(LEAST_TEST, round(TEST_FRACTION * len(files))))
     kept = [file for file in files if file not in held_out]
@@ -274,10 +235,10 @@ def _unlabeled(base: Path, place: Path, folders: Mapping[str, Path], skip: set[s
         raise ConfigError(f"{place} holds {len(files)} images, too few to train on: put more there")
     tested = Part(place, [file for file in files if file in held_out])
     places = {"train": train, "test": "a fixed tenth, chosen by the file names"}
-    return Listing((), (), Part(place, kept), Part(base, []), tested, places)
+    return Listing({"train": Part(place, kept), "test": tested}, (), places=places)
 
 
-def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: LeftOut) -> Listing:
+def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: LeftOut) -> Listing[Part]:
     """base/<class>/: a fifth of each class, at least one image, for the test."""
     inner = {name: set(subfolders(top / name)) for names in classes.values() for name in names}
     for name, own in inner.items():
@@ -298,9 +259,8 @@ def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: 
         )
     train, test = divided(_images(top, left_out, classes=classes))
     places = {"train": _shown(base, top), "test": fifth(len(test), len(train) + len(test))}
-    return Listing(
-        tuple(classes), (), Part(top, train), Part(base, []), Part(top, test), places, notes=tuple(notes)
-    )  # fmt: skip
+    parts = {"train": Part(top, train), "test": Part(top, test)}
+    return Listing(parts, tuple(classes), places=places, notes=tuple(notes))
 
 
 def fifth(n_test: int, n: int) -> str:
@@ -358,8 +318,3 @@ def _images(
             f"no labels (known are {', '.join(SUFFIXES)})"
         )
     return files
-
-
-def warn_left_out(path: str | Path, reason: str) -> None:
-    """Say that an image is left out."""
-    tqdm.write(printable(f"warning: {path} cannot be read and is left out: {reason}"))

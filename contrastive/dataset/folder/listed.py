@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from contrastive.dataset.folder.layout import NOTHING, Listing, Part, find_images
+from contrastive.dataset.folder.layout import NOTHING, Part, find_images
 from contrastive.dataset.folder.table import read_table
 from contrastive.errors import ConfigError
+from contrastive.listing.found import Listing
 from contrastive.text import printable
 
 SPLITS_EXAMPLE = "'dataset.splits={extra: train, id_val: null}'"
@@ -21,7 +22,7 @@ def listed_images(
     columns: Mapping[str, str | None] = MappingProxyType({}),
     splits: Mapping[str, str | None] = NOTHING,
     bias_pattern: str | None = None,
-) -> Listing:
+) -> Listing[Part]:
     """What a folder holds; arguments and errors as in `image_folder`."""
     if unlabeled is not None and bias_pattern is not None:
         raise ConfigError(
@@ -41,11 +42,11 @@ def listed_images(
     return listed if bias_pattern is None else _with_biases(listed, bias_pattern)
 
 
-def _with_biases(listed: Listing, pattern: str) -> Listing:
+def _with_biases(listed: Listing[Part], pattern: str) -> Listing[Part]:
     """The same files with the bias that the pattern finds in their paths; the biases are named and sorted."""
     hint = "try 'dataset.bias_pattern=_([0-9]+)[.]png$'"
     names = {}
-    for file in (file for part in listed.parts.values() for file in part.files):
+    for file in (file for part in listed.splits.values() for file in part.files):
         try:
             match = re.search(pattern, file.path)
         except re.error as error:
@@ -54,8 +55,8 @@ def _with_biases(listed: Listing, pattern: str) -> Listing:
             raise ConfigError(f"dataset.bias_pattern={pattern} finds no group in {printable(file.path)}: {hint}")
         names[file] = match[1]
     biases = tuple(sorted(set(names.values())))
-    train, val, test = (
-        Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
-        for part in (listed.train, listed.val, listed.test)
-    )
-    return listed._replace(biases=biases, train=train, val=val, test=test)
+    parts = {
+        name: Part(part.folder, [file._replace(bias=biases.index(names[file])) for file in part.files])
+        for name, part in listed.splits.items()
+    }
+    return listed._replace(splits=parts, biases=biases)

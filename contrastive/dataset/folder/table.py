@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.dataset.folder.columns import COLUMNS, OPTIONAL, guess_columns, split_of_cell, typed_columns
-from contrastive.dataset.folder.layout import NOTHING, ImageFile, Listing, Part, divided, fifth
+from contrastive.dataset.folder.layout import NOTHING, ImageFile, Part, divided, fifth
 from contrastive.errors import ConfigError
+from contrastive.listing.found import Listing
 from contrastive.listing.names import composed
 from contrastive.listing.walk import LeftOut, image_paths
 from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists
 DELIMITERS = ",;\t"
+OTHER_TABLE = "FILE.csv, or, for the table of a recipe, python train.py --help dataset=NAME"
 
 
 class Row(NamedTuple):
@@ -32,7 +34,7 @@ class Row(NamedTuple):
 
 def read_table(
     base: Path, path: Path, columns: Mapping[str, str | None], splits: Mapping[str, str | None] = NOTHING
-) -> Listing:
+) -> Listing[Part]:
     """Read a table, with cells between commas, semicolons or tabs.
 
     Args:
@@ -79,8 +81,8 @@ def read_table(
                 f"{path} names no {name} images that exist{looked}: try another dataset.root or dataset.columns.split"
             )
     notes += _alike("classes", classes) + _alike("biases", biases)
-    train, val, test = (Part(base, parts[name]) for name in ("train", "val", "test"))
-    return Listing(classes, biases, train, val, test, places, left_out, tuple(notes))
+    taken = {name: Part(base, parts[name]) for name in ("train", "val", "test") if parts[name]}
+    return Listing(taken, classes, biases, places, left_out, tuple(notes))
 
 
 class _Missing:
@@ -121,7 +123,7 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         there = [file.name for file in sorted(path.parent.glob("*.csv")) if file != path]
         known = f"; the tables there are {', '.join(there[:NAMED])}" if there else ""
-        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or ["FILE.csv"]))
+        example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or [OTHER_TABLE]))
         raise ConfigError(f"{path} cannot be read ({error}){known}: try dataset.table={example}") from error
     if not rows:
         raise ConfigError(f"{path} has no line below its header: try dataset.table=metadata.csv")

@@ -1,7 +1,7 @@
 """What all shards of a data set hold together: classes, biases, the labels of each split, and the report of it."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,11 +10,10 @@ from torch import Tensor
 
 from contrastive.dataset.shard.index import NO_IMAGE, Index
 from contrastive.dataset.shard.sample import LABEL, NAMED, Value, choice
-from contrastive.dataset.shard.store import beside, packed_names
+from contrastive.dataset.shard.store import beside, names_of_files
 from contrastive.errors import ConfigError
-from contrastive.listing.found import Found
+from contrastive.listing.found import CANNOT_BE_READ, Seen, seen_notes
 from contrastive.text import printable
-from contrastive.types import Split
 
 Column = Literal["label", "bias"]
 
@@ -57,32 +56,36 @@ def check_label(label: str, indices: Sequence[Index]) -> None:
         raise ConfigError(f"no image has the field {label} in its key.json: {choice('label', label, fields)}")
 
 
-def report(
-    indices: Sequence[Index], splits: Mapping[str, Split], places: Mapping[str, str], classes: tuple[str, ...]
-) -> Found:
-    """What was found, from the indices alone: no shard is read."""
-    left_out = defaultdict[str, list[str]](list)
+def left_out(indices: Sequence[Index]) -> dict[str, list[str]]:
+    """{reason: images that are left out}, by the indices alone: no shard is read."""
+    found = defaultdict[str, list[str]](list)
     for index in indices:
-        packed = packed_names(index.shard) if index.faults else {}
+        files = names_of_files(index.shard) if index.faults else {}
         for key, why in index.faults.items():
-            reason = NO_IMAGE if why.startswith(NO_IMAGE) else "not to be decoded"
+            reason = NO_IMAGE if why.startswith(NO_IMAGE) else CANNOT_BE_READ
             said = why.removeprefix(NO_IMAGE) if reason == NO_IMAGE else f": {why}"
-            left_out[reason].append(f"{packed.get(key, key)} in {index.shard.name}{said}")
-    return Found(
-        splits={name: _counts(split.label, classes) for name, split in splits.items()},
-        places=places,
-        left_out=left_out,
-        notes=tuple(_notes(indices, classes)),
-    )
+            found[reason].append(f"{files.get(key, key)} in {index.shard.name}{said}")
+    return found
 
 
-def _counts(label: Tensor, classes: tuple[str, ...]) -> dict[str, int]:
-    """{class: images}, those without a label under ''."""
-    counts = torch.bincount(label + 1, minlength=len(classes) + 1).tolist()
-    return {name: n for name, n in zip(("", *classes), counts, strict=True) if n}
+def notes(indices: Sequence[Index], classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Where labels are from, and what became of images."""
+    return (*_sources(indices, classes), *_seen(indices))
 
 
-def _notes(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str]:
+def _seen(indices: Sequence[Index]) -> list[str]:
+    """A sentence for all that was done to some images, without the advice, which names settings of folders."""
+    seen = [
+        {
+            what.partition(":")[0]: Seen(n=each["n"], first=[f"{key} in {index.shard.name}" for key in each["first"]])
+            for what, each in index.seen.items()
+        }
+        for index in indices
+    ]
+    return seen_notes(seen, sum(len(index.entries) for index in indices))
+
+
+def _sources(indices: Sequence[Index], classes: tuple[str, ...]) -> Iterator[str]:
     sources = sum((Counter(index.sources) for index in indices), Counter[str]())
     fields = sorted({name for index in indices for name in index.fields})
     if sources:

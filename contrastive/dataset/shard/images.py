@@ -1,4 +1,4 @@
-"""Images that stay encoded on disk: `images[index]` reads, checks and decodes them."""
+"""Images that stay encoded, in tars or loose files: `images[index]` reads, checks and decodes them."""
 
 import io
 import zlib
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
-from contrastive.dataset.shard.store import AT_ONCE, Remote, packed_names, read
+from contrastive.dataset.shard.store import AT_ONCE, Files, Remote, names_of_files, read
 from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
 
@@ -31,7 +31,7 @@ class StoredImages:
     Args:
         indices: of the shards, in the order of the rows.
         size: side of the images in pixels; they are decoded as `image_folder` decodes.
-        remedy: what the sentence about bytes that have changed ends in.
+        orientation: as in `decode`.
         chosen: (n,) int64, the rows to keep, in this order; None = all.
     """
 
@@ -44,11 +44,11 @@ class StoredImages:
         indices: Sequence[Index],
         *,
         size: int,
-        remedy: str = "try copying the shard again",
+        orientation: bool = True,
         chosen: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.indices, self.size, self.chosen = indices, size, chosen
-        self.remedy = remedy
+        self.orientation = orientation
         self.ends = np.cumsum([len(index.entries) for index in indices])
 
     @property
@@ -79,7 +79,7 @@ class StoredImages:
         """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
         places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
         chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
-        return StoredImages(self.indices, size=self.size, remedy=self.remedy, chosen=chosen)
+        return StoredImages(self.indices, size=self.size, orientation=self.orientation, chosen=chosen)
 
     def to(self, device: torch.device | str) -> Tensor:
         """All of them, decoded, on a device."""
@@ -89,7 +89,7 @@ class StoredImages:
         """(b,) int64 → (b, 3, size, size) uint8.
 
         Raises:
-            ConfigError: an image is damaged, or cannot be decoded here, named with its shard and key.
+            ConfigError: an image is damaged, or cannot be read or decoded here; the sentence names it.
         """
         return self._images(index, None)[0]
 
@@ -161,17 +161,20 @@ class StoredImages:
         """The pixels, or what is wrong with the bytes. Only a checksum finds most damage: decoders do not notice it."""
         if len(raw) != entry["length"] or zlib.crc32(raw) != entry["crc"]:
             return CHANGED
-        return decode(io.BytesIO(raw), self.size, frame)
+        return decode(io.BytesIO(raw), self.size, frame, orientation=self.orientation)
 
     def _error(self, s: int, entry: np.void, fault: str) -> ConfigError:
-        """What is wrong with an image, by shard, key and the file that it was packed from."""
-        path, offset = self.indices[s].shard, int(entry["offset"])
-        name = name_in(next(read(path, [offset - BLOCKSIZE], [BLOCKSIZE])))
-        if file := packed_names(path).get(name.partition(".")[0]):
-            name += f" ({file})"
+        """What is wrong with an image, by its file, or by shard, key and the file that it was packed from."""
+        shard, offset = self.indices[s].shard, int(entry["offset"])
+        if isinstance(shard, Files):
+            name, what = shard.paths[offset], "file"
+        else:
+            header = name_in(next(read(shard, [offset - BLOCKSIZE], [BLOCKSIZE])))
+            file = names_of_files(shard).get(header.partition(".")[0])
+            name, what = f"{header}{f' ({file})' if file else ''}, byte {offset}", "shard"
         if fault == CHANGED:
-            return ConfigError(f"{path} is damaged at {name}, byte {offset}: {fault}: {self.remedy}")
+            return ConfigError(f"{shard} is damaged at {name}: {fault}: try copying the {what} again")
         return ConfigError(
-            f"{path} has an image that is as it was indexed and cannot be decoded here, {name}: {fault}: "
+            f"{shard} has an image that is as it was indexed and cannot be decoded here, {name}: {fault}: "
             "try another dataset.size, or the Pillow that indexed it"
         )

@@ -5,14 +5,12 @@ import hashlib
 import io
 import json
 import os
-import subprocess
-import sys
 import warnings
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,25 +18,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import decode
-from contrastive.dataset.shard.sample import NAMED, Fields, Value, read_sample
-from contrastive.dataset.shard.store import Remote, Shard, at_hand, beside
+from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_sample
+from contrastive.dataset.shard.store import AT_ONCE, Files, Remote, Shard, Tar, at_hand, beside
 from contrastive.dataset.shard.tar import samples
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, open_lock, write_text
+from contrastive.listing.found import Seen
 
 FORMAT = 2  # of the index: raise it when the same shard would be indexed otherwise
 # label and bias are places in `Index.labels` and `Index.biases`; -1 = none
 ENTRY = np.dtype([("offset", "<u8"), ("length", "<u4"), ("crc", "<u4"), ("label", "<i4"), ("bias", "<i4")])
 NO_IMAGE = "no file of its key is an image by its suffix, which begins at the first dot"
 CHUNK = 512  # samples that are read at once
-HELPER_BYTES = 200_000_000  # of shards that a further process is started for
-ROOT = Path(__file__).resolve().parents[3]
 Entries = npt.NDArray[np.void]
+Chunks = Generator[list[tuple[str, Sample]], None, None]  # key and sample of all that a shard holds, some at a time
 
 
 class Index(NamedTuple):
@@ -53,6 +50,7 @@ class Index(NamedTuple):
     sources: dict[str, int]  # where labels are from: {`key.cls`, or a field of key.json: of how many images}
     fields: list[str]  # some of those of key.json, among them that of the label
     levels: list[list[int]] | None  # (3, 256), how often a channel has a level; None if they were not counted
+    seen: dict[str, Seen] = {}  # what became of images; an index of an earlier version does not tell
 
 
 def index_shards(
@@ -76,7 +74,7 @@ def index_shards(
         return [found[i] for i in range(len(shards))]
     is_main = os.environ.get("RANK", "0") == "0"  # of several processes the first one shows a bar
     bar = tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1, disable=not is_main)
-    with bar, helpers([shards[i] for i in missing] if make is None else [], cache, fields):
+    with bar:
         for wait in (False, True):  # first those that no other process works at
             for i in missing:
                 if i not in found and (index := _indexed(i, shards[i], cache, fields, make=make, wait=wait)):
@@ -100,29 +98,6 @@ def _indexed(
 
 
 @contextmanager
-def helpers(shards: Sequence[Shard], cache: Path | None, fields: Fields) -> Iterator[None]:
-    """Processes that index the same shards meanwhile, on the other cores of this one; Python's lock stops threads."""
-    n = sum(_size(shard) for shard in shards if shard.exists()) // HELPER_BYTES
-    places = [str(shard if isinstance(shard, Remote) else shard.resolve()) for shard in shards]
-    said = json.dumps([places, cache and str(cache.resolve()), fields])
-    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    started = []
-    for _ in range(min(n, torch.get_num_threads() - 1)):
-        command, quiet = [sys.executable, "-m", "contrastive.dataset.shard.help_index"], subprocess.DEVNULL
-        helper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, text=True, env=place)
-        assert helper.stdin is not None
-        helper.stdin.write(said)
-        helper.stdin.close()
-        started.append(helper)
-    try:
-        yield
-    finally:
-        for helper in started:
-            helper.terminate()
-            helper.wait()
-
-
-@contextmanager
 def _claimed(path: Path, *, wait: bool) -> Iterator[bool]:
     """Whether this process holds the lock: after waiting for it, or at once."""
     with open_lock(path) as lock:
@@ -134,21 +109,17 @@ def _claimed(path: Path, *, wait: bool) -> Iterator[bool]:
             yield True
 
 
-def _size(shard: Shard) -> int:
-    """Bytes of a shard."""
-    return shard.size if isinstance(shard, Remote) else shard.stat().st_size
-
-
 def _files(shard: Shard, cache: Path | None, fields: Fields) -> tuple[Path, Path]:
     """The array and the .json beside it. In a cache they are named after path, size and time of the shard, or after
-    URL, size and tag; beside the shard, with which they are copied, after its size."""
+    URL or folder, size and tag; beside the shard, with which they are copied, after its size."""
     where: tuple[str | int, ...] = ()
     try:
-        if isinstance(shard, Remote):
-            where = (shard.url, shard.tag)
-        elif cache is not None:
-            where = (str(shard.resolve()), shard.stat().st_mtime_ns)
-        stem = _stem(shard, _size(shard), fields, *where)
+        if not isinstance(shard, Path):
+            where, size = (str(shard), shard.tag), shard.size
+        else:
+            info = shard.stat()
+            where, size = () if cache is None else (str(shard.resolve()), info.st_mtime_ns), info.st_size
+        stem = _stem(shard, size, fields, *where)
     except OSError as error:
         raise ConfigError(f"{shard} cannot be read ({error.strerror}): try another dataset.root=PATH") from error
     folder = _folder(shard, cache)
@@ -164,14 +135,15 @@ def _folder(shard: Shard, cache: Path | None) -> Path:
 
 
 def _stem(shard: Shard, size: int, fields: Fields, *where: str | int) -> str:
-    key = repr((FORMAT, *where, size, *fields))
+    told = fields if not fields.orientation else fields[:-1]  # as indices that lie beside shards are called
+    key = repr((FORMAT, *where, size, *told))
     return f"{shard.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
     """The index that an earlier start built; None if there is none, or it is not whole."""
-    if isinstance(shard, Remote) and cache is None:
-        return None  # what lies beside it is copied into the cache
+    if cache is None and not isinstance(shard, Path):
+        return None  # what lies beside a remote shard is copied into the cache
     array, facts_path = _files(shard, cache, fields)
     try:
         facts = json.loads(facts_path.read_bytes())
@@ -198,8 +170,8 @@ def _copied(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
 def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
     """Read a shard once; what cannot be decoded is left out here, once and for all: the number of rows is fixed."""
     array, facts_path = _files(shard, cache, fields)
-    with at_hand(shard, array.parent) as path:
-        table, facts = _examined(shard, path, fields)
+    with closing(_loose(shard) if isinstance(shard, Files) else _in_tar(shard, array.parent, fields)) as chunks:
+        table, facts = _examined(chunks, fields)
     with atomic(array) as part, part.open("wb") as out:
         np.save(out, table)
     write_text(facts_path, json.dumps(facts))  # last: marks the array as complete
@@ -208,24 +180,46 @@ def _build(shard: Shard, cache: Path | None, fields: Fields) -> Index:
     return index
 
 
-def _examined(shard: Shard, path: Path, fields: Fields) -> tuple[Entries, dict[str, Any]]:
-    """The entries of a shard, whose file is at `path`, and the facts about them."""
-    entries, faults, levels = list[tuple[int, ...]](), dict[str, str](), torch.zeros(3, 256, dtype=torch.int64)
-    labels, biases, sources, seen = dict[Value, int](), dict[Value, int](), Counter[str](), set[str]()
-    found = samples(path)
-    quiet = warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning)  # they are refused
-    with quiet, path.open("rb") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
+def _in_tar(shard: Tar, folder: Path, fields: Fields) -> Chunks:
+    with at_hand(shard, folder) as path, path.open("rb") as file:
+        found = samples(path)
         while chunk := list(islice(found, CHUNK)):
-            read = [read_sample(file, key, members, fields, shard) for key, members in chunk]
-            decoded = pool.map(lambda sample: _decode(sample.raw, fields.size), read)
-            for (key, members), sample, counts in zip(chunk, read, decoded, strict=True):
-                seen |= {name for name in sample.fields if len(seen) < NAMED or name == fields.label}
+            yield [(key, read_sample(file, key, members, fields, shard)) for key, members in chunk]
+
+
+def _loose(files: Files) -> Chunks:
+    """The key is the number; a file that cannot be read is empty."""
+
+    def content(i: int) -> bytes:
+        with suppress(ConfigError):
+            return files.content(i)
+        return b""
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for start in range(0, files.size, CHUNK):
+            chunk = range(start, min(start + CHUNK, files.size))
+            yield [(str(i), Sample(i, raw)) for i, raw in zip(chunk, pool.map(content, chunk), strict=True)]
+
+
+def _examined(chunks: Chunks, fields: Fields) -> tuple[Entries, dict[str, Any]]:
+    """The entries of samples, and the facts about them."""
+    entries, faults, levels = list[tuple[int, ...]](), dict[str, str](), torch.zeros(3, 256, dtype=torch.int64)
+    labels, biases, sources, names = dict[Value, int](), dict[Value, int](), Counter[str](), set[str]()
+    seen = defaultdict[str, list[str]](list)
+    quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata
+    with quiet, ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for chunk in chunks:
+            decoded = pool.map(lambda item: _decode(item[1].raw, fields), chunk)
+            for (key, sample), (counts, what) in zip(chunk, decoded, strict=True):
+                names |= {name for name in sample.fields if len(names) < NAMED or name == fields.label}
                 if isinstance(counts, str) or sample.raw is None:
-                    faults[key] = str(counts or f"{NO_IMAGE} ({', '.join(members)})")
+                    faults[key] = str(counts or f"{NO_IMAGE} ({', '.join(sample.suffixes)})")
                     continue
                 label, bias = _number(sample.label, labels), _number(sample.bias, biases)
                 entries.append((sample.offset, len(sample.raw), zlib.crc32(sample.raw), label, bias))
                 sources[sample.source] += sample.label is not None
+                for each in what:
+                    seen[each].append(key)
                 if counts is not None:
                     levels += counts
     table = np.array(entries, ENTRY)
@@ -237,8 +231,9 @@ def _examined(shard: Shard, path: Path, fields: Fields) -> tuple[Entries, dict[s
         "labels": values[0],
         "biases": values[1],
         "sources": +sources,
-        "fields": sorted(seen),
+        "fields": sorted(names),
         "levels": None if fields.size is None else levels.tolist(),
+        "seen": {what: {"n": len(keys), "first": keys[:NAMED]} for what, keys in sorted(seen.items())},
     }
 
 
@@ -247,13 +242,15 @@ def _number(value: Value | None, known: dict[Value, int]) -> int:
     return -1 if value is None else known.setdefault(value, len(known))
 
 
-def _decode(raw: bytes | None, size: int | None) -> Tensor | str | None:
-    """How often each channel has each level, if a size is given; or the reason why the bytes are no image."""
-    if raw is None:
-        return None
+def _decode(raw: bytes | None, fields: Fields) -> tuple[Tensor | str | None, list[str]]:
+    """How often each channel has each level, if a size is given, or the reason why the bytes are no image; and what
+    became of it."""
+    seen: list[str] = []
     if not raw:
-        return "it is empty"
-    pixels = decode(io.BytesIO(raw), size or 1)
+        return None if raw is None else "it is empty, or could not be read", seen
+    pixels = decode(io.BytesIO(raw), fields.size or 1, orientation=fields.orientation, seen=seen)
     if isinstance(pixels, str):
-        return pixels.partition(" <_io.BytesIO")[0]  # the rest is where it lay in memory
-    return None if size is None else torch.from_numpy(np.stack([np.bincount(c.ravel(), minlength=256) for c in pixels]))
+        return pixels.partition(" <_io.BytesIO")[0], seen  # the rest is where it lay in memory
+    if fields.size is None:
+        return None, seen
+    return torch.from_numpy(np.stack([np.bincount(c.ravel(), minlength=256) for c in pixels])), seen

@@ -85,9 +85,7 @@ def pack_folder(
     tqdm.write(str(listed.found()))
     is_by_path = table is None and bias_pattern is None
     found, left_out = {}, list[str]()
-    for name, part in (("train", listed.train), ("val", listed.val), ("test", listed.test)):
-        if not part.files:
-            continue
+    for name, part in listed.splits.items():
         order = Permutation(len(part.files), "pack")(np.arange(len(part.files), dtype=np.uint64)).tolist()
         shuffled = Part(part.folder, [part.files[i] for i in order])
         labels = "" if is_by_path else hashlib.sha256(repr([file[1:] for file in shuffled.files]).encode()).hexdigest()

@@ -29,12 +29,14 @@ class Fields(NamedTuple):
         bias: field of key.json with the bias; None = no bias labels.
         image: suffix of the image; None = the one that a picture has.
         size: count the levels of every image at this side; None = do not.
+        orientation: turn images as their EXIF orientation says, before they are counted.
     """
 
     label: str = LABEL
     bias: str | None = None
     image: str | None = None
     size: int | None = None
+    orientation: bool = True
 
 
 class Sample(NamedTuple):
@@ -42,10 +44,11 @@ class Sample(NamedTuple):
 
     offset: int
     raw: bytes | None  # of the image; None = none of the files is one
-    label: Value | None
-    bias: Value | None
-    source: str  # where the label is from
-    fields: Collection[str]  # that it has
+    label: Value | None = None
+    bias: Value | None = None
+    source: str = ""  # where the label is from
+    fields: Collection[str] = ()  # that it has
+    suffixes: Collection[str] = ()  # of its files
 
 
 def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fields, shard: Shard) -> Sample:
@@ -83,6 +86,7 @@ def read_sample(file: io.BufferedReader, key: str, members: Members, fields: Fie
         bias,
         "key.cls" if is_by_cls else fields.label,
         named.keys(),
+        members.keys(),
     )
 
 

@@ -1,4 +1,5 @@
-"""The bytes of shards: files of this machine, or objects in a store that are read by ranges.
+"""The bytes of encoded images: in tar files of this machine, in objects of a store that are read by ranges, or in files
+that lie loose.
 
 obstore, an extra, is imported where a URL is given, and nowhere else. Retries, credentials and their environment
 variables (AWS_REGION, AWS_SKIP_SIGNATURE=true for a public bucket, ...) are its own.
@@ -19,7 +20,7 @@ from typing import Any
 from contrastive.errors import ConfigError
 from contrastive.listing.names import split_of
 
-NAMES = ".names.json"  # what `packed_names` are kept in, beside each shard
+NAMES = ".names.json"  # what `names_of_files` are kept in, beside each shard that `pack` wrote
 URL = re.compile(r"(s3|gs|az|https?|file)://")
 AT_ONCE = 32  # shards that are asked at once; of each obstore reads up to ten ranges at once
 GAP = 2**16  # bytes between two images up to which one request reads both: few beside what a request takes
@@ -51,7 +52,48 @@ class Remote:
         return True
 
 
-Shard = Path | Remote
+@dataclass(frozen=True)
+class Files:
+    """Image files that lie loose, as a shard of which an image's offset is its number; it prints as their folder."""
+
+    folder: Path  # absolute
+    paths: tuple[str, ...]  # below the folder, or absolute
+    tag: str  # another one stands for other files
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    @property
+    def name(self) -> str:
+        return f"files-{self.tag}"
+
+    @property
+    def stem(self) -> str:
+        return self.name
+
+    @property
+    def size(self) -> int:
+        return len(self.paths)
+
+    def exists(self) -> bool:
+        """They did when they were listed."""
+        return True
+
+    def content(self, i: int) -> bytes:
+        """The bytes of a file.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        path = self.folder / self.paths[i]
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error.strerror}): try the same command once it can") from error
+
+
+Tar = Path | Remote
+Shard = Tar | Files
 
 
 def is_url(pattern: str) -> bool:
@@ -94,13 +136,16 @@ def matching(pattern: str) -> list[str]:
 
 
 def read(shard: Shard, offsets: Sequence[int], lengths: Sequence[int]) -> Iterator[bytes]:
-    """The bytes of ranges of a shard, in their order; a range beyond its end is cut.
+    """The bytes of ranges of a shard, in their order; a range beyond its end is cut. Of loose files each is whole.
 
     Raises:
-        ConfigError: a store fails, after obstore has tried again for a while.
+        ConfigError: a store fails, after obstore has tried again for a while, or a loose file cannot be read.
     """
     if isinstance(shard, Remote):
         yield from _ranges(shard, offsets, lengths)
+        return
+    if isinstance(shard, Files):
+        yield from map(shard.content, offsets)
         return
     file = os.open(shard, os.O_RDONLY)
     try:
@@ -111,7 +156,7 @@ def read(shard: Shard, offsets: Sequence[int], lengths: Sequence[int]) -> Iterat
 
 
 @contextmanager
-def at_hand(shard: Shard, folder: Path) -> Iterator[Path]:
+def at_hand(shard: Tar, folder: Path) -> Iterator[Path]:
     """The file of a shard; of a remote one a copy in `folder`, for as long as it is needed. One process at a time: what
     a killed one left is written over.
 
@@ -141,11 +186,13 @@ def at_hand(shard: Shard, folder: Path) -> Iterator[Path]:
 
 
 def beside(shard: Shard, name: str, *, above: bool = False) -> bytes | None:
-    """The file of this name in the folder of a shard; None if there is none.
+    """The file of this name in the folder of a tar; None if there is none, or files lie loose.
 
     Args:
         above: look into the folder above, too, where that of the shard is a split's.
     """
+    if isinstance(shard, Files):
+        return None
     folder = shard.url.rpartition("/")[0] if isinstance(shard, Remote) else str(shard.absolute().parent)
     outer, _, own = folder.rpartition("/")
     for place in (folder, outer) if above and split_of(own) else (folder,):
@@ -161,8 +208,10 @@ def beside(shard: Shard, name: str, *, above: bool = False) -> bytes | None:
     return None
 
 
-def packed_names(shard: Shard) -> dict[str, str]:
-    """{key: the file that it was packed from} of a shard that `pack` wrote; of others nothing."""
+def names_of_files(shard: Shard) -> dict[str, str]:
+    """{key: the file} of loose files, or of a tar those that `pack` wrote it from; of other tars nothing."""
+    if isinstance(shard, Files):
+        return {str(i): path for i, path in enumerate(shard.paths)}
     return dict(json.loads(beside(shard, f"{shard.stem}{NAMES}") or "{}"))
 
 

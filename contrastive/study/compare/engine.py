@@ -1,5 +1,6 @@
 """A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
+import json
 import shutil
 import sys
 import textwrap
@@ -27,10 +28,11 @@ from contrastive.run.files import lock, read_result
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import is_decided, power_text
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import Contestant, Plan, read_plan
+from contrastive.study.compare.plan import Contestant, Plan, auto_budget, plan_from_dict, read_plan
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
+    PLAN,
     check_package,
     other_comparisons,
     package_hash,
@@ -38,14 +40,15 @@ from contrastive.study.compare.seal import (
     read_sources,
     seal,
 )
-from contrastive.study.compare.space import Knob, knobs_of
-from contrastive.study.compare.stages import Contest, Run
-from contrastive.study.compare.trial import Trial, hours, try_contestants
+from contrastive.study.compare.space import Knob, knobs_of, point_at
+from contrastive.study.compare.stages import WORST, Contest, Run
+from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import forest, sentences
 from contrastive.study.render.files import write_pages
+from contrastive.study.spec import look_up
 from contrastive.study.statistics import planned_looks
-from contrastive.text import as_typed, clock, counted, marked, show
+from contrastive.text import as_typed, clock, counted, marked, show, spread
 
 BASE = Path("outputs") / "compare"
 TRIES, PAUSE = 3, 20.0  # of a run that the machine ended, and seconds before one where nothing else is left to do
@@ -76,12 +79,13 @@ def run_comparison(
     """
     plan = read_plan(words)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
-        contest = contest_of(plan, folders)
+        contest = contest_of(plan, folders)  # mistakes are answered before torch is imported
+        on_cpu, device = this_device(list(plan.common))
+        gpus = gpus_for(list(plan.common))
+        n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
+        contest, trials = in_time(contest, n_parallel=n_parallel, gpus=gpus)
         with nullcontext() if dry_run else lock(contest.base, instead="then the same command shows what came out"):
-            on_cpu, device = this_device(list(plan.common))
-            gpus = gpus_for(list(plan.common))
-            n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
-            trials = begin(contest, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
+            trials = begin(contest, trials, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
             if dry_run:
                 return Done(contest, [])
             composed = composer([contest.base / OPTIONS, *folders])
@@ -96,31 +100,48 @@ def run_comparison(
             return run_until_decided(contest, launch, trials=trials, n_parallel=n_parallel)
 
 
+def in_time(contest: Contest, *, n_parallel: int, gpus: Sequence[str] = ()) -> tuple[Contest, dict[str, Trial]]:
+    """The contest with the deepest search that its hours allow, and the trials that told; none where its budget is
+    known."""
+    if contest.plan.budget:
+        return contest, {}
+    show(f"trying each contestant, for how many points {contest.plan.hours:g} hours are enough")
+    trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
+    return contest_of(deepest(contest, trials, n_parallel=n_parallel), contest.folders), trials
+
+
 def begin(
-    contest: Contest, *, n_parallel: int, device: str, gpus: Sequence[str] = (), dry_run: bool = False
+    contest: Contest,
+    trials: dict[str, Trial],
+    *,
+    n_parallel: int,
+    device: str,
+    gpus: Sequence[str] = (),
+    dry_run: bool = False,
 ) -> dict[str, Trial]:
     """Say what a comparison takes, try every contestant, and seal what its runs are made of.
+
+    Args:
+        trials: those that were made already.
 
     Returns:
         the trials; none where every run is done.
     """
     show(announcement(contest))
     sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
-    trials: dict[str, Trial] = {}
     if (contest if dry_run else at_look(contest)).due():
-        trials = try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
+        trials = trials or try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
         show(costs(contest, trials, n_parallel=n_parallel, device=device))
     if not dry_run:
         seal(contest, sources, {key: data for trial in trials.values() for key, data in trial.data.items()})
     return trials
 
 
-def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = None) -> Contest:
+def contest_of(plan: Plan, folders: Sequence[Path] = ()) -> Contest:
     """The contest of a plan, each contestant composed and checked and its knobs read; Hydra must be initialized.
 
     Args:
         folders: of options and modules of one's own.
-        base: of its runs; None = outputs/compare/NAME.
 
     Raises:
         ConfigError: a contestant cannot be composed, no contestant has what is to be searched, they have several
@@ -135,11 +156,14 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
     if several := next((names for names in (datasets, where) if len(names) > 1), None):
         raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(several)}: try one at a time")
     sealed = {"package": package_hash(), "contestants": {name: one.hashes for name, one in made.items()}}
+    knobs = {name: one.knobs for name, one in made.items()}
+    plan = _sized(plan, knobs, datasets[0], sealed)
     has_points = any("every" in one.config["evaluator"][plan.evaluator] for one in made.values())
     return Contest(
         plan=plan,
-        knobs={name: one.knobs for name, one in made.items()},
-        base=base or BASE / plan.folder(datasets[0], plan.digest(sealed)),
+        knobs=knobs,
+        defaults={name: one.defaults for name, one in made.items()},
+        base=BASE / plan.folder(datasets[0], plan.digest(sealed)),
         dataset=datasets[0],
         on_the_way=(f"evaluator.{plan.evaluator}.every=0",) if has_points else (),
         left_alone={name: one.left_alone for name, one in made.items()},
@@ -149,12 +173,31 @@ def contest_of(plan: Plan, folders: Sequence[Path] = (), base: Path | None = Non
     )
 
 
+def _sized(plan: Plan, knobs: Mapping[str, Sequence[Knob]], dataset: str, sealed: Mapping[str, Any]) -> Plan:
+    """The plan with the budget that follows from the knobs, or that its hours became before; AUTO where only trials can
+    tell."""
+    if plan.budget:
+        return plan
+    if not any(knobs.values()):
+        return replace(plan, budget=1, finalists=0)
+    if not plan.hours:
+        return replace(plan, budget=auto_budget(knobs))
+    for file in sorted(BASE.glob(f"*/{PLAN}")):
+        earlier = json.loads(file.read_text())["plan"]
+        found = replace(plan, budget=earlier["budget"])
+        if earlier.get("hours") == plan.hours and found.folder(dataset, found.digest(sealed)) == file.parent.name:
+            return found
+    return plan
+
+
 class _Made(NamedTuple):
-    """A contestant as it is composed: its dataset, the settings that it reads, its knobs and configuration."""
+    """A contestant as it is composed: its dataset, the settings that it reads, its knobs, their defaults, and its
+    configuration."""
 
     dataset: str
     reads: list[str]
     knobs: list[Knob]
+    defaults: dict[str, Any]
     config: dict[str, Any]
     left_alone: dict[str, Any]
 
@@ -179,12 +222,14 @@ def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
     reads = _settings_read(cfg)
     ranges = {key: typed for key, typed in plan.ranges.items() if key in reads} | own.ranges
     fixed = {key_of(word) for word in words} - ranges.keys()
-    knobs = [knob for knob in knobs_of(choices, reads, ranges, folders) if knob.key not in fixed]
-    trial = [f"{knob.key}={knob.at(0.5)}" for knob in knobs]
+    values = flatten(OmegaConf.to_container(cfg, resolve=True))
+    knobs = knobs_of(choices, {key: values.get(key) for key in reads}, ranges, folders, fixed)
+    trial = [f"{key}={value}" for key, value in point_at(knobs, [0.5] * len(knobs)).items()]
     compose("train", [*words, *trial, *search_path(folders)])  # a range of no setting is said at once
     searched = {knob.key for knob in knobs}
     left_alone = {key: value for key, value in _numbers_of_loss(cfg, reads) if key not in searched}
-    return _Made(choices["dataset"], [*reads, *own.ranges], knobs, settings.to_dict(), left_alone)
+    defaults = {knob.key: values.get(knob.key) for knob in knobs}
+    return _Made(choices["dataset"], [*reads, *own.ranges], knobs, defaults, settings.to_dict(), left_alone)
 
 
 def _settings_read(cfg: DictConfig) -> list[str]:
@@ -243,9 +288,10 @@ def run_all(
             time.sleep(PAUSE)
         left = f"; about {clock(3600 * pace * hours(contest, trials) / n_parallel)} to go in all" if trials else ""
         stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
-        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{left}", flush=True)
+        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{race(contest)}{left}", flush=True)
         since = time.monotonic()
         reasons |= launch(runs)
+        contest.clean()
         if trials:
             expected = 60 * sum(trials[run.own].minutes for run in runs) / n_parallel
             pace = (time.monotonic() - since) / max(expected, 1e-9)
@@ -254,12 +300,26 @@ def run_all(
     return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]
 
 
+def race(contest: Contest) -> str:
+    """The best search run of each contestant so far; empty before all have one."""
+    best = {own.name: contest.best_so_far(own) for own in contest.plan.contestants}
+    if WORST in best.values():
+        return ""
+    said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
+    return f"; best on held-out images so far: {said}"
+
+
 def announcement(contest: Contest) -> str:
     """What is compared, and what it can find, before anything runs."""
     plan = contest.plan
     searched, again = "nothing is searched, ", ""
     if plan.budget > 1:
-        searched = f"{plan.budget} points, {plan.finalists} finalists with two more seeds, "
+        first = (
+            f" ({plan.n_first} of them spread evenly, then {plan.batch} at a time)"
+            if plan.n_first < plan.budget
+            else ""
+        )
+        searched = f"{plan.budget} points{first}, {plan.finalists} finalists with two more seeds, "
         again = " and as many of the default settings"
     lines = [f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}"]
     for name, own in contest.knobs.items():
@@ -285,8 +345,10 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
     free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
     left = sum(map(contest.n_left, contest.plan.contestants))
     needed = short_hours(hours(contest, trials) / n_parallel)
+    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
     lines.append(
-        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {free / 1e9:.0f} GB of disk are free"
+        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {written:.2g} of "
+        f"{free / 1e9:.0f} GB that are free on the disk"
     )
     n_images = next(iter(trials.values())).n_images
     lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
@@ -306,7 +368,8 @@ def conclude(contest: Contest) -> str:
     record = comparison_record(contest)
     write_pages(record, contest.base)
     said = zip(sentences(record), record["comparison"]["judged"], strict=True)
-    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), "", *forest(record), ""]
+    alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
+    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), *alone, "", *forest(record), ""]
     if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     path = contest.base.with_name(f"{contest.base.name}.html")
@@ -319,6 +382,23 @@ def conclude(contest: Contest) -> str:
         lines.append(f"no page was written: {error}")
     lines.append(f"table       {as_typed(contest.base)}.md, .csv, .tex and .json")
     return "\n".join(lines)
+
+
+def tuned_text(record: Mapping[str, Any]) -> str:
+    """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
+    plan, worth = plan_from_dict(record["comparison"]["plan"]), []
+    name = plan.contestants[0].name
+    for row in record["rows"]:
+        figures = [look_up(run, plan.metric) for run in row["runs"]]
+        worth.append(
+            f"{row['name']} {spread(known)}" if (known := [x for x in figures if x is not None]) else row["name"]
+        )
+    words = [
+        " ".join(f"{key}={value}" for key, value in point.items()) or "the default settings"
+        if (point := search["chosen"]) is not None else "none, for no point could be trained"
+        for search in record["comparison"]["searches"][name]
+    ]  # fmt: skip
+    return f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
 
 
 def verdict_text(sentence: str, verdict: str) -> str:

@@ -10,6 +10,7 @@ from contrastive.files import write_text
 from contrastive.run.files import RunState, run_state
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
+from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.seal import read_sealed
 from contrastive.study.compare.stages import WORST, Contest, Run
 from contrastive.study.record import Shared, row_record, views_as_png
@@ -117,11 +118,13 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
         results = [run_state(run.path).result for run in runs]
         points.append({
             "point": point.point,
+            **({} if point.point else {"default": contest.settings(own, {})}),
             "values": [None if value == WORST else round(value, 4) for value in point.values],
             "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
             "correct": results[0].get("correct", {}).get(contest.plan.metric),
         })  # fmt: skip
-    return {"points": points, "chosen": chosen}
+    more = left_to_find(contest.knobs[own.name], points)
+    return {"points": points, "chosen": chosen, **({} if more is None else {"more": more})}
 
 
 def _from_here(folder: Path) -> str:

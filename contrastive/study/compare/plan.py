@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,11 @@ from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 
 EXAMPLE = "try contrastive compare loss=nt_xent,debiased_pos"
-NUMBERS = {"searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float}
+AUTO = 0  # a budget that follows from the knobs, or from the hours
+SMALL = 8  # points, from which on a model proposes some
+NUMBERS = {
+    "searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float, "batch": int, "hours": float,
+}  # fmt: skip
 OWN = {*NUMBERS, "metric", "pairs", "rows"}
 CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "search_metric", "dry_run")  # which the protocol sets
 MAX_SEEDS = 500
@@ -56,7 +61,8 @@ class Plan:
     Attributes:
         common: words of every run.
         ranges: {setting: range} that replace those of configs/search.
-        budget: runs of a search for each contestant, the default settings among them; 1 = nothing is searched.
+        budget: runs of a search for each contestant, the default settings among them; 1 = nothing is searched, AUTO =
+            not yet known.
         finalists: points that get two more seeds; 0 = the best single run is chosen.
         seeds: final runs of each contestant and search.
         searches: how often everything is repeated with other points, held-out images and seeds.
@@ -65,12 +71,14 @@ class Plan:
         pairs: first = each against the first | all.
         looks: how often plans of these contestants were judged, which share the level 0.05.
         planned: searches, or seeds of one search, where it is judged at fewer on the way; 0 = it is not.
+        batch: points that a model proposes at a time; 0 = none, all points are those of a Sobol sequence.
+        hours: for which the budget is as deep as it can be; 0 = as typed.
     """
 
     contestants: tuple[Contestant, ...]
     common: tuple[str, ...] = ()
     ranges: dict[str, str] = field(default_factory=dict)
-    budget: int = 12
+    budget: int = AUTO
     finalists: int = 2
     seeds: int = 8
     searches: int = 1
@@ -79,15 +87,17 @@ class Plan:
     pairs: str = "first"
     looks: int = 1
     planned: int = 0
+    batch: int = 4
+    hours: float = 0.0
 
     def __post_init__(self) -> None:
-        least = {"budget": 1, "finalists": 0, "seeds": 3, "searches": 1, "looks": 1}
+        least = {"budget": AUTO, "finalists": 0, "seeds": 3, "searches": 1, "looks": 1, "batch": 0, "hours": 0}
         for key, smallest in least.items():
             if (value := getattr(self, key)) < smallest:
                 raise ConfigError(f"{key} must be at least {smallest}, got {value}: try {key}={smallest}")
         if self.budget == 1 and self.searches > 1:
             raise ConfigError("budget=1 searches nothing that could be repeated: try searches=1")
-        if self.finalists == 1 or self.finalists > self.budget:
+        if self.finalists == 1 or AUTO < self.budget < self.finalists:
             instead = "finalists=0" if self.budget == 1 else "finalists=2, or 0"
             raise ConfigError(f"finalists={self.finalists} leaves nothing to choose from: try {instead}")
         if self.seeds > MAX_SEEDS:
@@ -96,8 +106,6 @@ class Plan:
             raise ConfigError(f"margin must be above 0, got {self.margin}: try margin=1")
         if self.pairs not in ("first", "all"):
             raise ConfigError(f"pairs must be first or all, got {self.pairs}: try pairs=first")
-        if len(self.contestants) < 2:
-            raise ConfigError(f"a comparison needs two contestants, there is {self.contestants[0].name}: {EXAMPLE}")
         if not re.fullmatch(r"\w+_top\d", self.metric):
             raise ConfigError(f"metric must be an accuracy of an evaluator, got {self.metric}: try metric=linear_top1")
 
@@ -124,6 +132,11 @@ class Plan:
         return self.at(self.planned or self.rows)
 
     @property
+    def n_first(self) -> int:
+        """Points of a search that follow from no value: a quarter of them, and five at the least."""
+        return max(5, math.ceil(self.budget / 4)) if self.batch and self.budget >= SMALL else self.budget
+
+    @property
     def opponents(self) -> list[tuple[str, str]]:
         """(contestant, the one that it is judged against)."""
         names = [contestant.name for contestant in self.contestants]
@@ -145,7 +158,8 @@ class Plan:
         """
         places = sorted(word for word in self.common if key_of(word) in ("dataset.root", "dataset.test"))
         salts = [(contestant.name, contestant.salt) for contestant in self.contestants]
-        described = [salts, self.budget, self.finalists, places, made_of]
+        proposed = [self.batch] if self.batch else []  # earlier versions proposed nothing
+        described = [salts, self.budget, self.finalists, places, made_of, *proposed]
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
     def command(self, folders: Sequence[str] = ()) -> str:
@@ -155,25 +169,38 @@ class Plan:
             folders: those of --config-dir.
         """
         listed = [*itertools.takewhile(lambda own: own.words == (f"loss={own.name}",), self.contestants)]
-        others = self.contestants[len(listed) :] if len(listed) > 1 else self.contestants
+        listed = listed if len(listed) > 1 or len(self.contestants) == 1 else []
+        others = self.contestants[len(listed) :]
         rows = {own.name: " ".join([*own.words, *([f"salt={own.salt}"] if own.salt else [])]) for own in others}
-        words = [f"loss={','.join(own.name for own in listed)}"] if len(listed) > 1 else []
+        words = [f"loss={','.join(own.name for own in listed)}"] if listed else []
         if rows:
             words.append(f"rows={yaml.safe_dump(rows, default_flow_style=True, sort_keys=False, width=10**6).strip()}")
         words += [*self.common, *(f"{key}={value}" for key, value in self.ranges.items())]
-        words += [*(f"{name}={getattr(self.whole, name):g}" for name in NUMBERS), f"metric={self.metric}"]
-        words += [f"pairs={self.pairs}"]
+        numbers = {name: getattr(self.whole, name) for name in NUMBERS}
+        depth = ["hours"] if self.budget else ["budget", *([] if self.hours else ["hours"])]  # what it became
+        words += [f"{name}={value:g}" for name, value in numbers.items() if name not in depth]
+        words += [f"metric={self.metric}", f"pairs={self.pairs}"]
         own = [word for folder in folders for word in ("--config-dir", folder)]
         return " ".join(["contrastive compare", *map(_quoted, [*words, *own])])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, for the record."""
-        names = ("budget", "finalists", "seeds", "searches", "metric", "margin", "pairs", "looks", "planned")
+        names = [*NUMBERS, "metric", "pairs", "looks", "planned"]
         contestants = [{"name": c.name, "words": list(c.words), "salt": c.salt} for c in self.contestants]
         return {
             "contestants": contestants, "common": list(self.common), "ranges": self.ranges,
             **{name: getattr(self, name) for name in names},
         }  # fmt: skip
+
+
+def auto_budget(knobs: Mapping[str, Sequence[Any]]) -> int:
+    """Points for each contestant: eight for each knob of the one with most, and eight more; 1 where none has any.
+
+    Args:
+        knobs: of each contestant.
+    """
+    most = max(map(len, knobs.values()), default=0)
+    return 8 * (most + 1) if most else 1
 
 
 def folder_name(name: str) -> str:
@@ -182,18 +209,20 @@ def folder_name(name: str) -> str:
 
 
 def plan_from_dict(content: dict[str, Any]) -> Plan:
-    """What `to_dict` returned."""
+    """What `to_dict` returned, also of an earlier version, which proposed nothing."""
     contestants = tuple(
         Contestant(name=c["name"], words=tuple(c["words"]), salt=c["salt"]) for c in content["contestants"]
     )
-    return Plan(**{**content, "contestants": contestants, "common": tuple(content["common"])})
+    return Plan(**{"batch": 0, **content, "contestants": contestants, "common": tuple(content["common"])})
 
 
 def read_plan(words: Sequence[str]) -> Plan:
     """The plan that words describe: comma lists make the contestants, ranges replace knobs, the rest is common.
 
+    Without a list, the loss or the recipe that is named is the only contestant.
+
     Raises:
-        ConfigError: a word that cannot be read or that the protocol sets itself, or fewer than two contestants.
+        ConfigError: a word that cannot be read or that the protocol sets itself, or no contestant.
     """
     own: dict[str, Any] = {}
     lists: list[list[str]] = []
@@ -218,7 +247,13 @@ def read_plan(words: Sequence[str]) -> Plan:
     contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
     contestants += [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
     if not contestants:
-        raise ConfigError(f"nothing is compared: {EXAMPLE}")
+        alone = next((word for key in ("loss", "experiment") for word in common if key_of(word) == key), None)
+        if alone is None:
+            raise ConfigError(f"nothing is compared: {EXAMPLE}")
+        common.remove(alone)
+        contestants = [Contestant(name=alone.partition("=")[2], words=(alone,))]
+    if {"budget", "hours"} <= own.keys():
+        raise ConfigError("hours=4 stands for a budget: try one of the two")
     names = [contestant.name for contestant in contestants]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"two contestants are called {twice}: try other names in rows")
@@ -228,11 +263,18 @@ def read_plan(words: Sequence[str]) -> Plan:
 
 
 def _own(key: str, value: str) -> Any:
+    if (key, value) == ("budget", "auto"):
+        return AUTO
     if key in NUMBERS:
         try:
-            return NUMBERS[key](value)
+            number = NUMBERS[key](value)
         except ValueError:
             raise ConfigError(f"{key} must be a number, got {value}: try {key}={3 if key != 'margin' else 1}") from None
+        if key in ("budget", "hours") and number <= 0:
+            raise ConfigError(
+                f"{key} must be above 0, got {value}: try {'budget=auto' if key == 'budget' else 'hours=4'}"
+            )
+        return number
     if key == "rows":
         try:
             rows = yaml.safe_load(value)

@@ -1,12 +1,12 @@
 """What a method is searched over: knobs with their ranges, and points that all methods share as far as they can.
 
 A range is typed as Hydra takes it on the command line: interval(0.1, 1), tag(log, interval(0.1, 1)),
-int(interval(1, 100)), choice(a, b).
+int(interval(1, 100)), choice(a, b). Files may scale one by another setting: tag(log, interval(0.1, 1)) * loss.push.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Knob:
 
     Attributes:
         typed: the range as it was typed.
+        times: another setting that is searched, whose value multiplies both ends.
     """
 
     key: str
@@ -37,22 +38,38 @@ class Knob:
     is_log: bool = False
     is_int: bool = False
     choices: tuple[str, ...] = ()
+    times: str = ""
 
-    def at(self, u: float) -> str:
-        """The value at u in [0, 1), as it is typed; numbers to three digits."""
+    @property
+    def name(self) -> str:
+        """What the range is of: the setting, or its ratio to another."""
+        return f"{self.key} / {self.times}" if self.times else self.key
+
+    def at(self, u: float, point: Mapping[str, Any] | None = None) -> str:
+        """The value at u in [0, 1], as it is typed; numbers to three digits.
+
+        Args:
+            point: settings that have the value of `times`.
+        """
         if self.choices:
-            return self.choices[int(u * len(self.choices))]
+            return self.choices[min(int(u * len(self.choices)), len(self.choices) - 1)]
         value = self.low * (self.high / self.low) ** u if self.is_log else self.low + (self.high - self.low) * u
-        return str(round(value)) if self.is_int else f"{value:.3g}"
+        return str(round(value)) if self.is_int else f"{value * self._factor(point or {}):.3g}"
 
-    def place(self, value: Any) -> float | None:
-        """Where a number lies between the ends, 0 to 1; None for a choice."""
+    def place(self, point: Mapping[str, Any]) -> float | None:
+        """Where the value of a point lies between the ends, 0 to 1; None for a choice, and for what is no number."""
+        try:
+            x = float(point[self.key]) / self._factor(point)
+        except (KeyError, TypeError, ValueError):
+            return None
         if self.choices:
             return None
-        x = float(value)
         if self.is_log:
             return math.log(x / self.low) / math.log(self.high / self.low) if x > 0 else 0.0
         return (x - self.low) / (self.high - self.low)
+
+    def _factor(self, point: Mapping[str, Any]) -> float:
+        return float(point[self.times]) if self.times else 1.0
 
 
 def read_knob(key: str, typed: str) -> Knob:
@@ -61,37 +78,55 @@ def read_knob(key: str, typed: str) -> Knob:
     Raises:
         ConfigError: it is no range.
     """
+    text, _, times = (part.strip() for part in typed.partition("*"))
     try:
-        value = OverridesParser.create().parse_override(f"{key}={typed}").value()
+        value = OverridesParser.create().parse_override(f"{key}={text}").value()
     except HydraException:
         value = None
     if isinstance(value, IntervalSweep):
         low, high = float(value.start or 0), float(value.end or 0)
         is_log, is_int = "log" in value.tags, isinstance(value.start, int)
-        if low < high and (low > 0 or not is_log):
-            return Knob(key=key, typed=typed, low=low, high=high, is_log=is_log, is_int=is_int)
-    if isinstance(value, ChoiceSweep) and len(value.list) > 1:
+        if low < high and (low > 0 or not is_log) and not (is_int and times):
+            return Knob(key=key, typed=typed, low=low, high=high, is_log=is_log, is_int=is_int, times=times)
+    if isinstance(value, ChoiceSweep) and len(value.list) > 1 and not times:
         return Knob(key=key, typed=typed, choices=tuple(map(str, value.list)))
     raise ConfigError(f"{key}={typed} is not a range: try '{key}=interval(0.1,1)' or '{key}=tag(log,interval(0.1,1))'")
 
 
 def knobs_of(
-    choices: Mapping[str, str], reads: Sequence[str], typed: Mapping[str, str], folders: Sequence[Path]
+    choices: Mapping[str, str],
+    settings: Mapping[str, Any],
+    typed: Mapping[str, str],
+    folders: Sequence[Path],
+    fixed: Collection[str] = (),
 ) -> list[Knob]:
     """The knobs of a method, the common ones first.
 
     Args:
         choices: {group: option} that it is made of.
-        reads: settings that its configuration has or that its components read.
+        settings: that its configuration has or that its components read, with their values.
         typed: {setting: range} of the command line, which replace those of files or come besides.
         folders: of options of one's own, with ranges in search/GROUP/OPTION.yaml.
+        fixed: settings that are not searched.
     """
     ranges = _read(Path("common.yaml"), folders)
     for group in GROUPS:
         ranges |= _read(Path(group, f"{choices.get(group)}.yaml"), folders)
     ranges |= typed
-    known = [read_knob(key, str(text)) for key, text in ranges.items() if key in reads or key in typed]
+    known = [read_knob(key, str(text)) for key, text in ranges.items()
+             if (key in settings or key in typed) and key not in fixed]  # fmt: skip
+    searched = {knob.key for knob in known}
+    known = [knob if knob.times in searched else _scaled(knob, settings.get(knob.times, 1.0)) for knob in known]
     return sorted(known, key=lambda knob: COMMON.index(knob.key) if knob.key in COMMON else len(COMMON))
+
+
+def _scaled(knob: Knob, factor: Any) -> Knob:
+    """A knob whose ends are multiplied by a setting that is not searched."""
+    if not knob.times:
+        return knob
+    low, high = knob.low * float(factor), knob.high * float(factor)
+    typed = f"interval({low:g}, {high:g})"
+    return replace(knob, typed=f"tag(log, {typed})" if knob.is_log else typed, low=low, high=high, times="")
 
 
 def _read(path: Path, folders: Sequence[Path]) -> dict[str, str]:
@@ -110,17 +145,23 @@ def points(knobs: Sequence[Knob], n: int, *, draw: int) -> list[dict[str, str]]:
     Args:
         draw: of the sequence, another one for each search.
     """
-    own = [knob for knob in knobs if knob.key not in COMMON]
-    place = {key: i for i, key in enumerate(COMMON)} | {knob.key: len(COMMON) + i for i, knob in enumerate(own)}
-    drawn = _sobol(n - 1, draw)
-    return [{}, *({knob.key: knob.at(row[place[knob.key]]) for knob in knobs} for row in drawn)][:n]
+    own = [knob.key for knob in knobs if knob.key not in COMMON]
+    place = {key: i for i, key in enumerate([*COMMON, *own])}
+    drawn = sobol(n - 1, draw)
+    return [{}, *(point_at(knobs, [row[place[knob.key]] for knob in knobs]) for row in drawn)][:n]
+
+
+def point_at(knobs: Sequence[Knob], u: Sequence[float]) -> dict[str, str]:
+    """The point at a place in the unit box, a coordinate for each knob."""
+    plain = {knob.key: knob.at(x) for knob, x in zip(knobs, u, strict=True) if not knob.times}
+    return {knob.key: plain.get(knob.key, knob.at(x, plain)) for knob, x in zip(knobs, u, strict=True)}
 
 
 MAX_KNOBS = 16  # of one sequence, whose first coordinates do not depend on their number
 
 
-def _sobol(n: int, draw: int) -> list[list[float]]:
-    """n points of a scrambled Sobol sequence."""
+def sobol(n: int, draw: int) -> list[list[float]]:
+    """n points of a scrambled Sobol sequence, of 16 coordinates."""
     try:
         from scipy.stats import qmc  # late: it takes a second
     except ImportError:

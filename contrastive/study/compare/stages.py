@@ -1,6 +1,7 @@
 """The runs of a comparison: search, finalists, final. Which are due follows from what lies on the disk."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 from contrastive.config.identity import flatten, is_identity, key_of
 from contrastive.errors import ConfigError
-from contrastive.run.files import read_failure, read_result, run_state
+from contrastive.files import write_text
+from contrastive.run.files import LAST, read_failure, read_result, run_state
 from contrastive.study.compare.plan import Contestant, Plan, folder_name
+from contrastive.study.compare.propose import proposals, smoothed
 from contrastive.study.compare.space import Knob, points
 from contrastive.study.spec import merge_overrides
 from contrastive.text import as_typed
@@ -18,7 +21,9 @@ from contrastive.text import as_typed
 # A seed tells its place: salt · 10⁶ + (search + 1) · 1000 + 0, 1, 2 for the search and its finalists, + 100, 101, ...
 # for the final runs. So no final run repeats a seed that chose the settings, nor one of another search (up to 900).
 SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
+CHECKPOINTS = Path(LAST).parent  # of a run
 WORST = float("-inf")
+PROPOSED = "proposed.json"  # of a search of a contestant: the points that its model proposed so far
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,7 @@ class Contest:
 
     Attributes:
         knobs: of each contestant, by name.
+        defaults: what their settings are as they come.
         dataset: that all contestants train on, its option.
         on_the_way: words that search runs get besides, such as evaluators that wait for the end.
         left_alone: numbers of each contestant's loss that are not searched, {contestant: {setting: value}}.
@@ -76,6 +82,7 @@ class Contest:
     plan: Plan
     knobs: Mapping[str, Sequence[Knob]]
     base: Path
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dataset: str = "digits"
     on_the_way: tuple[str, ...] = ()
     left_alone: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -98,11 +105,14 @@ class Contest:
         return reason if reason is not None and read_result(run.path) is None else None
 
     def due(self) -> list[Run]:
-        """The runs that can begin now; none when the plan is done.
+        """The runs that can begin now; none when the plan is done. Points that are proposed are written down first.
 
         Raises:
             ConfigError: a finished run lacks the figure that is judged.
         """
+        for search in range(self.plan.searches):
+            for own in self.plan.contestants:
+                self._propose(own, search)
         waiting = (run for search in range(self.plan.searches) for own in self.plan.contestants
                    for run in self._runs(own, search))  # fmt: skip
         # once: where the default settings were chosen, they are final runs and those of the default
@@ -115,14 +125,27 @@ class Contest:
 
     def n_runs(self, own: Contestant) -> int:
         """Runs of a contestant in the whole plan; a few less where a search chooses the default settings."""
-        plan, n_points = self.plan, len(self.points(own, 0))
-        if not n_points:
-            return plan.searches * plan.seeds
-        return plan.searches * (n_points + 2 * min(plan.finalists, n_points) + plan.seeds) + plan.seeds
+        n_points = self._n_points(own)
+        return self.plan.searches * (n_points + 2 * min(self.plan.finalists, n_points)) + self.n_final(own)
+
+    def n_final(self, own: Contestant) -> int:
+        """Final runs of a contestant in the whole plan, those of the default settings among them."""
+        return self.plan.seeds * (self.plan.searches + (self._n_points(own) > 0))
 
     def n_left(self, own: Contestant) -> int:
         """Those that are neither done nor broken."""
         return max(0, self.n_runs(own) - sum(self._value(run) is not None for run in dict.fromkeys(self.known(own))))
+
+    def best_so_far(self, own: Contestant) -> float:
+        """The best figure of a contestant's search runs on held-out images; -inf before the first."""
+        searched = (run for run in self.known(own) if run.stage != "final")
+        return max((value for run in searched if (value := self._value(run)) is not None), default=WORST)
+
+    def clean(self) -> None:
+        """Remove the checkpoints of search runs that are done: nothing goes on from them, and their weights stay."""
+        for run in (run for own in self.plan.contestants for run in self.known(own)):
+            if run.stage != "final" and self._value(run) is not None and (folder := run.path / CHECKPOINTS).exists():
+                shutil.rmtree(folder)
 
     def check_data(self, known: Mapping[str, str]) -> None:
         """Check that every finished run was trained on the same data as the others with its settings of the dataset.
@@ -151,7 +174,7 @@ class Contest:
         tried = self.tried(own, search)
         if tried is None:
             return
-        for finalist in self.finalists(tried):
+        for finalist in self.finalists(own, tried):
             yield from self.second_stage(own, search, tried, finalist)
         if (chosen := self.chosen(own, search)) is not None:
             yield from self.final(own, search, chosen)
@@ -159,12 +182,43 @@ class Contest:
             yield from self.final(own, search, {})
 
     def points(self, own: Contestant, search: int) -> list[dict[str, str]]:
-        """The points of a search, the default settings first; none where they are the only one. Methods of one salt
-        share them."""
+        """The points of a search as far as they are known, the default settings first; none where these are the only
+        one."""
         if self.plan.budget == 1:
             return []
-        drawn = points(self.knobs[own.name], self.plan.budget, draw=search + SEEDS_OF_A_SEARCH * own.salt)
-        return [point for i, point in enumerate(drawn) if i == 0 or point]  # nothing to search: the default alone
+        file = self._folder(own, search) / PROPOSED
+        return [*self.first_points(own, search), *(json.loads(file.read_text()) if file.exists() else [])]
+
+    def first_points(self, own: Contestant, search: int) -> list[dict[str, str]]:
+        """The points that follow from no value, which methods of one salt share."""
+        if not self.knobs[own.name]:
+            return [{}]
+        return points(self.knobs[own.name], self.plan.n_first, draw=_draw(own, search))
+
+    def _n_points(self, own: Contestant) -> int:
+        """Points of a whole search."""
+        if self.plan.budget == 1:
+            return 0
+        return self.plan.budget if self.knobs[own.name] else 1
+
+    def _propose(self, own: Contestant, search: int) -> None:
+        """Write down the next points of a search where all that are known have been tried.
+
+        A run is of the point that is written, whatever another version of a library would propose.
+        """
+        known = self.points(own, search)
+        n = min(self.plan.batch, self._n_points(own) - len(known))
+        tried = [(self.settings(own, point), [value]) for i, point in enumerate(known)
+                 if (value := self._value(self._searched(own, search, i, point, 0))) is not None]  # fmt: skip
+        if n <= 0 or len(tried) < len(known):
+            return
+        new = proposals(self.knobs[own.name], tried, n, draw=_draw(own, search) + len(known))
+        more = [*known[self.plan.n_first :], *new]
+        write_text(self._folder(own, search) / PROPOSED, json.dumps(more, indent=1))
+
+    def settings(self, own: Contestant, point: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values of what is searched at a point; those of the default settings have no words."""
+        return point or self.defaults.get(own.name, {})
 
     def first_stage(self, own: Contestant, search: int) -> list[Run]:
         """A run for each point."""
@@ -176,6 +230,8 @@ class Contest:
 
     def tried(self, own: Contestant, search: int) -> list[Tried] | None:
         """Every point with its first run, and further runs where they are done; None while one is missing."""
+        if len(self.points(own, search)) < self._n_points(own):
+            return None
         found = []
         for i, point in enumerate(self.points(own, search)):
             values = [self._value(run) for run in self.runs_of_point(own, search, i, point)]
@@ -184,10 +240,17 @@ class Contest:
             found.append(Tried(point=point, values=[value for value in values if value is not None]))
         return found
 
-    def finalists(self, tried: Sequence[Tried]) -> list[int]:
+    def worth(self, own: Contestant, tried: Sequence[Tried]) -> list[float]:
+        """What each point is worth by its first run: the model's mean there, which tells luck from settings."""
+        if self.plan.n_first == self.plan.budget:
+            return [point.values[0] for point in tried]
+        return smoothed(self.knobs[own.name], [(self.settings(own, one.point), one.values[:1]) for one in tried])
+
+    def finalists(self, own: Contestant, tried: Sequence[Tried]) -> list[int]:
         """The best points by their first run; none that failed."""
-        order = sorted(range(len(tried)), key=lambda i: -tried[i].values[0])
-        return [i for i in order if tried[i].values[0] > WORST][: self.plan.finalists]
+        worth = self.worth(own, tried)
+        order = sorted(range(len(tried)), key=lambda i: -worth[i])
+        return [i for i in order if worth[i] > WORST][: self.plan.finalists]
 
     def chosen(self, own: Contestant, search: int) -> dict[str, str] | None:
         """The point that goes into the final; None while the search runs, or where every point failed."""
@@ -196,13 +259,13 @@ class Contest:
         tried = self.tried(own, search)
         if tried is None:
             return None
-        if self.plan.finalists:
-            last = [tried[i] for i in self.finalists(tried)]
-            if any(len(finalist.values) < 3 for finalist in last):
-                return None
-            return max(last, key=lambda finalist: finalist.value).point if last else None
-        best = max(tried, key=lambda point: point.values[0])
-        return best.point if best.values[0] > WORST else None
+        last = [tried[i] for i in self.finalists(own, tried)]
+        if any(len(finalist.values) < 3 for finalist in last):
+            return None
+        if last:
+            return max(last, key=lambda finalist: finalist.value).point
+        worth = self.worth(own, tried)
+        return tried[worth.index(max(worth))].point if max(worth) > WORST else None
 
     def final(self, own: Contestant, search: int, point: Mapping[str, str]) -> list[Run]:
         """The runs that are judged, with fresh seeds on all training images."""
@@ -266,6 +329,11 @@ def data_key(config: Mapping[str, Any]) -> str:
 def search_of(seed: int) -> int:
     """The search that a final seed belongs to, counted from 0."""
     return seed % SEEDS_OF_A_SALT // SEEDS_OF_A_SEARCH - 1
+
+
+def _draw(own: Contestant, search: int) -> int:
+    """Of random numbers: another one for each search and salt."""
+    return search + SEEDS_OF_A_SEARCH * own.salt
 
 
 def _first_seed(own: Contestant, search: int) -> int:

@@ -5,9 +5,9 @@ import io
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
@@ -17,8 +17,10 @@ from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.provenance import LIBRARIES
+from contrastive.study.compare.plan import Plan, auto_budget
 from contrastive.study.compare.stages import Contest, data_key
 from contrastive.study.jobs import Compose
+from contrastive.text import counted
 
 
 class Trial(NamedTuple):
@@ -30,6 +32,7 @@ class Trial(NamedTuple):
         is_finite: whether the losses of its steps were.
         data: {settings of the dataset: hash of the data}.
         n_images: that its final runs are tested on.
+        checkpoint, weights: bytes that a run writes: its last checkpoint, and the networks that it exports.
     """
 
     minutes: float
@@ -37,6 +40,8 @@ class Trial(NamedTuple):
     is_finite: bool
     data: dict[str, str]
     n_images: int
+    checkpoint: int
+    weights: int
 
 
 def try_contestants(
@@ -55,6 +60,38 @@ def try_contestants(
             raise ConfigError(f"{task.name} cannot be trained: {result}")
         found[task.name] = result
     return {name: found[name] for name in words}
+
+
+def deepest(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -> Plan:
+    """The plan with the largest budget whose runs end in its hours, at most four times what auto gives.
+
+    Raises:
+        ConfigError: not even the smallest search fits.
+    """
+    plan = contest.plan
+
+    def needed(budget: int) -> float:
+        one = replace(contest, plan=replace(plan, budget=budget))
+        return sum(one.n_runs(own) * trials[own.name].minutes for own in plan.contestants) / 60 / n_parallel
+
+    least = max(2, plan.finalists)
+    for budget in range(4 * auto_budget(contest.knobs), least - 1, -1):
+        if needed(budget) <= plan.hours:
+            return replace(plan, budget=budget)
+    raise ConfigError(
+        f"a search of {counted(least, 'point')} takes about {needed(least):.2g} hours here, and hours={plan.hours:g}: "
+        "try more of them, fewer seeds, or fewer epochs"
+    )
+
+
+def disk(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -> int:
+    """Bytes that the runs that are left need at the most. Runs of a search keep no checkpoint, one that trains may hold
+    two."""
+    total = n_parallel * 2 * max(trial.checkpoint for trial in trials.values())
+    for own in contest.plan.contestants:
+        trial = trials[own.name]
+        total += contest.n_left(own) * trial.weights + contest.n_final(own) * trial.checkpoint
+    return total
 
 
 def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:
@@ -89,7 +126,16 @@ class _Try:
             is_finite=timing.is_finite,
             data={data_key(settings.to_dict()): experiment.data_hash},
             n_images=len(experiment.data.test),
+            checkpoint=n_bytes(experiment.step.state()),
+            weights=n_bytes([experiment.step.encoder.state_dict(), experiment.step.head.state_dict()]),
         )
+
+
+def n_bytes(state: Any) -> int:
+    """Bytes of the tensors of nested containers."""
+    if isinstance(state, Mapping):
+        return sum(map(n_bytes, state.values()))
+    return sum(map(n_bytes, state)) if isinstance(state, list | tuple) else int(getattr(state, "nbytes", 0))
 
 
 def in_a_line(error: BaseException) -> str:

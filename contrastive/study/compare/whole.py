@@ -25,7 +25,9 @@ def faults(record: Record) -> list[str]:
     if missing := list(_missing(record)):
         return missing
     knobs = {name: [read_knob(key, typed) for key, typed in ranges.items()] for name, ranges in own["knobs"].items()}
-    contest = Contest(plan=plan_from_dict(own["plan"]), knobs=knobs, base=Path())
+    defaults = {name: searches[0]["points"][0].get("default", {}) if searches[0]["points"] else {}
+                for name, searches in own["searches"].items()}  # fmt: skip
+    contest = Contest(plan=plan_from_dict(own["plan"]), knobs=knobs, defaults=defaults, base=Path())
     found = [*_origin(record, contest), *_data(record)]
     for contestant in contest.plan.contestants:
         for i, search in enumerate(own["searches"][contestant.name]):
@@ -80,7 +82,9 @@ def _search(contest: Contest, own: Contestant, i: int, search: Record) -> Iterat
             yield "settings were chosen, and nothing was searched"
         return
     points = search["points"]
-    if [point["point"] for point in points] != contest.points(own, i):
+    first = contest.first_points(own, i)
+    n = contest.plan.budget if contest.knobs[own.name] else 1
+    if len(points) != n or [point["point"] for point in points[: len(first)]] != first:
         yield "points are missing, or other ones than are searched"
         return
     for j, point in enumerate(points, start=1):
@@ -88,13 +92,15 @@ def _search(contest: Contest, own: Contestant, i: int, search: Record) -> Iterat
             yield f"the figure of point {j} is not that of its images"
     tried = [Tried(point=point["point"], values=[WORST if value is None else value for value in point["values"]])
              for point in points]  # fmt: skip
-    last = contest.finalists(tried)
+    last = contest.finalists(own, tried)
     if any(len(point.values) != (3 if j in last else 1) for j, point in enumerate(tried)):
         yield "the finalists are not its best points, with three seeds each"
         return
-    able = [tried[j] for j in last] or [point for point in tried if point.value > WORST]
-    best = max((point.value for point in able), default=WORST)
-    good = [point.point for point in able if point.value >= best - NEAR]
+    able = [(tried[j].point, tried[j].value) for j in last] or [
+        (point.point, worth) for point, worth in zip(tried, contest.worth(own, tried), strict=True) if worth > WORST
+    ]
+    best = max((worth for _, worth in able), default=WORST)
+    good = [point for point, worth in able if worth >= best - NEAR]
     if search["chosen"] not in good and (good or search["chosen"] is not None):
         yield "the chosen settings are not its best"
 

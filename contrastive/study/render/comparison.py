@@ -119,7 +119,7 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     """A sentence for each knob whose finalists lie at one edge, for each loss with numbers that were not searched, for
     what more search would bring, and for each run that failed."""
     edges = [(name, read_knob(key, typed)) for name, key, typed in at_an_edge(record)]
-    found = [f"{name}: {knob.key} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
+    found = [f"{name}: {knob.name} is at an edge of its range, {knob.low:g} to {knob.high:g}; a wider one would be "
              "another comparison." for name, knob in edges]  # fmt: skip
     found += [f"not searched of {name}: {', '.join(f'{key}={value}' for key, value in own.items())}"
               for name, own in record["comparison"].get("left_alone", {}).items() if own]  # fmt: skip
@@ -138,7 +138,7 @@ def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             knob = read_knob(key, typed)
             for search in searches:
                 last = [point["point"] for point in search["points"] if len(point["values"]) > 1]
-                places = [knob.place(point[key]) for point in last if key in point]
+                places = [knob.place(point) for point in last if key in point]
                 known = [place for place in places if place is not None]
                 if len(known) >= 2 and len(known) == len(last) and (max(known) <= 0.2 or min(known) >= 0.8):
                     edges.append((name, key, typed))

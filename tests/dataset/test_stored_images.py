@@ -1,4 +1,4 @@
-"""Folders packed as the bytes that they are, and runs on stored images, stopped and continued."""
+"""Images that are read from their files when a step needs them, and runs on stored images, stopped and continued."""
 
 import json
 import os
@@ -13,11 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
-from contrastive.dataset.folder import packed
-from contrastive.dataset.shard import index
+from contrastive.dataset.folder import loose
 from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.shard.pack import pack_folder
-from contrastive.dataset.shard.sample import Fields
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from tests.helpers import (
@@ -51,13 +49,16 @@ def everything(image: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"hold_out": True}, {"per_class": 7}, {"bias_pattern": r"([0-9])\D*$"}], ids=str
+    "options",
+    [{}, {"hold_out": True}, {"per_class": 7}, {"bias_pattern": r"([0-9])\D*$"}, {"orientation": False}],
+    ids=str,
 )
-def test_packed_images_are_the_decoded_ones(folder, options, monkeypatch):
+def test_images_read_from_their_files_are_the_decoded_ones(folder, options, monkeypatch):
     if "bias_pattern" in options:
         (folder / "train/bee/deep.png").unlink()
-    monkeypatch.setattr(packed, "PER_SHARD", 16)
-    plain, stored = (load_image_folder(folder, packed=choice, **options) for choice in (False, True))
+    monkeypatch.setattr(loose, "PER_INDEX", 16)
+    cache = str(folder.parent / "cache")
+    plain, stored = (load_image_folder(folder, decoded=choice, cache=cache, **options) for choice in (True, False))
     assert not isinstance(stored.pretrain.image, torch.Tensor) and stored.nbytes == plain.nbytes
     for name in ("pretrain", "probe_val", "test"):
         mine, theirs = getattr(stored, name), getattr(plain, name)
@@ -68,56 +69,64 @@ def test_packed_images_are_the_decoded_ones(folder, options, monkeypatch):
     assert (stored.mean, stored.std) == (plain.mean, plain.std)
     assert stored.facts.pop("decoder").startswith("Pillow")
     assert stored.facts == plain.facts
+    assert str(stored.found) == str(plain.found)
+    assert "bee/005.png: cannot identify image file" in str(stored.found)
 
 
-def test_a_second_start_and_another_size_copy_no_file(folder, monkeypatch):
-    first = load_image_folder(folder, packed=True)
-    monkeypatch.setattr("contrastive.dataset.shard.pack.write_shard", None)  # a call would fail
-    other = load_image_folder(folder, packed=True, size=8)
+def test_a_second_start_reads_no_file_and_other_files_are_other_data(folder, monkeypatch):
+    first, other = load_image_folder(folder, decoded=False), load_image_folder(folder, decoded=False, size=8)
     assert other.pretrain.image.shape[-1] == 8 and fingerprint(other) != fingerprint(first)
-    monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)
-    assert fingerprint(load_image_folder(folder, packed=True)) == fingerprint(first)
+    assert not list((folder / "cache").rglob("*.tar")) and not list((folder / "cache").rglob("*.images"))
+    monkeypatch.setattr("contrastive.dataset.shard.store.Files.content", None)  # a call would fail
+    assert fingerprint(load_image_folder(folder, decoded=False)) == fingerprint(first)
+    monkeypatch.undo()
+    moved = folder.rename(folder.parent / "moved")
+    assert fingerprint(load_image_folder(moved, decoded=False)) == fingerprint(first)
+    Image.new("RGB", (9, 9)).save(moved / "train/ant/000.png")
+    assert fingerprint(load_image_folder(moved, decoded=False)) != fingerprint(first)
 
 
-def test_packing_goes_on_where_it_was_stopped(folder, monkeypatch):
-    monkeypatch.setattr(packed, "PER_SHARD", 8)
-    first = load_image_folder(folder, packed=True)
-    shards = sorted((folder / "cache").rglob("*.tar"))
-    assert len(shards) == 6 + 1
-    kept = {path: path.stat().st_mtime_ns for path in shards}
-    shards[2].unlink()
-    next(shards[4].parent.glob("00004-*.json")).unlink()
-    assert fingerprint(load_image_folder(folder, packed=True)) == fingerprint(first)
-    assert [path for path in shards if path.stat().st_mtime_ns != kept[path]] == [shards[2]]
+def test_indexing_goes_on_where_it_was_stopped(folder, monkeypatch):
+    monkeypatch.setattr(loose, "PER_INDEX", 8)
+    first = load_image_folder(folder, decoded=False)
+    indices = sorted((folder / "cache").glob("files-*.json"))
+    assert len(indices) == 6 + 1
+    kept = {path: path.stat().st_mtime_ns for path in indices}
+    indices[2].unlink()
+    indices[4].with_suffix(".npy").write_bytes(b"half")
+    assert fingerprint(load_image_folder(folder, decoded=False)) == fingerprint(first)
+    assert [path for path in indices if path.stat().st_mtime_ns != kept[path]] == [indices[2], indices[4]]
 
 
-def test_a_damaged_shard_of_a_cache_is_said_how_to_write_again(folder):
-    image = load_image_folder(folder, packed=True).pretrain.image
-    shard = image.indices[0].shard
-    raw = bytearray(shard.read_bytes())
-    raw[int(image.indices[0].entries[3]["offset"]) + 60] ^= 1
-    shard.write_bytes(raw)
-    with pytest.raises(ConfigError, match=r"00000\.tar is damaged at 000000003\.png.*try rm -r .*packed-"):
+def test_a_file_that_changes_below_a_run_is_named(folder):
+    image = load_image_folder(folder, decoded=False).pretrain.image
+    path = folder / "train/ant/003.png"
+    raw = bytearray(path.read_bytes())
+    raw[60] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ConfigError, match=rf"{folder}/train is damaged at ant/003\.png: .* try copying the file again"):
+        everything(image)
+    path.write_bytes(raw + b"0")
+    with pytest.raises(ConfigError, match="its bytes are not those that were indexed"):
+        everything(image)
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"ant/003\.png cannot be read \(No such file or directory\): try"):
         everything(image)
 
 
-def test_auto_packs_what_is_large_and_not_decoded_yet(folder, monkeypatch):
+def test_auto_decodes_what_is_small_or_no_rgb(folder, monkeypatch):
     assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
-    monkeypatch.setattr(packed, "LARGE", 1000)
-    assert isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
-    assert not isinstance(load_image_folder(folder, size=10).pretrain.image, torch.Tensor)
-    with pytest.raises(ConfigError, match=r"dataset\.packed must be one of auto, true, false"):
-        load_image_folder(folder, packed="always")
+    monkeypatch.setattr(loose, "LARGE", 1000)
+    assert not isinstance(load_image_folder(folder).pretrain.image, torch.Tensor)
+    with pytest.raises(ConfigError, match=r"dataset\.decoded must be one of auto, true, false"):
+        load_image_folder(folder, decoded="always")
 
 
-def test_a_full_disk_and_a_folder_without_images_are_said(folder, monkeypatch):
+def test_a_folder_without_a_whole_image_is_said(folder):
     for path in folder.glob("*/*/*"):
         path.write_bytes(b"no image")
     with pytest.raises(ConfigError, match=r"none of the 44 images in .* can be read \(cannot identify image file\)"):
-        load_image_folder(folder, packed=True)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 3}))
-    with pytest.raises(ConfigError, match=r"has 0\.0 GB of free space .*: try a folder on a larger disk"):
-        load_image_folder(folder, packed=True, root=str(folder / "train/bee"))
+        load_image_folder(folder, decoded=False)
 
 
 RECIPE = [
@@ -128,13 +137,13 @@ RECIPE = [
 
 
 @pytest.mark.slow
-def test_a_run_on_packed_images_is_the_run_on_decoded_ones(folder, tmp_path):
+def test_a_run_on_files_is_the_run_on_decoded_images(folder, tmp_path):
     common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "epochs=1"]
     for choice in ("false", "true"):
-        words = [*RECIPE, *common, f"dataset.packed={choice}", f"hydra.run.dir=run-{choice}"]
+        words = [*RECIPE, *common, f"dataset.decoded={choice}", f"hydra.run.dir=run-{choice}"]
         done = program(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run-true/environment.json").read_text())["decoder"] == DECODER
+    assert json.loads((tmp_path / "run-false/environment.json").read_text())["decoder"] == DECODER
     assert logged_lines(tmp_path / "run-true") == logged_lines(tmp_path / "run-false")
     mine, theirs = saved_weights(tmp_path / "run-true"), saved_weights(tmp_path / "run-false")
     assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
@@ -198,32 +207,13 @@ def test_a_run_on_shards_killed_and_continued_by_other_numbers_of_processes_is_t
     assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in theirs], rel=1e-3)
 
 
-@pytest.mark.slow
-def test_other_processes_help_to_index(tmp_path, monkeypatch):
-    dest, cache = tmp_path / "shards", tmp_path / "cache"
-    found = pack_folder(write_image_folder(tmp_path / "insects"), dest, per_shard=20)
-    shards = [entry.shard for entry in found["train"]]
-    for path in dest.rglob("*.npy"):
-        path.unlink()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    monkeypatch.setattr(index, "HELPER_BYTES", 1)
-    with index.helpers(shards, cache, Fields()):
-        for _ in range(1200):
-            if len(list(cache.glob("*.json"))) == len(shards):
-                break
-            time.sleep(0.05)
-    torch.set_num_threads(threads)
-    monkeypatch.setattr(index, "samples", None)  # a call would fail
-    mine = index.index_shards(shards, cache, Fields())
-    assert [entry.digest for entry in mine] == [entry.digest for entry in found["train"]]
-
-
-def test_images_of_16_bits_are_not_packed(tmp_path):
+def test_images_of_16_bits_are_decoded(tmp_path, monkeypatch):
     for name in ("train/a", "train/b", "test/a", "test/b"):
         (tmp_path / name).mkdir(parents=True)
         for i in range(12):
             Image.fromarray(np.full((9, 8), 4000 + i, np.uint16)).save(tmp_path / name / f"{i}.png")
-    assert load_image_folder(tmp_path, packed="auto").pretrain.image.dtype == torch.uint16
-    with pytest.raises(ConfigError, match=r"1 x 16 bits: try dataset\.packed=false"):
-        load_image_folder(tmp_path, packed=True)
+    monkeypatch.setattr(loose, "LARGE", 1000)
+    assert load_image_folder(tmp_path, decoded="auto").pretrain.image.dtype == torch.uint16
+    for options in ({"decoded": False}, {"frame": 16}):
+        with pytest.raises(ConfigError, match=r"1 x 16 bits: try dataset\.decoded=true dataset\.frame=null"):
+            load_image_folder(tmp_path, **options)

@@ -1,0 +1,200 @@
+"""Any pipeline of one image as an augmentation: torchvision v2, albumentations, or a function of one's own."""
+
+import ctypes
+import multiprocessing
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Generator, Tensor
+
+from contrastive.augmentation.base import Parameters, Side
+from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.types import as_float
+
+OVERSHOOT = 0.1  # of a sharp resampling beyond black and white, which is cut off; more than this is no image
+PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
+
+
+class PerImage:
+    """Give every view of every image to a function, on the CPU, in processes of its own.
+
+    Each call has a seed of its own, which the run's generator draws and which Python's, NumPy's and torch's global
+    generators get (and an albumentations pipeline). So a view depends neither on the number of processes nor on an
+    interruption. The batched operations of `Compose` do the same many times faster.
+
+    Args:
+        transform: the function's dotted name, MODULE.NAME, for messages.
+        function: of an image; returns one of as many channels, a PIL image, an array (h, w) or (h, w, K), or a tensor
+            (K, h, w). Whole numbers are of 8 bits, floats lie in [0, 1]. All results have one size. A pipeline of
+            albumentations is called by its keyword.
+        image: what the function takes: `pil`, `numpy` (H, W, K) or `tensor` (K, H, W), as the images are stored; auto =
+            numpy for albumentations, else pil.
+        workers: processes; 0 = in this one; auto = as many as the run has threads.
+
+    Raises:
+        ConfigError: an argument out of range; in a step, a result that is no such image.
+    """
+
+    def __init__(
+        self,
+        *,
+        transform: str | None,
+        function: Any,
+        image: str = "auto",
+        workers: int | str = "auto",
+    ) -> None:
+        if transform is None:
+            raise ConfigError("augmentation=callable needs a function: try augmentation.transform=my_module.transform")
+        check_choice("augmentation.image", image, ("auto", "pil", "numpy", "tensor"))
+        if not isinstance(workers, str):
+            check_at_least("augmentation.workers", workers, 0, example="auto")
+        self.transform, self.workers = transform, workers
+        whole = function.func if isinstance(function, partial) else function
+        is_albumentations = type(whole).__module__.startswith("albumentations.")
+        self.function = partial(_by_keyword, whole) if is_albumentations else function
+        self.image = image if image != "auto" else "numpy" if is_albumentations else "pil"
+        self._pool: ProcessPoolExecutor | None = None
+
+    def draw(self, n: int, height: Side, width: Side, generator: Generator) -> dict[str, Parameters]:
+        """A seed for each of n images."""
+        return {"transform": {"seed": torch.randint(2**31, (n,), generator=generator, device=generator.device)}}
+
+    def apply(self, x: Tensor, parameters: dict[str, Parameters]) -> Tensor:
+        """Images (B, K, H, W) as they are stored → views (B, K, h, w) in [0, 1]."""
+        images, seeds = x.cpu(), parameters["transform"]["seed"].tolist()
+        workers = torch.get_num_threads() if self.workers == "auto" else int(self.workers)
+        if workers <= 1 and self.workers != 1:
+            return self._stacked(_views(self.function, images, seeds, self.image), images).to(x.device)
+        self._pool = self._pool or ProcessPoolExecutor(
+            workers,
+            multiprocessing.get_context("fork"),
+            initializer=_start_worker,
+            initargs=(self.function, self.image),
+        )
+        n = -(-len(images) // workers)
+        parts = [(images[i : i + n], seeds[i : i + n]) for i in range(0, len(images), n)]
+        views = [view for part in self._pool.map(_views_of_worker, *zip(*parts, strict=True)) for view in part]
+        return self._stacked(views, images).to(x.device)
+
+    @lru_cache  # noqa: B019  (as long as the augmentation lives)
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """The size of the view of a gray image; a gray one of one channel where the function refuses three."""
+        try:
+            view = self._of_gray(3, height, width)
+        except Exception:  # whatever it raises for three channels, it raises again if one does not help
+            view = self._of_gray(1, height, width)
+        return view.shape[-2], view.shape[-1]
+
+    def _of_gray(self, channels: int, height: int, width: int) -> Tensor:
+        gray = torch.full((1, channels, height, width), 128, dtype=torch.uint8)
+        return self._stacked(_views(self.function, gray, [0], self.image), gray)
+
+    def _stacked(self, views: list[Tensor], images: Tensor) -> Tensor:
+        sizes = sorted({tuple(view.shape) for view in views})
+        name, channels = self.transform, images.shape[1]
+        if len(sizes) > 1 or sizes[0][0] != channels or len(sizes[0]) != 3:
+            found = " and ".join(" × ".join(map(str, size)) for size in sizes[:2])
+            raise ConfigError(
+                f"{name} must return images of one size and {channels} channels, (K, h, w), got {found}: "
+                "try RandomResizedCrop or Resize in it, and no conversion to gray of one channel"
+            )
+        stacked = torch.stack(views)
+        low, high = stacked.min().item(), stacked.max().item()
+        if not -OVERSHOOT <= low <= high <= 1 + OVERSHOOT:  # also of NaN
+            raise ConfigError(
+                f"{name} must return values in [0, 1], or whole numbers of 8 bits, got {low:.2g} to {high:.2g}: "
+                "try it without Normalize, which the run does by itself"
+            )
+        return stacked.clamp(0, 1)
+
+
+def _by_keyword(pipeline: Any, image: np.ndarray) -> Any:
+    """Call a pipeline of albumentations, which has a generator of its own."""
+    pipeline.set_random_seed(random.getrandbits(31))
+    return pipeline(image=image)["image"]
+
+
+_worker: tuple[Callable[..., Any], str]  # of a process of the pool: the function, and what it takes
+
+
+def _start_worker(function: Callable[..., Any], kind: str) -> None:
+    """Ctrl-C and what a run does at a signal are its own business; the end of the run is the end of its workers."""
+    global _worker
+    _worker = function, kind
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _views_of_worker(images: Tensor, seeds: list[int]) -> list[Tensor]:
+    function, kind = _worker
+    return _views(function, images, seeds, kind)
+
+
+def _views(function: Callable[..., Any], images: Tensor, seeds: list[int], kind: str) -> list[Tensor]:
+    """What the function makes of each image (K, H, W) with its seed."""
+    with _own_seeds() as start:
+        views = []
+        for image, seed in zip(images, seeds, strict=True):
+            start(seed)
+            views.append(_as_view(function(_as_kind(image, kind))))
+        return views
+
+
+@contextmanager
+def _own_seeds() -> Iterator[Callable[[int], None]]:
+    """`start(seed)` seeds the global generators of the CPU; afterwards they go on where they were."""
+
+    def start(seed: int) -> None:
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.default_generator.manual_seed(seed)
+
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield start
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])
+
+
+def _as_kind(image: Tensor, kind: str) -> Any:
+    """An image (K, H, W) as the function takes it."""
+    if kind == "tensor":
+        return image
+    array = image.permute(1, 2, 0).numpy()
+    if kind == "numpy":
+        return array
+    if array.dtype != np.uint8 or array.shape[2] not in (1, 3):
+        raise ConfigError(
+            f"a PIL image has 1 or 3 channels of 8 bits, these have {array.shape[2]} of {8 * array.itemsize}: "
+            "try augmentation.image=tensor, or numpy"
+        )
+    return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+
+
+def _as_view(image: Any) -> Tensor:
+    """What the function returned as float32 (K, h, w)."""
+    if isinstance(image, Image.Image | np.ndarray):
+        array = np.atleast_3d(np.asarray(image))
+        image = torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
+    view = as_float(image) if isinstance(image, Tensor) else image
+    if not isinstance(view, Tensor) or not view.is_floating_point():
+        what = str(view.dtype) if isinstance(view, Tensor) else type(view).__name__
+        raise ConfigError(
+            f"augmentation.transform returned {what}, not an image: try one that returns a PIL image, an array or a "
+            "tensor, of 8 bits or floats"
+        )
+    return view.float()

@@ -1,0 +1,205 @@
+"""The features of images, beside their paths and labels: what a search, a clustering or another program reads."""
+
+import csv
+import io
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from contrastive.dataset.folder.columns import guess_columns
+from contrastive.distributed.cores import n_cores
+from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import Transform
+from contrastive.files import atomic
+from contrastive.listing.names import is_image
+from contrastive.listing.walk import LeftOut, image_paths
+
+SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+BATCH = 256  # images at once
+
+
+class Item(NamedTuple):
+    """An image: its path, its label, and what gives the file or its bytes to open."""
+
+    path: str
+    label: str
+    source: Callable[[], str | io.BytesIO]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding:
+    """Features of images.
+
+    Attributes:
+        path: of each image; within a tar SHARD/MEMBER.
+        label: the name of its folder, of a table's image what the table says.
+        features: (N, F).
+        left_out: {path: why} of images that cannot be read.
+    """
+
+    path: list[str]
+    label: list[str]
+    features: NDArray[Any]
+    left_out: dict[str, str]
+
+    def write(self, file: Path) -> None:
+        """Write what the suffix says: .npz has the arrays path, label and features; .csv and .parquet the columns path,
+        label, 0, 1, ...; .npy the features alone, with path and label in a .csv beside it.
+
+        Raises:
+            ConfigError: another suffix, or a package is missing.
+        """
+        check_suffix(file)
+        if file.suffix == ".npz":
+            arrays = {"path": np.array(self.path), "label": np.array(self.label), "features": self.features}
+            with atomic(file) as part, part.open("wb") as out:
+                np.savez(out, allow_pickle=False, **arrays)
+        elif file.suffix == ".npy":
+            with atomic(file) as part, part.open("wb") as out:
+                np.save(out, self.features)
+            self._write_table(file.with_suffix(".csv"), self.features[:, :0])
+        else:
+            self._write_table(file, self.features)
+
+    def _write_table(self, file: Path, features: NDArray[Any]) -> None:
+        import pandas as pd  # late: it takes a second
+
+        columns = pd.DataFrame(features, columns=list(map(str, range(features.shape[1]))))
+        table = pd.concat([pd.DataFrame({"path": self.path, "label": self.label}), columns], axis=1)
+        with atomic(file) as part:
+            if file.suffix == ".csv":
+                table.to_csv(part, index=False)
+                return
+            try:
+                table.to_parquet(part, index=False)
+            except ImportError as error:
+                raise ConfigError(".parquet needs pyarrow: try pip install pyarrow, or a file .npz") from error
+
+
+def check_suffix(file: Path) -> None:
+    """Raise ConfigError for a file that features cannot be written to."""
+    if file.suffix not in SUFFIXES:
+        raise ConfigError(f"{file} must end in {', '.join(SUFFIXES)}: try -o {file.stem or 'features'}.npz")
+
+
+def embed(
+    encoder: nn.Module,
+    transform: Transform,
+    items: Sequence[Item],
+    *,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+) -> Embedding:
+    """The features of images as their encoder was evaluated: float32, images by threads, batches of 256.
+
+    Args:
+        dtype: of the features that are kept.
+
+    Raises:
+        ConfigError: no image can be read.
+    """
+    encoder = encoder.to(device)
+    left_out: dict[str, str] = {}
+    kept: list[Item] = []
+    features: list[Tensor] = []
+    waiting = iter(tqdm(items, unit=" images", desc="embedding", leave=False, disable=len(items) < BATCH))
+    with ThreadPoolExecutor(n_cores()) as threads, torch.inference_mode():
+        while batch := list(islice(waiting, BATCH)):
+            images = []
+            for item, image in zip(batch, threads.map(lambda one: _image(one, transform), batch), strict=True):
+                if isinstance(image, str):
+                    left_out[item.path] = image
+                else:
+                    kept.append(item)
+                    images.append(image)
+            if images:
+                features.append(encoder(torch.cat(images).to(device)).float().cpu().to(dtype))
+    if not kept:
+        path, why = next(iter(left_out.items()), ("nothing", "there is no image"))
+        raise ConfigError(f"no image can be read, the first is {path} ({why}): try contrastive look FOLDER")
+    return Embedding(
+        path=[item.path for item in kept],
+        label=[item.label for item in kept],
+        features=torch.cat(features).numpy(),
+        left_out=left_out,
+    )
+
+
+def _image(item: Item, transform: Transform) -> Tensor | str:
+    """(1, K, H, W), or why the file cannot be read."""
+    try:
+        source = item.source()
+        if isinstance(source, str):
+            return transform(source)
+        with Image.open(source) as picture:
+            return transform(picture)
+    except Exception as error:  # decoders raise errors of many kinds for files that are damaged
+        return " ".join(str(error).split()) or type(error).__name__
+
+
+def items_of(places: Sequence[Path]) -> list[Item]:
+    """The images of folders (and all folders below), tar shards, tables with a column of paths, and image files.
+
+    Raises:
+        ConfigError: a place that is none of these, or has no images.
+    """
+    found: list[Item] = []
+    for place in places:
+        own = list(_items(place))
+        if not own:
+            raise ConfigError(f"there are no images in {place}: try contrastive look {place}")
+        found += own
+    return found
+
+
+def _items(place: Path) -> Iterator[Item]:
+    if place.is_dir():
+        for path in image_paths(place, LeftOut()):
+            yield Item(path, Path(path).parent.name, lambda path=path: path)  # type: ignore[misc]
+    elif not place.is_file():
+        raise ConfigError(f"there is no folder and no file {place}: try the path of a folder of images")
+    elif place.suffix == ".tar":
+        with tarfile.open(place) as tar:
+            for member in tar:
+                if member.isfile() and is_image(member.name):
+                    yield _member(place, member)
+    elif place.suffix in (".csv", ".tsv"):
+        yield from _rows(place)
+    else:
+        yield Item(str(place), place.parent.name, lambda: str(place))
+
+
+def _member(shard: Path, member: tarfile.TarInfo) -> Item:
+    start, size = member.offset_data, member.size
+
+    def source() -> io.BytesIO:
+        with shard.open("rb") as file:
+            file.seek(start)
+            return io.BytesIO(file.read(size))
+
+    return Item(f"{shard}/{member.name}", PurePosixPath(member.name).parent.name, source)
+
+
+def _rows(table: Path) -> Iterator[Item]:
+    """The images that a table names; the columns are guessed as `dataset=image_folder` does it."""
+    with table.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        rows = list(csv.DictReader(file, delimiter="\t" if table.suffix == ".tsv" else ","))
+    header = list(rows[0]) if rows else []
+    columns = guess_columns({}, rows[:50], header, table.parent)
+    name, label = columns["path"], columns["label"]
+    if name not in header:
+        raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
+    for row in rows:
+        path = str(table.parent / row[name])
+        yield Item(path, row.get(label or "", "") or "", lambda path=path: path)  # type: ignore[misc]

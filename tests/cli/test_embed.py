@@ -1,0 +1,111 @@
+"""contrastive embed: the features of images, with their paths and labels."""
+
+import csv
+import importlib.util
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from contrastive import Result, load_encoder
+from contrastive.__main__ import main
+from contrastive.experiment.run import run_experiment
+from tests.helpers import TINY
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Three images of two classes and sizes, one file that is none, and a note."""
+    rng = np.random.default_rng(0)
+    for name, side in (("cat/a.png", 20), ("cat/b.png", 16), ("dog/c.png", 31)):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (side, side, 3), dtype=np.uint8)).save(path)
+    (tmp_path / "photos/dog/broken.jpg").write_bytes(b"no image")
+    (tmp_path / "photos/notes.txt").write_text("of mine")
+    return tmp_path / "photos"
+
+
+def expected(folder: Path) -> torch.Tensor:
+    encoder, transform = load_encoder("digits")
+    with torch.inference_mode():
+        return torch.cat([encoder(transform(str(folder / name))) for name in ("cat/a.png", "cat/b.png", "dog/c.png")])
+
+
+def check(path: list[str], label: list[str], features: np.ndarray, folder: Path) -> None:
+    assert path == [str(folder / name) for name in ("cat/a.png", "cat/b.png", "dog/c.png")]
+    assert label == ["cat", "cat", "dog"]
+    np.testing.assert_allclose(features, expected(folder).numpy(), atol=1e-5)
+
+
+def test_a_folder_becomes_arrays_and_what_cannot_be_read_is_named(folder, tmp_path, capsys):
+    assert main(["embed", "digits", str(folder), "-o", str(tmp_path / "f.npz")]) == 0
+    found = np.load(tmp_path / "f.npz")
+    check(found["path"].tolist(), found["label"].tolist(), found["features"], folder)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{tmp_path / 'f.npz'}: 3 images, 64 features each"
+    assert said[1].startswith(f"left out: {folder / 'dog/broken.jpg'} (cannot identify image file")
+    assert len(said) == 2
+
+
+def test_tables_and_plain_arrays_hold_the_same(folder, tmp_path):
+    formats = ["f.csv", "g.npy", *(["f.parquet"] if importlib.util.find_spec("pyarrow") else [])]
+    for name in formats:
+        assert main(["embed", "digits", str(folder), "-o", str(tmp_path / name)]) == 0
+    for name in formats:
+        if name != "g.npy":
+            table = pd.read_csv(tmp_path / name) if name.endswith("csv") else pd.read_parquet(tmp_path / name)
+            check(table["path"].tolist(), table["label"].tolist(), table.drop(columns=["path", "label"]).values, folder)
+    beside = pd.read_csv(tmp_path / "g.csv")
+    assert list(beside) == ["path", "label"]
+    check(beside["path"].tolist(), beside["label"].tolist(), np.load(tmp_path / "g.npy"), folder)
+
+
+def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
+    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+        tar.add(folder / "dog/c.png", "dog/c.png")
+        tar.add(folder / "notes.txt", "notes.txt")
+    with (folder / "list.csv").open("w", newline="") as file:
+        rows = [("file", "label"), ("cat/a.png", "tabby"), ("cat/b.png", "tabby"), ("dog/c.png", "tom")]
+        csv.writer(file).writerows(rows)
+    places = [str(folder / "list.csv"), str(tmp_path / "0.tar"), str(folder / "dog/c.png")]
+    assert main(["embed", "digits", *places, "-o", str(tmp_path / "f.npz"), "--half"]) == 0
+    found = np.load(tmp_path / "f.npz")
+    assert found["label"].tolist() == ["tabby", "tabby", "tom", "dog", "dog"]
+    assert found["path"].tolist()[3:] == [f"{tmp_path}/0.tar/dog/c.png", str(folder / "dog/c.png")]
+    assert found["features"].dtype == np.float16
+    np.testing.assert_allclose(found["features"], expected(folder)[[0, 1, 2, 2, 2]], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("place", "file", "sentence"),
+    [
+        ("photos", "f.txt", "must end in .npz, .npy, .csv, .parquet: try -o f.npz"),
+        ("nowhere", "f.npz", "there is no folder and no file nowhere: try the path of a folder of images"),
+        ("empty", "f.npz", "there are no images in empty: try contrastive look empty"),
+        ("photos/dog/broken.jpg", "f.npz", "no image can be read, the first is photos/dog/broken.jpg"),
+        ("photos/notes.csv", "f.npz", "has no column of image files: try a folder of images"),
+    ],
+)
+def test_mistakes_end_in_what_to_type(folder, tmp_path, monkeypatch, capsys, place, file, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (folder / "notes.csv").write_text("a,b\n1,2\n")
+    assert main(["embed", "digits", place, "-o", file]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.glob("f.*"))
+
+
+def test_a_result_embeds_images_of_python(composed, folder, tmp_path):
+    run_experiment(composed(*TINY), tmp_path / "run")
+    result = Result(tmp_path / "run")
+    images = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
+    encoder, transform = result.encoder()
+    with torch.inference_mode():
+        whole = encoder(transform(images))
+    torch.testing.assert_close(result.embed(images, batch_size=1), whole, atol=1e-5, rtol=1e-4)
+    assert result.embed(images[0]).shape == (1, encoder.dim)
