@@ -351,7 +351,8 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
         f"{free / 1e9:.0f} GB that are free on the disk"
     )
     n_images = next(iter(trials.values())).n_images
-    lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
+    if contest.plan.opponents:
+        lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
     return "\n".join(lines)
 
 

@@ -207,10 +207,11 @@ class Contest:
         A run is of the point that is written, whatever another version of a library would propose.
         """
         known = self.points(own, search)
-        n = min(self.plan.batch, self._n_points(own) - len(known))
+        if (n := min(self.plan.batch, self._n_points(own) - len(known))) <= 0:
+            return
         tried = [(self.settings(own, point), [value]) for i, point in enumerate(known)
                  if (value := self._value(self._searched(own, search, i, point, 0))) is not None]  # fmt: skip
-        if n <= 0 or len(tried) < len(known):
+        if len(tried) < len(known):
             return
         new = proposals(self.knobs[own.name], tried, n, draw=_draw(own, search) + len(known))
         more = [*known[self.plan.n_first :], *new]
