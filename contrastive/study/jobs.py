@@ -266,7 +266,6 @@ def dataset_node(cfg: DictConfig) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(cfg.dataset, resolve=True))
 
 
-LEE = "the folder that github.com/kakaoenterprise/Learning-Debiased-Disentangled links to"
 # What is looked for below dataset.root, by torchvision the unpacked folder or the archive that it unpacks.
 FILES = {
     "cifar10": ("cifar-10-batches-py", "cifar-10-python.tar.gz"),
@@ -274,10 +273,6 @@ FILES = {
     "stl10": ("stl10_binary", "stl10_binary.tar.gz"),
     "mnist": ("MNIST/raw", "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"),
     "biased_mnist": ("MNIST/raw", "MNIST/raw with its four files (train-images-idx3-ubyte and so on)"),
-    "corrupted_cifar10": ("test", LEE),
-    "bffhq": ("test", LEE),
-    "celeba": ("list_attr_celeba.txt", "CelebA (img_align_celeba/, list_attr_celeba.txt, list_eval_partition.txt)"),
-    "utkface": (".", "UTKFace"),
 }
 
 
@@ -292,6 +287,9 @@ def missing_data(dataset: dict[str, Any]) -> Missing | None:
     if name == "image_folder":
         if root is None:
             return Missing("train/<class>/ and test/<class>/", 'PATH and add ARGS="dataset.root=PATH"', downloads=False)
+        if (table := dataset.get("table")) is not None:
+            told = f"{table}, as `python train.py --help dataset=NAME` tells of a recipe,"
+            return None if (Path(root) / table).exists() else Missing(told, str(root), downloads=False)
         has_test = any((Path(root) / name).is_dir() for name in ("test", "val"))
         return (
             None

@@ -55,6 +55,11 @@ def test_what_is_missing_is_told_with_its_place(tmp_path):
         (tmp_path / split).mkdir()
     assert missing_data({**folder, "root": str(tmp_path)}) is None
     assert missing_data({"_target_": "contrastive.dataset.digits.digits", "size": 8}) is None
+    (tmp_path / "celeba").mkdir()
+    listed = {**folder, "root": str(tmp_path / "celeba"), "table": "blonde.csv"}
+    assert str(missing_data(listed)).startswith("data missing: put blonde.csv, as ")
+    (tmp_path / "celeba/blonde.csv").touch()
+    assert missing_data(listed) is None
     assert missing_data({"_target_": "my.own", "root": "nowhere"}) is None
 
 
