@@ -145,6 +145,8 @@ def test_graded_answers_are_the_t_of_the_effect():
     assert ": 1 % worse by more than 1, 49 % within 1, 50 % better by more; nothing" in sentence(
         claim, plan_of(), "kNN"
     )
+    told = sentence({**claim, "gain": 2.0}, plan_of(), "kNN")
+    assert ": searched to the end 1 % worse by more than 1, " in told
 
 
 def test_looks_that_were_not_planned_have_little_of_the_level():

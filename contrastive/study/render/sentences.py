@@ -45,9 +45,10 @@ def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
 
 
 def graded(claim: Mapping[str, Any], plan: Plan) -> str:
-    """How likely each answer is."""
+    """How likely each answer is: of the methods with all that more search may bring them, where that is told."""
+    told = "searched to the end " if claim["gain"] or claim["gain_against"] else ""
     worse, within, better = (f"{100 * claim[key]:.0f} %" for key in ("worse", "within", "better"))
-    return f"{worse} worse by more than {plan.margin:g}, {within} within {plan.margin:g}, {better} better by more"
+    return f"{told}{worse} worse by more than {plan.margin:g}, {within} within {plan.margin:g}, {better} better by more"
 
 
 def _undone(claim: Mapping[str, Any]) -> str:
