@@ -123,7 +123,7 @@ def test_every_evaluator_gives_the_figures_of_the_cpu(composed, tmp_path):
     words = [*SMALL, *BIASED, *BRIEF, "loss=cross_entropy", "epochs=1", f"evaluator=[{','.join(EVALUATORS)}]"]
     expected = without_time(run_experiment(composed(*words, "device=cpu"), tmp_path / "cpu"))
     with pretended_gpu():
-        found = without_time(run_experiment(composed(*words, "device=cuda"), tmp_path / "gpu"))
+        found = without_time(run_experiment(composed(*words, "device=cuda", "graphs=false"), tmp_path / "gpu"))
     for figures in ("test", "val", "untrained"):
         assert found[figures] == pytest.approx(expected[figures], rel=1e-5)
     assert found["audit"] == expected["audit"]
@@ -143,7 +143,7 @@ def test_every_evaluator_gives_the_figures_of_the_cpu(composed, tmp_path):
 def test_a_run_and_its_continuation_are_those_of_the_cpu(composed, tmp_path, words):
     words = [*SMALL, "epochs=2", "log_every=3", "evaluator=[knn]", *words]
     run_experiment(composed(*words, "device=cpu"), tmp_path / "cpu")
-    settings, step, in_steps = composed(*words, "device=cuda"), TrainStep.__call__, Counter[str]()
+    settings, step, in_steps = composed(*words, "device=cuda", "graphs=false"), TrainStep.__call__, Counter[str]()
     with pretended_gpu() as gpu:
 
         def counted(*arguments: Any) -> Any:
