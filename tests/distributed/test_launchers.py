@@ -50,7 +50,7 @@ def test_a_comparison_on_submitit_and_ray(tmp_path, plugin, words):
     command = ["-m", "hydra/sweeper=compare", *words, "loss=nt_xent,debiased_neg", *numbers, *QUICK]
     done = program(*command, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
-    assert "debiased_neg with these settings: " in done.stdout
+    assert "debiased_neg: " in done.stdout
     (record,) = tmp_path.glob("outputs/compare/*.json")
     assert [len(row["runs"]) for row in json.loads(record.read_text())["rows"]] == [3, 3, 3, 3]
 
