@@ -47,8 +47,8 @@ class PerImage:
     def __init__(
         self,
         *,
-        transform: str | None,
-        function: Any,
+        transform: str | None = None,
+        function: Any = None,
         image: str = "auto",
         workers: int | str = "auto",
     ) -> None:

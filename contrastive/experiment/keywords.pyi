@@ -12,7 +12,8 @@ class Keywords(TypedDict, total=False):
     ]  # fmt: skip
     # how views are made of an image
     augmentation: Literal[
-        "crop_flip", "digits", "flip", "intensity", "none", "padded_crop", "rotation_jitter", "simclr", "supcon",
+        "callable", "crop_flip", "digits", "flip", "intensity", "none", "padded_crop", "rotation_jitter", "simclr",
+        "supcon",
     ]  # fmt: skip
     # the network that is trained
     encoder: Literal[

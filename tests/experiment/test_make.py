@@ -64,8 +64,8 @@ def written_values(target: str) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("path", YAMLS, ids=name)
 def test_defaults_in_the_constructor_and_in_the_yaml_are_equal(path):
     for node in nodes(component_node(path)):
-        if not node["_target_"].startswith("contrastive."):
-            continue  # torch's optimizers have defaults of their own
+        if not str(node["_target_"]).startswith("contrastive."):
+            continue  # a function that is to be named; torch's optimizers have defaults of their own
         parameters = inspect.signature(get_object(node["_target_"])).parameters
         if set(parameters) == {"args", "kwargs"}:
             parameters = {}  # of nn.Module: the class has no constructor of its own
@@ -82,6 +82,8 @@ def test_defaults_in_the_constructor_and_in_the_yaml_are_equal(path):
 def test_every_component_builds_by_its_name(path):
     if path.parent.name == "dataset":
         pytest.skip("datasets need their files; the digits are built below")
+    if path.stem == "callable":
+        pytest.skip("it needs a function: tests/augmentation/test_callable.py")
     if path.stem == "timm":
         pytest.importorskip("timm")
     if path.parent.name == "tracker" and path.stem != "tensorboard":

@@ -28,7 +28,7 @@ from contrastive.run.files import lock, read_result
 from contrastive.run.provenance import module_hashes
 from contrastive.study.compare.judge import is_decided, power_text
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import Contestant, Plan, auto_budget, plan_from_dict, read_plan
+from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plan
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
@@ -46,9 +46,9 @@ from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_con
 from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
 from contrastive.study.render.comparison import forest, sentences
 from contrastive.study.render.files import write_pages
-from contrastive.study.spec import look_up
+from contrastive.study.render.sentences import tuned_text
 from contrastive.study.statistics import planned_looks
-from contrastive.text import as_typed, clock, counted, marked, show, spread
+from contrastive.text import as_typed, clock, counted, marked, show
 
 BASE = Path("outputs") / "compare"
 TRIES, PAUSE = 3, 20.0  # of a run that the machine ended, and seconds before one where nothing else is left to do
@@ -383,23 +383,6 @@ def conclude(contest: Contest) -> str:
         lines.append(f"no page was written: {error}")
     lines.append(f"table       {as_typed(contest.base)}.md, .csv, .tex and .json")
     return "\n".join(lines)
-
-
-def tuned_text(record: Mapping[str, Any]) -> str:
-    """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
-    plan, worth = plan_from_dict(record["comparison"]["plan"]), []
-    name = plan.contestants[0].name
-    for row in record["rows"]:
-        figures = [look_up(run, plan.metric) for run in row["runs"]]
-        worth.append(
-            f"{row['name']} {spread(known)}" if (known := [x for x in figures if x is not None]) else row["name"]
-        )
-    words = [
-        " ".join(f"{key}={value}" for key, value in point.items()) or "the default settings"
-        if (point := search["chosen"]) is not None else "none, for no point could be trained"
-        for search in record["comparison"]["searches"][name]
-    ]  # fmt: skip
-    return f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
 
 
 def verdict_text(sentence: str, verdict: str) -> str:

@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from contrastive.study.compare.plan import Plan
+from contrastive.study.compare.plan import Plan, plan_from_dict
+from contrastive.study.spec import look_up
+from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
 
@@ -77,3 +79,20 @@ def _about(n: float) -> int:
     """n to one digit, upward: 18 is 20, 103 is 200."""
     unit: int = 10 ** (len(str(int(n))) - 1)
     return math.ceil(n / unit) * unit
+
+
+def tuned_text(record: Mapping[str, Any]) -> str:
+    """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
+    plan, worth = plan_from_dict(record["comparison"]["plan"]), []
+    name = plan.contestants[0].name
+    for row in record["rows"]:
+        figures = [look_up(run, plan.metric) for run in row["runs"]]
+        worth.append(
+            f"{row['name']} {spread(known)}" if (known := [x for x in figures if x is not None]) else row["name"]
+        )
+    words = [
+        " ".join(f"{key}={value}" for key, value in point.items()) or "the default settings"
+        if (point := search["chosen"]) is not None else "none, for no point could be trained"
+        for search in record["comparison"]["searches"][name]
+    ]  # fmt: skip
+    return f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
