@@ -35,7 +35,7 @@ doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, 
 # files in the order of their names: xdist's own puts those with few tests, which are the long ones, last
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.done  ## lint, types, and one real case of each promise among the fast tests: five to eight minutes on two cores
+test: $(VENV)/.done  ## lint, types, and one real case of each promise among the fast tests: five to nine minutes on two cores
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(VENV)/.done

@@ -188,7 +188,7 @@ def _as_kind(image: Tensor, kind: str) -> Any:
 def _as_view(image: Any) -> Tensor:
     """What the function returned as float32 (K, h, w)."""
     if isinstance(image, Image.Image | np.ndarray):
-        array = np.atleast_3d(np.asarray(image))
+        array = np.atleast_3d(np.array(image))  # a copy: what PIL gives cannot be written to
         image = torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
     view = as_float(image) if isinstance(image, Tensor) else image
     if not isinstance(view, Tensor) or not view.is_floating_point():

@@ -149,6 +149,7 @@ def own_module(monkeypatch, tmp_path) -> str:
     return "my_pipeline"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_exactly_with_other_processes(composed, own_module, tmp_path):
     words = ["device=cpu", "dataset.size=8", "encoder.width=2", "epochs=2", "log_every=1", "evaluator=[]"]
     words += ["augmentation=callable", f"augmentation.transform={own_module}.transform", "checkpoint_every_minutes=0"]
