@@ -81,8 +81,13 @@ def environment_record(
         "precision": precision,
         "compile": compiled,
         **({**gpu_record(), "graphs": graphs} if device.type == "cuda" else {}),
-        "packages": sorted({f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}),
+        "packages": sorted({_name_and_version(one) for one in importlib.metadata.distributions()}),
     }
+
+
+def _name_and_version(package: importlib.metadata.Distribution) -> str:
+    metadata = package.metadata  # parsed anew at each access
+    return f"{metadata['Name']}=={metadata['Version']}"
 
 
 def gpu_record() -> dict[str, Any]:
