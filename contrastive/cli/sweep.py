@@ -20,11 +20,10 @@ from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for, n_cores
 from contrastive.errors import ConfigError
 from contrastive.listing.places import places
-from contrastive.run.files import read_config, read_result
+from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
 from contrastive.study.jobs import dataset_node
 from contrastive.study.sweep import Job
-from contrastive.text import format_grid
 
 COMPARE = "hydra/sweeper=compare"  # whose jobs are those of a sweep
 PLACES = ("dataset.root", "dataset.test", "data_root")  # where data lie, which no run's name tells whole
@@ -125,22 +124,3 @@ def read_jobs(path: Path) -> list[Job]:
         folder, failure = Path(line["path"]), line["failure"]
         jobs.append(Job(line["overrides"], folder, None if failure else read_result(folder), failure))
     return jobs
-
-
-def search_table(jobs: Sequence[Job]) -> str:
-    """The trials of a search with their validation figures, and a line for each that failed.
-
-    Test figures of trials would invite a choice by the test split.
-    """
-    shared = set.intersection(*(set(job.overrides) for job in jobs))
-    rows = []
-    for job in (job for job in jobs if job.result):
-        metric = read_config(job.path).get("search_metric", "")
-        value = (job.result or {}).get("val", {}).get(metric)
-        own = " ".join(word for word in job.overrides if word not in shared)
-        rows.append([own, metric, "-" if value is None else f"{value:.2f}"])
-    return "\n".join([
-        "\nvalidation split, one seed; a figure to report needs the chosen settings trained with fresh seeds",
-        format_grid([["trial", "metric", "value"], *rows]),
-        *(f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure),
-    ])  # fmt: skip

@@ -6,13 +6,11 @@ Exit codes: 0 done, 1 an unexpected error (with its traceback) or a failed job o
 
 import contextlib
 import os
-import re
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
-from contrastive.cli.sweep import COMPARE, check_places, choose_launcher, read_jobs, record_jobs, search_table
+from contrastive.cli.sweep import COMPARE, check_places, choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words, quote_paths
@@ -30,7 +28,6 @@ from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.distributed.slurm import odd_variable
 from contrastive.distributed.streams import keep_printing
-from contrastive.errors import ConfigError
 from contrastive.experiment.summary import show_finished
 from contrastive.study.sweep import sweep_table
 from contrastive.text import show
@@ -39,8 +36,8 @@ WITH_A_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", 
 
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
-def run(cfg: DictConfig) -> float | None:
-    """One run, also one of a sweep; returns what a search maximizes, None where there is no search."""
+def run(cfg: DictConfig) -> None:
+    """One run, also one of a sweep."""
     hydra_config = HydraConfig.get()
     path, overrides = Path(hydra_config.runtime.output_dir), list(hydra_config.overrides.task)
     sources = hydra_config.runtime.config_sources
@@ -48,13 +45,12 @@ def run(cfg: DictConfig) -> float | None:
     try:
         with importable([Path.cwd(), *folders]):
             settings = checked_settings(cfg, overrides)
-            result = None if "RANK" in os.environ else show_finished(settings, path)  # torchrun's processes say it once
-            if result is None:
+            # torchrun's processes say it once
+            if "RANK" in os.environ or show_finished(settings, path) is None:
                 check_processes(settings.devices, settings.device)
                 from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
-                result = run_experiment(settings, path, overrides)
-            return _search_value(result, settings.search_metric)
+                run_experiment(settings, path, overrides)
     except Exception as error:
         code = _report(error, overrides)
         if hydra_config.mode == RunMode.MULTIRUN:
@@ -86,8 +82,7 @@ def main(words: list[str]) -> int:
         code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
         jobs = [job for job in read_jobs(records) if job.result or job.failure]
     if jobs and COMPARE not in words:  # which has said more than a table
-        is_search = any(re.match("hydra/sweeper=(?!basic$)", word) for word in words)
-        show(search_table(jobs) if is_search else sweep_table(jobs))
+        show(sweep_table(jobs))
     return code
 
 
@@ -124,16 +119,6 @@ def _start(words: list[str], records: Path | None = None) -> int:
             return _report(error, words, composing=True)
         return 1 if any(job.failure for job in read_jobs(records)) else _report(error, words)
     return 0
-
-
-def _search_value(result: dict[str, Any], metric: str) -> float | None:
-    """What a search maximizes, on validation images; None for other sweeps and for a dry run."""
-    if HydraConfig.get().runtime.choices["hydra/sweeper"] in ("basic", "compare") or not result:
-        return None
-    if metric not in result["val"]:
-        known = ", ".join(result["val"]) or "none: no labels, or no evaluator that reads validation images"
-        raise ConfigError(f"this run has no validation metric {metric}, known are {known}: try search_metric=NAME")
-    return float(result["val"][metric])
 
 
 def _report(error: Exception, words: Sequence[str], *, composing: bool = False) -> int:

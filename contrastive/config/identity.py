@@ -19,9 +19,10 @@ OPTIONAL = ("teacher", "regularizer", "average", *LISTS)  # of them, what a run 
 # deterministic and graphs change its last bits, which is said.
 NON_IDENTITY_KEYS = (
     "device", "data_root", "rerun", "checkpoint_every", "checkpoint_every_minutes", "log_every", "dataset.root",
-    "dataset.test", "dataset.cache", "dataset.decoded", "devices", "resident", "compile", "dry_run", "search_metric",
-    "threads", "quiet", "deterministic", "profile", "graphs", "augmentation.workers",
+    "dataset.test", "dataset.cache", "dataset.decoded", "devices", "resident", "compile", "dry_run", "threads",
+    "quiet", "deterministic", "profile", "graphs", "augmentation.workers",
 )  # fmt: skip
+FORMER_KEYS = ("search_metric",)  # in the config.yaml of runs of before, which can be resumed
 CHANGES_TRAINING = "changes_training"  # true in the node of a hook that does more than watch
 # how often a curve gets a point, and what watches
 _WATCHING = re.compile(r"evaluator\.\w+\.every|(hook|tracker)(\..*)?")
@@ -29,7 +30,7 @@ _WATCHING = re.compile(r"evaluator\.\w+\.every|(hook|tracker)(\..*)?")
 
 def is_identity(key: str) -> bool:
     """Whether the dotted key is part of a run's identity."""
-    return key not in NON_IDENTITY_KEYS and not _WATCHING.fullmatch(key)
+    return key not in (*NON_IDENTITY_KEYS, *FORMER_KEYS) and not _WATCHING.fullmatch(key)
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from contrastive.errors import ConfigError
 from contrastive.text import printable
 
 SEE_ALL = "try python train.py --help"
-PLUGINS = {"submitit": "slurm", "ray": "ray", "optuna": "search"}  # of Hydra, and the extra that installs each
+PLUGINS = {"submitit": "slurm", "ray": "ray"}  # of Hydra, and the extra that installs each
 KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false",
          "Union[bool, str]": "auto, true or false"}  # fmt: skip
 REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, IndexError)  # of a constructor
@@ -109,6 +109,8 @@ def _composition(error: BaseException, chain: list[BaseException], words: Sequen
                 "try grad_cache_chunk=128, which has the gradient of the whole batch"
             )
         return no_setting(unknown[1], [*GROUPS, *defaults(words)])
+    if "sweep type : INTERVAL" in text:  # of Hydra's own sweeper
+        return "a sweep takes values, not intervals: try contrastive compare loss=NAME, which searches them"
     if choice := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         if extra := PLUGINS.get(choice[2].partition("_")[0]):
             return f"{choice[2]} is not installed: try pip install -e '.[{extra}]'"

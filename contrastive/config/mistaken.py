@@ -36,6 +36,9 @@ INSTEAD = {
     "encoder=vit": "encoder=timm encoder.name=vit_small_patch16_224",
     "loss=simclr": "loss=nt_xent",
     "loss=infonce": "loss=nt_xent",
+    "search_metric": "contrastive compare loss=NAME metric=knn_top1",
+    "hydra/sweeper=search": "contrastive compare loss=NAME, which searches",
+    "hydra/sweeper=optuna": "contrastive compare loss=NAME, which searches",
 }
 CHOOSES_DATA = ("dataset=", "experiment=")
 EXCLUSIVE = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")  # with Hydra's multirun

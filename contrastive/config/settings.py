@@ -78,7 +78,6 @@ class Settings:
     checkpoint_every: int | str
     checkpoint_every_minutes: float
     rerun: bool
-    search_metric: str
     dry_run: bool
     quiet: bool
     # runs of before have none of these in their config.yaml
@@ -148,7 +147,8 @@ class Settings:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
         """
         plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
-        plain.pop("hydra", None)
+        for key in ("hydra", "search_metric"):  # the second in the config.yaml of runs of before
+            plain.pop(key, None)
         for value in flatten(plain).values():
             check_no_secrets(str(value))
         for key in sorted(plain.keys() - cls.__dataclass_fields__.keys()):

@@ -112,8 +112,6 @@ class Keywords(TypedDict, total=False):
     checkpoint_every_minutes: float
     # start over, replacing the run in the directory
     rerun: bool
-    # validation metric that hydra/sweeper=search maximizes, such as classifier_top1
-    search_metric: str
     # estimate time and memory, then exit; may download and decode the data
     dry_run: bool
     # bitwise reproducible on a GPU, slower; a CPU always is

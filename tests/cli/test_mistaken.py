@@ -36,6 +36,7 @@ from contrastive.errors import ConfigError
         ("--resume", "try the same command again, which resumes, or rerun=true, which starts over"),
         ("resume=true", "try the same command again, which resumes, or rerun=true, which starts over"),
         ("wandb=true", "try 'tracker=[tensorboard,wandb]'"),
+        ("search_metric=knn_top1", "try contrastive compare loss=NAME metric=knn_top1"),
         ("--use-wandb", "try 'tracker=[tensorboard,wandb]'"),
         ("use_amp=1", "try precision=auto"),
         ("output_dir=x", "try hydra.run.dir=x"),

@@ -111,21 +111,6 @@ def test_the_slurm_configuration_composes(tmp_path):
     assert "gpus_per_node: 1" in shown.stdout
 
 
-@pytest.mark.slow
-def test_a_search_raises_the_validation_metric(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    done = program(
-        "-m", "hydra/sweeper=search", "hydra.sweeper.n_trials=3", "temperature=interval(0.1,1)", *QUICK, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    results = [json.loads(path.read_text()) for path in tmp_path.glob("outputs/digits/nt_xent/*/seed=0/result.json")]
-    assert len(results) == 3
-    best = (tmp_path / "outputs/optimization_results.yaml").read_text()
-    assert f"best_value: {max(result['val']['linear_top1'] for result in results)}" in best
-    configs = [path.read_text() for path in tmp_path.glob("outputs/digits/nt_xent/*/seed=0/config.yaml")]
-    assert all("hold_out: true" in config for config in configs)
-
-
 def test_a_missing_plugin_is_named_with_what_to_install():
     error = MissingConfigException("In 'hydra/launcher/slurm': Could not find 'hydra/launcher/submitit_slurm'")
     assert "pip install -e '.[slurm]'" in user_message(error)

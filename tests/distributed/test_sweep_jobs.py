@@ -10,10 +10,9 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from contrastive.cli import sweep
-from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs, search_table
+from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
 from contrastive.distributed import cores
 from contrastive.errors import ConfigError
-from contrastive.study.sweep import Job
 from tests.forked import Program
 from tests.helpers import EMPTY_RESULT, TINY
 
@@ -32,7 +31,7 @@ def test_a_sweep_on_a_cpu_gets_a_core_for_each_run():
 
 
 @pytest.mark.usefixtures("two_cores_without_gpu")
-@pytest.mark.parametrize("word", ["hydra/launcher=basic", "hydra/sweeper=search", "devices=2", "device=cuda:1"])
+@pytest.mark.parametrize("word", ["hydra/launcher=basic", "hydra/sweeper=basic", "devices=2", "device=cuda:1"])
 def test_a_chosen_launcher_sweeper_or_device_stays(word):
     assert choose_launcher([*SWEEP, word]) == []
 
@@ -63,17 +62,6 @@ def test_jobs_are_read_in_the_order_of_the_sweep(tmp_path):
 def test_a_job_on_another_machine_goes_unrecorded(tmp_path):
     record(RecordJobs(str(tmp_path / "records")), tmp_path, 0, None)
     assert not (tmp_path / "records").exists()
-
-
-def test_a_search_ends_in_the_validation_figures_of_its_trials(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "read_config", lambda _: {"search_metric": "knn_top1"})
-    results = [{"val": {"knn_top1": value}, "test": {"knn_top1": 99.5}} for value in (80.0, 84.6)]
-    jobs = [Job(["epochs=1", f"temperature=0.{i}"], tmp_path, result) for i, result in enumerate(results, 1)]
-    said = search_table([*jobs, Job(["epochs=1", "temperature=0.3"], tmp_path, failure="too hot")])
-    assert [line.replace(" ", "") for line in said.splitlines()[4:]] == [
-        "|temperature=0.1|knn_top1|80.00|", "|temperature=0.2|knn_top1|84.60|", "failed:epochs=1temperature=0.3:toohot"
-    ]  # fmt: skip
-    assert "99.5" not in said
 
 
 def record(callback: RecordJobs, path, number: int, error: Exception | None) -> None:

@@ -25,7 +25,7 @@ NUMBERS = {
     "searches": int, "budget": int, "finalists": int, "seeds": int, "margin": float, "batch": int, "hours": float,
 }  # fmt: skip
 OWN = {*NUMBERS, "metric", "pairs", "rows"}
-CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "search_metric", "dry_run")  # which the protocol sets
+CHOSEN_HERE = ("seed", "held_out", "dataset.hold_out", "dry_run")  # which the protocol sets
 MAX_SEEDS = 500
 
 
