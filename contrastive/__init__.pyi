@@ -49,6 +49,7 @@ from .loss.glofnd import GloFND as GloFND
 from .loss.group_dro import GroupDRO as GroupDRO
 from .loss.hard_negative import HardNegative as HardNegative
 from .loss.infonce_anchor import InfoNCEAnchor as InfoNCEAnchor
+from .loss.jtt import JTT as JTT
 from .loss.kcl import KCL as KCL
 from .loss.large_margin_softmax import LargeMarginSoftmax as LargeMarginSoftmax
 from .loss.mmcl import MMCL as MMCL

@@ -78,6 +78,7 @@ class Split:
     label: Tensor  # (N,) int64, -1 = unlabeled
     bias: Tensor | None = None  # (N,) int64
     bias_features: Tensor | None = None  # (N, F) of the training images with `bias_from`; for `Loss.prepare`
+    mistaken: Tensor | None = None  # (N,) bool, the training images that `bias_from` gets wrong; for `Loss.prepare`
     windows: Windows | None = None  # None = the order of an epoch is one draw of all rows
     frame: int | None = None  # of stored images: views are of whole images, see `for_views`; None = of `image`
 

@@ -29,7 +29,8 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
         n_classes: C.
 
     Returns:
-        `train` with `bias` (N,) and `bias_features` (N, F) float32 of length 1, on the CPU.
+        `train` with `bias` (N,) and `bias_features` (N, F) float32 of length 1, on the CPU; but for clusters also with
+        `mistaken` (N,), where the predicted class is wrong.
 
     Raises:
         ConfigError: no such run, or images without a label, which predictions need.
@@ -42,14 +43,14 @@ def with_bias_from(run: str, train: Split, *, kind: str, n_classes: int, device:
     h = extract_transformed(
         encoder.to(device), train, lambda image, _: transform(image), torch.arange(len(train))
     ).h.cpu()
-    if kind == "clusters":
-        bias = clusters(h, n_classes)
-    else:
-        label = train.label.cpu()
-        bias = predictions(h, label, n_classes)
-        bias = (bias != label).long() if kind == "errors" else bias
     unit = torch.nn.functional.normalize(h, dim=1)
-    return replace(train, bias=bias, bias_features=unit)
+    if kind == "clusters":
+        return replace(train, bias=clusters(h, n_classes), bias_features=unit)
+    label = train.label.cpu()
+    predicted = predictions(h, label, n_classes)
+    mistaken = predicted != label
+    bias = mistaken.long() if kind == "errors" else predicted
+    return replace(train, bias=bias, bias_features=unit, mistaken=mistaken)
 
 
 def predictions(h: Tensor, label: Tensor, n_classes: int) -> Tensor:

@@ -25,7 +25,7 @@ class Keywords(TypedDict, total=False):
     loss: Literal[
         "barlow", "bcl", "bias_balanced", "bias_contrastive", "byol", "combination", "contrastive_margin",
         "cross_entropy", "debiased_neg", "debiased_pos", "decoupled", "dhel", "eps_supcon", "eps_supinfonce", "fnc",
-        "gce", "glofnd", "group_dro", "hard_negative", "infonce_anchor", "kcl", "large_margin_softmax", "mmcl",
+        "gce", "glofnd", "group_dro", "hard_negative", "infonce_anchor", "jtt", "kcl", "large_margin_softmax", "mmcl",
         "npair", "nt_xent", "rince", "sigmoid", "simsiam", "sincere", "soft_supcon", "softcon", "sogclr", "spectral",
         "supcon", "triplet", "vicreg",
     ]  # fmt: skip

@@ -116,7 +116,7 @@ def prepared(loss: Loss, label: Tensor, bias: Tensor) -> Loss:
     loss = copy.deepcopy(loss)
     image = torch.zeros(len(label), 3, 1, 1, dtype=torch.uint8)
     features = torch.nn.functional.one_hot(bias).double()  # as of a model that reads nothing but the bias
-    loss.prepare(Split(image, label, bias, features), n_classes=DIM, dim=DIM)
+    loss.prepare(Split(image, label, bias, features, mistaken=bias == 0), n_classes=DIM, dim=DIM)
     return loss.double()
 
 

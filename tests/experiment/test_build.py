@@ -28,7 +28,7 @@ def test_every_option_builds(composed, group, option):
         words.append("dataset.size=16")  # a patch
     if option in ("bias_contrastive", "bias_balanced", "group_dro"):
         words.append("dataset=biased_digits")  # the digits have no bias
-    if option == "softcon":
+    if option in ("softcon", "jtt"):
         words.append(f"bias_from={ROOT}/contrastive/weights/digits/model.safetensors")
     if option in ("byol", "simsiam"):
         words += ["teacher=ema", "head=predictor"]

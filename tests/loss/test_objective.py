@@ -18,7 +18,7 @@ N, VIEWS, F, D, CLASSES, MAP = 8, 2, 6, 5, 3, 4
 
 def data() -> Split:
     image, bias = torch.zeros(N, 3, 1, 1, dtype=torch.uint8), torch.arange(N) // 2 % 4
-    return Split(image, torch.arange(N) % CLASSES, bias, torch.eye(4)[bias])
+    return Split(image, torch.arange(N) % CLASSES, bias, torch.eye(4)[bias], mistaken=bias == 0)
 
 
 def batch(dtype: torch.dtype = torch.float32, seed: int = 0, views: int = VIEWS) -> Embedded:
@@ -42,7 +42,7 @@ def test_objective_is_the_sum_of_its_terms():
     torch.testing.assert_close(both(batch()), loss(z, label) + ce(both.classifier(h), label))
 
 
-@pytest.mark.parametrize("name", ["group_dro", "sogclr", "glofnd", "softcon"])
+@pytest.mark.parametrize("name", ["group_dro", "sogclr", "glofnd", "softcon", "jtt"])
 def test_a_weighted_term_keeps_its_state_and_knows_its_images_as_alone(name):
     options = {"glofnd": {"start": 0}, "group_dro": {"step_size": 5.0}}.get(name, {})
     term, same, first = (make(f"loss/{name}", **options) for _ in range(3))

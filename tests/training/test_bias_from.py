@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from contrastive import BiasContrastive, SoftCon
+from contrastive import JTT, BiasContrastive, SoftCon
 from contrastive.errors import ConfigError
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.build import build
@@ -64,6 +64,22 @@ def test_softcon_of_labels_is_the_bias_contrastive_loss() -> None:
     torch.testing.assert_close(by_features(z, label, bias, index=torch.arange(B)), expected)
 
 
+def test_jtt_is_the_cross_entropy_of_repeated_images() -> None:
+    rng = torch.Generator().manual_seed(5)
+    x, label = torch.randn(N, 2, 3, generator=rng, dtype=torch.float64), torch.arange(N) % 3
+    wrong = torch.arange(N) % 7 == 2  # 3 of 20
+    loss = JTT(up=4)
+    loss.prepare(Split(torch.zeros(N, 3, 1, 1, dtype=torch.uint8), label, mistaken=wrong), n_classes=3, dim=3)
+    cost = [[-float(view[label[i]]) + math.log(sum(map(math.exp, view.tolist()))) for view in x[i]] for i in range(N)]
+    repeated = [view for i in range(N) for view in cost[i] * (4 if wrong[i] else 1)]
+    assert loss(x, label, index=torch.arange(N)).item() == pytest.approx(sum(repeated) / len(repeated))
+    part = torch.tensor([2, 11, 9, 2])  # of which 2 and 9 are wrong
+    weight = {i: (4 if wrong[i] else 1) * N / (N + 3 * 3) for i in part.tolist()}
+    expected = sum(weight[i] * sum(cost[i]) / 2 for i in part.tolist()) / 4
+    assert loss(x[part], label[part], index=part).item() == pytest.approx(expected)
+    assert loss(x, label).item() == pytest.approx(sum(map(sum, cost)) / N / 2)  # unknown images: cross-entropy
+
+
 @pytest.fixture(scope="module")
 def biased_run(tmp_path_factory):
     """A short supervised training, which reads the color."""
@@ -79,6 +95,8 @@ def test_labels_of_a_run_say_something_of_the_color(composed, biased_run, kind):
     assert found.bias.shape == train.bias.shape
     assert found.bias_features.shape[0] == len(train)
     torch.testing.assert_close(found.bias_features.norm(dim=1), torch.ones(len(train)))
+    wrong = {"predictions": found.bias != train.label, "errors": found.bias == 1}.get(kind)
+    assert found.mistaken is None if kind == "clusters" else torch.equal(found.mistaken, wrong)
     conflicting = train.bias != train.label  # colors are numbered by the class they belong to
     if kind == "errors":
         assert found.bias[conflicting].float().mean() > 5 * found.bias[~conflicting].float().mean()
@@ -100,6 +118,20 @@ def test_training_reads_them_and_evaluation_does_not(composed, biased_run):
     assert "loss.features" not in experiment.step.objective.state_dict()
 
 
+@pytest.mark.parametrize("kind", ["predictions", "errors"])
+def test_jtt_weighs_the_mistakes_of_the_run(composed, biased_run, kind):
+    words = [*COLORED, "loss=jtt", "loss.up=5", f"bias_from={biased_run}", f"bias_as={kind}"]
+    experiment = build(composed(*words))
+    weight = experiment.step.objective.loss.weight
+    low, high = weight.unique().tolist()
+    assert high == pytest.approx(5 * low)
+    assert weight.mean().item() == pytest.approx(1)
+    data = experiment.data.pretrain
+    conflicting = data.bias != data.label
+    assert weight[conflicting].mean() > 2 * weight[~conflicting].mean()
+    assert "loss.weight" not in experiment.step.objective.state_dict()
+
+
 def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
     words = ["dataset=digits", "dataset.size=12", "encoder.width=2", "device=cpu", "evaluator=[]", "epochs=1"]
     words += [f"bias_from={biased_run}", "batch_size=256"]
@@ -112,6 +144,8 @@ def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
 def test_what_makes_no_sense_is_refused(composed, biased_run):
     for words, sentence in (
         (["loss=softcon"], "try bias_from=RUN, or loss=bias_contrastive"),
+        (["loss=jtt"], "try bias_from=RUN bias_as=predictions"),
+        (["loss=jtt", f"bias_from={biased_run}", "bias_as=clusters"], "try bias_from=RUN bias_as=predictions"),
         (["bias_as=errors"], "needs the run that it reads: try bias_from=RUN"),
     ):
         with pytest.raises(ConfigError, match=sentence):
