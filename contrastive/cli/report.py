@@ -1,8 +1,7 @@
-"""Tables, pages and comparisons of finished runs.
+"""Tables and pages of finished runs.
 
-    python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--format md|csv|latex]
+    python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--against ROW] [--format md|csv|latex]
     python -m contrastive report best FOLDER ... [--metric linear_top1]
-    python -m contrastive report diff RUN RUN ... [-o diff.md]
     python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
 
 `table` may be left out. python -m contrastive report COMMAND --help lists what a command takes.
@@ -15,12 +14,12 @@ from statistics import mean
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.study import diff
+from contrastive.study.claims import effects_against
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text, terminal_grid
-from contrastive.text import printable, show
+from contrastive.text import counted, printable, show
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +31,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
     add_metrics(parser)
     parser.add_argument("--sort", metavar="METRIC", help="best first by the mean of this metric, such as linear_top1")
+    parser.add_argument("--against", metavar="ROW", help="judge every other row against this one, such as nt_xent")
 
 
 def print_table(arguments: argparse.Namespace) -> int:
@@ -41,11 +41,16 @@ def print_table(arguments: argparse.Namespace) -> int:
     Metrics of later evaluations stand beside those of the run; on another dataset they are called dataset:metric. The
     CSV has every metric, and the settings in columns, too. On data with bias labels the worst (class, bias) group
     stands beside the others; knn_aligned_top1, knn_conflicting_top1, knn_group_mean_top1 and knn_top1/CLASS/BIAS are
-    shown by --metric.
+    shown by --metric. With --against ROW every other row is judged against that one.
     """
-    frame = read_frame(arguments.folders)
+    frame, against = read_frame(arguments.folders), arguments.against
     by = frame.metric(arguments.sort) if arguments.sort else None
     columns = frame.chosen(arguments.metric) if arguments.metric else []
+    if against and arguments.format != "md":
+        raise ConfigError("--against judges rows in Markdown alone: try without --format")
+    if against and not any(against in section.shown().values() for section in frame.sections.values()):
+        known = [name for section in frame.sections.values() for name in section.shown().values()]
+        raise ConfigError(f"no row is called {against}, known are {', '.join(known)}: try --against '{known[0]}'")
     if arguments.format == "csv":
         show(as_csv(frame, columns or frame.chosen(["all"])), end="")
         return 0
@@ -58,9 +63,20 @@ def print_table(arguments: argparse.Namespace) -> int:
         else:
             more = "" if columns else "add --metric all, or names"
             show(section_text(name, ordered, metrics, more=more))
+            if against in ordered.shown().values():
+                show(effects_text(ordered, metrics, against))
     if arguments.format == "md":
         print_notes(frame)
     return 0
+
+
+def effects_text(section: Frame, metrics: list[str], against: str) -> str:
+    """How far every other row is from the one named, by each metric, and what that says."""
+    cells, n_pairs = effects_against(section, metrics, against)
+    return (
+        f"\n{terminal_grid(cells)}\nMean differences with 95 % intervals over common seeds and test images, from "
+        f"three seeds on. better, worse: significant after Holm's correction for {counted(n_pairs, 'comparison')}."
+    )
 
 
 def section_latex(name: str, section: Frame, metrics: list[str]) -> str:
@@ -128,7 +144,6 @@ def best(name: str, section: Frame, metric: str, top: int) -> str:
 COMMANDS = {
     "table": (add_table_arguments, print_table),
     "best": (add_best_arguments, print_best),
-    "diff": (diff.add_arguments, diff.print_differences),
     "page": (page.add_arguments, page.run),
 }
 
@@ -139,9 +154,9 @@ def main(words: list[str]) -> int:
     if words in (["-h"], ["--help"]):
         print(__doc__.strip())
         return 0
-    if words[:1] == ["compare"]:
+    if words[:1] in (["compare"], ["diff"]):
         raise ConfigError(
-            f"finished runs are compared by report diff: try contrastive report diff {' '.join(words[1:])}; "
+            f"finished runs are compared in a table: try contrastive report table {' '.join(words[1:])} --against ROW; "
             "contrastive compare searches, trains and judges"
         )
     if words[:1] == ["list"]:

@@ -109,6 +109,33 @@ def verdict(low: float | None, high: float | None, gap: float, p: float | None =
     return "holds" if p is None or p <= 0.025 else "holds uncorrected"
 
 
+def effects_against(frame: Frame, metrics: Sequence[str], against: str) -> tuple[list[list[str]], int]:
+    """The effect of every other row of a section on each metric against one row, as cells, and how many are judged.
+
+    Args:
+        against: a row as the table shows it.
+    """
+    shown = frame.shown()
+    first = next(name for name, short in shown.items() if short == against)
+    claims = [
+        {"better": name, "worse": first, "metric": metric, "gap": 0.0}
+        for name in frame.rows if name != first for metric in metrics
+        if frame.values(name, metric) and frame.values(first, metric)
+    ]  # fmt: skip
+    judged = {(claim["better"], claim["metric"]): claim for claim in judge(frame, claims, two_sided=True)}
+    rows = [[shown[name], *(effect_text(judged.get((name, metric))) for metric in metrics)]
+            for name in frame.rows if name != first]  # fmt: skip
+    return [[f"against {against}", *metrics], *rows], len(judged)
+
+
+def effect_text(claim: Mapping[str, Any] | None) -> str:
+    """`+1.20 [+0.31, +2.09] better`; of fewer than three common seeds the difference alone."""
+    if claim is None or claim["effect"] is None:
+        return "-"
+    word = {"holds": "better", "does not hold": "worse"}.get(claim["verdict"], "undecided")
+    return f"{interval_text(claim)} {word}" if claim["low"] is not None else interval_text(claim)
+
+
 def claims_grid(record: dict[str, Any]) -> list[list[str]]:
     """The judged claims as cells of text, the head first; the columns of gaps and published effects only if needed."""
     claims = judge_claims(record)
@@ -151,7 +178,7 @@ def claim_text(claim: dict[str, Any]) -> str:
     return f"{', '.join(better)} > {', '.join(worse)}{where}"
 
 
-def interval_text(claim: dict[str, Any]) -> str:
+def interval_text(claim: Mapping[str, Any]) -> str:
     """`+1.30 [+0.20, +2.40]`; without an interval the effect alone."""
     if claim["effect"] is None:
         return "-"

@@ -152,12 +152,6 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def curve(run: Path, key: str) -> tuple[list[float], list[float]]:
-    """(epochs, values) of one logged metric."""
-    points = [point for point in read_points(run) if key in point]
-    return [point["epoch"] for point in points], [point[key] for point in points]
-
-
 def read_points(run: Path) -> list[dict[str, float]]:
     """`log.read_points`; a log changed after the run is said once."""
     _warn_if_changed(run)

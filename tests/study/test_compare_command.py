@@ -209,8 +209,9 @@ def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
         contrastive.compare(epochs=1)
 
 
-def test_the_old_report_compare_says_its_new_name(capsys):
+@pytest.mark.parametrize("name", ["compare", "diff"])
+def test_the_old_names_of_a_report_say_the_new_one(name, capsys):
     from contrastive.cli.report import main
 
-    assert main(["compare", "a", "b"]) == 2
-    assert "try contrastive report diff a b" in capsys.readouterr().err
+    assert main([name, "a", "b"]) == 2
+    assert "try contrastive report table a b --against ROW" in capsys.readouterr().err

@@ -34,7 +34,6 @@ def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
     names = record.thinned_curves(tmp_path, ["audit.linear.top1"])
     assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
     assert record.logged_name("knn_top5") == "test/knn_top5"
-    assert curves.curve(tmp_path, "train/loss") == ([0, 1], [4.0, 4.0])
     assert record.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
 
 

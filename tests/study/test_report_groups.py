@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from contrastive.cli.report import main
 from contrastive.config.identity import option_name
 from contrastive.errors import ConfigError
-from contrastive.study.diff import one_section
 from contrastive.study.frame import read_frame
 from contrastive.study.names import typed_words, without_shared
 from contrastive.study.render.text import as_csv, grid
@@ -221,7 +220,6 @@ def test_datasets_are_sections(tmp_path, capsys):
     assert main([str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "digits: test split" in said and "cifar10: test split" in said
-    assert set(one_section(read_frame([tmp_path])).rows) == {"digits nt_xent", "cifar10 nt_xent"}
 
 
 def test_figures_of_other_evaluator_settings_are_another_column_and_missing_ones_erase_nothing(tmp_path):

@@ -1,4 +1,4 @@
-"""The best of finished runs, and comparisons of them with their later evaluations and curves."""
+"""The best of finished runs, rows judged against one of them, and later evaluations beside the figures of a run."""
 
 import json
 import shutil
@@ -13,7 +13,6 @@ from contrastive.cli.report import main
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, write_evaluation
 from contrastive.study.claims import judge
-from contrastive.study.diff import mean_curve
 from contrastive.study.frame import read_frame
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
 
@@ -75,65 +74,48 @@ def test_the_best_says_when_only_test_figures_exist(runs, capsys):
     assert main(["best", str(runs), "--top", "0"]) == 2
 
 
-def test_a_comparison_shows_settings_figures_and_curves(runs, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    assert main(["diff", str(runs / "bad"), str(runs / "good"), "-o", str(tmp_path / "out.md")]) == 0
-    text = (tmp_path / "out.md").read_text()
-    rows = {
-        cells[1]: cells[2:-1] for line in text.splitlines() if len(cells := [c.strip() for c in line.split("|")]) > 3
-    }
-    assert rows["loss"] == ["bad", "good"]
-    assert rows["A"][0] == "bad"
-    assert rows["knn_top1"][:2] == ["52.00 ± 2.65 (3)", "50.20 ± 2.91 (3)"]
-    assert rows["knn_top1"][2].startswith("-1.80 [-2.4")
-    assert rows["knn_top1"][2].endswith("] worse")  # paired: every seed says so
-    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
-    assert "![Curves" in text
-    assert main(["diff", str(runs / "good"), str(runs / "bad")]) == 0
-    assert f"| A | good | {runs}/good" in capsys.readouterr().out  # in the order typed
-    assert main(["diff", str(runs)]) == 0  # a folder of several configurations: a column for each
-    assert "| B | good" in capsys.readouterr().out
-    for words, message in (
-        ([str(runs / "bad")], "one configuration"),
-        ([str(runs), "-o", "out.pdf"], "try -o out.md"),
-        ([str(runs / "none"), str(runs)], "is not a folder"),
-        ([str(runs), "--only", "good", "best"], "no runs are called best, known are bad, good: try --only 'bad'"),
-        ([str(runs), "-o", str(tmp_path / "x.png"), "--curves", "test/none"], "no run has a curve of test/none"),
-    ):
-        assert main(["diff", *words]) == 2
-        assert message in capsys.readouterr().err
+def cells(text: str) -> dict[str, list[str]]:
+    """{first cell: the others} of the tables of a text."""
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    return {row[1]: row[2:-1] for row in rows if len(row) > 2}
 
 
-def test_many_configurations_are_chosen_by_name(runs, capsys):
-    for epochs in range(7):
-        save_run(runs / f"{epochs}", loss="Good", seed=0, knn=50, epochs=epochs)
-    assert main(["diff", str(runs)]) == 2
-    assert "9 configurations are too many side by side: good epochs=0, good epochs=1," in (
-        said := capsys.readouterr().err
-    )
-    assert "try --only 'good epochs=0' 'good epochs=1', at most 6 of them" in said
-    assert main(["diff", str(runs), "--only", "good epochs=3", "bad"]) == 0
-    assert "| A | good epochs=3" in capsys.readouterr().out
+def test_rows_are_judged_against_the_one_that_is_named(runs, capsys):
+    assert main([str(runs), "--against", "bad"]) == 0
+    said = cells(capsys.readouterr().out)
+    assert said["against bad"] == ["knn_top1", "linear_top1"]
+    (effect, _) = said["good"]
+    assert effect.startswith("-1.80 [-2.4")
+    assert effect.endswith("] worse")  # paired: every seed says so
+    assert main([str(runs), "--against", "good", "--metric", "knn_top1"]) == 0
+    assert cells(capsys.readouterr().out)["bad"][0].endswith("] better")
+    assert main([str(runs), "--against", "best"]) == 2
+    assert "no row is called best, known are bad, good: try --against 'bad'" in capsys.readouterr().err
+
+
+def test_a_row_of_another_dataset_is_not_judged(runs, capsys):
+    elsewhere = {"_target_": "contrastive.dataset.cifar.cifar10"}
+    save_run(runs / "elsewhere", loss="Other", seed=0, knn=50, dataset=elsewhere)
+    assert main([str(runs), "--against", "bad"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("against bad") == 1
+    assert "cifar10: test split" in said
 
 
 def test_runs_of_other_processors_are_not_paired(runs, capsys):
     environment = runs / "good/1/environment.json"
     environment.write_text(json.dumps(SOUND_ENVIRONMENT | {"device": "a GPU"}))
-    assert main(["diff", str(runs)]) == 0
+    assert main([str(runs), "--against", "bad"]) == 0
     said = capsys.readouterr().out
-    assert "| -1.75 " in said  # over the two seeds that are left, too few for an interval
-    assert "[" not in said
+    assert cells(said)["good"][0] == "-1.75"  # over the two seeds that are left, too few for an interval
     assert "good: its runs are of several kinds of processor" in said
 
 
 def test_a_difference_of_two_seeds_has_no_interval_and_no_verdict(runs, capsys):
     for loss in ("bad", "good"):
         shutil.rmtree(runs / loss / "2")
-    assert main(["diff", str(runs)]) == 0
-    said = capsys.readouterr().out
-    assert "| -1.95 " in said
-    assert "[" not in said
-    assert "undecided;" not in said
+    assert main([str(runs), "--against", "bad"]) == 0
+    assert cells(capsys.readouterr().out)["good"][0] == "-1.95"
 
 
 def test_a_difference_is_judged_over_test_images_and_corrected_for_the_comparisons(runs, capsys):
@@ -147,19 +129,12 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
             result["correct"] = {"knn_top1": pack(right)}
             (runs / loss / str(seed) / "result.json").write_text(json.dumps(result))
     table = read_frame([runs])
-    assert main(["diff", str(runs), "--metric", "knn_top1"]) == 0
+    assert main([str(runs), "--metric", "knn_top1", "--against", "bad"]) == 0
     said = capsys.readouterr().out
     (claim,) = judge(table, [{"better": "good", "worse": "bad", "metric": "knn_top1", "gap": 0.0}], two_sided=True)
     assert claim["over"] == "seeds, images"
-    assert f"{claim['effect']:+.2f} [{claim['low']:+.2f}, {claim['high']:+.2f}] better" in said
-    assert "correction for 1 comparisons" in said
-
-
-def test_curves_are_means_over_seeds(runs):
-    bad = read_frame([runs]).rows["bad"]
-    points = mean_curve(bad, "train/loss")
-    assert (points["epoch"][1], points["mean"][1], points["std"][1]) == pytest.approx((1, 26.0, 1.323))
-    assert mean_curve(bad, "test/none") is None
+    assert cells(said)["good"] == [f"{claim['effect']:+.2f} [{claim['low']:+.2f}, {claim['high']:+.2f}] better"]
+    assert "correction for 1 comparison." in said
 
 
 def test_later_evaluations_stand_beside_the_figures_of_the_run(runs):
