@@ -243,7 +243,7 @@ def test_two_processes_see_the_views_of_one_and_without_a_frame_they_are_others(
 
 @pytest.mark.slow
 def test_a_run_on_a_pretended_gpu_is_that_of_the_cpu_and_waits_where_it_did(composed, words, tmp_path):
-    words += ["epochs=1", "compile=false", "evaluator=[knn]", "evaluator.knn.every=0"]
+    words += ["epochs=1", "compile=false", "graphs=false", "evaluator=[knn]", "evaluator.knn.every=0"]
     words = [word for word in words if "linear" not in word]
     run_experiment(composed(*words), tmp_path / "cpu")
     waits = []
