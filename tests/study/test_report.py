@@ -158,7 +158,10 @@ def test_names_of_strangers_send_nothing_to_the_terminal(words, tmp_path, capsys
 def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, capsys):
     for k in (1, 2):
         save_run(tmp_path / f"{TITLE}{k}", data="d", knn=1.0, loss={"_target_": f"x.{ESCAPE}", "k": k})
-    assert main(["diff", str(tmp_path)]) == 0
+    first, second = read_frame([tmp_path]).shown().values()
+    assert main(["table", str(tmp_path), "--against", first]) == 0
+    assert main(["table", str(tmp_path), "--against", ESCAPE]) == 2
+    assert second != first
     result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}}}
     show(already_done(FinishedRun(path=tmp_path / TITLE, result=result)))
     said = "".join(capsys.readouterr())
