@@ -17,10 +17,11 @@ import yaml
 from contrastive.config.reference import docstring_of, settings_of, target_of
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.study.claims import claim_text, interval_text, judge_claims
 from contrastive.study.compare.outcome import AS_IT_COMES
 from contrastive.study.frame import lower_is_better
+from contrastive.study.judge import judge_claims
 from contrastive.study.record import is_best_test, record_frame
+from contrastive.study.render.claims import claim_text, interval_text
 from contrastive.study.render.files import read_table_json
 from contrastive.study.spec import folder_name
 from contrastive.study.statistics import paired_estimate

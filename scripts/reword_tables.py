@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.files import write_text
-from contrastive.study.claims import judge_claims
 from contrastive.study.compare.outcome import judged_again
+from contrastive.study.judge import judge_claims
 from contrastive.study.render.files import as_json, read_table_json
 from contrastive.study.render.markdown import heading, page, protocols
 from contrastive.study.spec import Table, read_table

@@ -14,9 +14,9 @@ from statistics import mean
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.study.claims import effects_against
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
+from contrastive.study.render.claims import effects_against
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text, terminal_grid
 from contrastive.text import counted, printable, show

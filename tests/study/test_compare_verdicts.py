@@ -341,7 +341,7 @@ def test_one_method_under_two_names_is_the_same_runs(tmp_path):
 
     run_all(contest, alike)
     (claim,) = comparison_record(contest)["comparison"]["judged"]
-    assert (claim["verdict"], claim["effect"], claim["p"]) == ("the same runs", 0, None)
+    assert (claim["verdict"], claim["same"], claim["effect"], claim["p"]) == ("equal", True, 0, None)
 
 
 def test_five_searches_judge_the_method_over_searches(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
-from contrastive.study.claims import judge_claims
+from contrastive.study.judge import judge_claims
 from contrastive.study.render.files import check_folder, read_table_json
 from contrastive.study.spec import read_table
 from tests.helpers import ROOT

@@ -7,11 +7,12 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.study.claims import claims_grid, judge_claims
 from contrastive.study.compare.outcome import judged_again
 from contrastive.study.compare.whole import faults
+from contrastive.study.judge import judge_claims
 from contrastive.study.record import record_frame, record_misfit
 from contrastive.study.render import comparison
+from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.latex import N_COLUMNS, escape, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
 from contrastive.study.render.text import as_csv
