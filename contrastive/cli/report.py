@@ -23,7 +23,8 @@ from contrastive.text import counted, printable, show
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
+    parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER",
+                        help="folders of runs, or tables (JSON); default: outputs")  # fmt: skip
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive.bits import unpack
-from contrastive.study.frame import Frame
-from contrastive.study.record import correct_name, record_frame
+from contrastive.study.frame import Frame, record_frame
+from contrastive.study.record import correct_name
 from contrastive.study.spec import published_number
 from contrastive.study.statistics import NO_PRIOR, Estimate, Prior, holm, paired_estimate, two_way_estimate
 from contrastive.verdict import verdict

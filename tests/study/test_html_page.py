@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contrastive.cli.report import main
-from contrastive.study.record import N_BINS
+from contrastive.study.collect import N_BINS
 from contrastive.study.render.files import as_json
 from contrastive.study.render.page import missing_runs, page
 from tests.helpers import ROOT
