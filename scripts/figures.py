@@ -22,7 +22,7 @@ from contrastive.files import write_text
 from contrastive.run.files import read_config, run_state
 from contrastive.study.curves import Series, label, read_series, read_sweeps
 from contrastive.study.palette import COLORS, colors_of, marker_of
-from contrastive.study.render.files import read_table_json
+from contrastive.study.record import read_record
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
 from contrastive.study.render.sources import runs_record
 
@@ -63,7 +63,7 @@ def draw(arguments: argparse.Namespace) -> list[Path]:
         chosen = [s for s in series if arguments.setting in (None, s.setting)]
         return draw_curves(chosen, arguments.metric or ["test/knn_top1"], arguments.out)
     if arguments.command == "sweep":
-        sweeps = read_sweeps(read_record(arguments.table))
+        sweeps = read_sweeps(table_of(arguments.table))
         return draw_sweep(sweeps, arguments.over, arguments.metric, arguments.out)
     runs = named_runs(arguments.sources)
     return draw_maps({name: tsne_map(paths[0]) for name, paths in runs.items()}, arguments.out, by=arguments.by)
@@ -72,7 +72,7 @@ def draw(arguments: argparse.Namespace) -> list[Path]:
 def read_all_series(sources: list[str]) -> list[Series]:
     """The curves of one table, or of named runs."""
     if len(sources) == 1 and sources[0].endswith(".json"):
-        return read_series(read_record(Path(sources[0])))
+        return read_series(table_of(Path(sources[0])))
     rows = {}
     for name, paths in named_runs(sources).items():
         states = {path: run_state(path) for path in paths}
@@ -100,9 +100,9 @@ def named_runs(words: list[str]) -> dict[str, list[Path]]:
     return rows
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def table_of(path: Path) -> dict[str, Any]:
     """The record of a table."""
-    record = read_table_json(path) if path.exists() else None
+    record = read_record(path) if path.exists() else None
     if record is None:
         raise ConfigError(f"{path} is no table's JSON: try make reproduce-table, which writes one")
     return record

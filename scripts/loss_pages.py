@@ -17,11 +17,11 @@ import yaml
 from contrastive.config.reference import docstring_of, settings_of, target_of
 from contrastive.config.targets import load_target
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
-from contrastive.study.claims import claim_text, interval_text, judge_claims
 from contrastive.study.compare.outcome import AS_IT_COMES
-from contrastive.study.frame import lower_is_better
-from contrastive.study.record import is_best_test, record_frame
-from contrastive.study.render.files import read_table_json
+from contrastive.study.frame import lower_is_better, record_frame
+from contrastive.study.judge import judge_claims
+from contrastive.study.record import is_best_test, read_record
+from contrastive.study.render.claims import claim_text, interval_text
 from contrastive.study.spec import folder_name
 from contrastive.study.statistics import paired_estimate
 from contrastive.text import clock, spread
@@ -69,7 +69,7 @@ def references() -> dict[str, str]:
 @cache
 def records() -> tuple[Record, ...]:
     """The committed records with figures on test images; a search has none."""
-    found = (read_table_json(file) for file in sorted(RESULTS.glob("*.json")))
+    found = (read_record(file) for file in sorted(RESULTS.glob("*.json")))
     return tuple(r for r in found if r is not None and not all(metric.startswith("val.") for metric in r["metrics"]))
 
 

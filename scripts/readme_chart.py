@@ -15,8 +15,8 @@ import numpy as np
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.stages import search_of
+from contrastive.study.frame import record_frame
 from contrastive.study.palette import colors_of
-from contrastive.study.record import record_frame
 from contrastive.study.render.plot import new_figure
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.files import write_text
-from contrastive.study.claims import judge_claims
 from contrastive.study.compare.outcome import judged_again
-from contrastive.study.render.files import as_json, read_table_json
+from contrastive.study.judge import judge_claims
+from contrastive.study.record import read_record
+from contrastive.study.render.files import as_json
 from contrastive.study.render.markdown import heading, page, protocols
 from contrastive.study.spec import Table, read_table
 
@@ -25,7 +26,7 @@ def main(folder: Path) -> int:
     """Reword every table of a folder; returns 1 if the rows of one are no longer those of its YAML, else 0."""
     failed = 0
     for path in sorted(folder.glob("*.json")):
-        record = read_table_json(path)
+        record = read_record(path)
         if record is None:
             continue
         if "comparison" in record:  # which has no YAML

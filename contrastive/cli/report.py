@@ -14,16 +14,17 @@ from statistics import mean
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
-from contrastive.study.claims import effects_against
 from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
+from contrastive.study.render.claims import effects_against
 from contrastive.study.render.latex import N_COLUMNS, latex
 from contrastive.study.render.text import as_csv, best_cells, grid, section_text, terminal_grid
 from contrastive.text import counted, printable, show
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
+    parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER",
+                        help="folders of runs, or tables (JSON); default: outputs")  # fmt: skip
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,7 @@ from contrastive.errors import ConfigError
 from contrastive.listing.places import places
 from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
-from contrastive.study.jobs import dataset_node
-from contrastive.study.sweep import Job
+from contrastive.study.jobs import Run, dataset_node
 
 COMPARE = "hydra/sweeper=compare"  # whose jobs are those of a sweep
 PLACES = ("dataset.root", "dataset.test", "data_root")  # where data lie, which no run's name tells whole
@@ -117,10 +116,11 @@ def record_jobs(path: Path) -> list[str]:
     return [f"{ADDED}._target_={RecordJobs.__module__}.{RecordJobs.__name__}", f"{ADDED}.path='{path}'"]
 
 
-def read_jobs(path: Path) -> list[Job]:
-    """The recorded jobs in the order of the sweep, with their results; a dry run has neither result nor failure."""
-    jobs = []
-    for line in sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: int(line["number"])):
-        folder, failure = Path(line["path"]), line["failure"]
-        jobs.append(Job(line["overrides"], folder, None if failure else read_result(folder), failure))
-    return jobs
+def read_jobs(path: Path) -> dict[Run, str]:
+    """The recorded runs that ended, in the order of the sweep, and why each failed; empty for one that is done.
+
+    A dry run has neither a result nor a failure, and is left out.
+    """
+    lines = sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: int(line["number"]))
+    runs = {Run(overrides=tuple(line["overrides"]), path=Path(line["path"])): line["failure"] or "" for line in lines}
+    return {run: failure for run, failure in runs.items() if failure or read_result(run.path) is not None}

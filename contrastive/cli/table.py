@@ -26,20 +26,20 @@ from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
+from contrastive.study.collect import table_record
 from contrastive.study.jobs import (
     Compose,
-    TableJob,
+    Run,
     composer,
     dataset_node,
     default_jobs,
     is_done,
     missing_of,
-    run_jobs,
-    table_jobs,
+    run_here,
+    runs_of,
     tables_text,
     this_device,
 )
-from contrastive.study.record import table_record
 from contrastive.study.render.files import write_pages
 from contrastive.study.render.page import page
 from contrastive.study.spec import PRESETS, Table, read_table
@@ -99,26 +99,27 @@ def reproduce(arguments: argparse.Namespace) -> int:
         script = CONFIGS.parent / table.script  # in a checkout
         return subprocess.run([sys.executable, str(script), str(base), table.preset]).returncode
     on_cpu, _ = this_device(arguments.overrides)
-    jobs = [job for job in table_jobs(table, base) if not is_done(job, composed)]
-    unavailable = unavailable_data(jobs, composed)
-    blocked = {job.path for these in unavailable.values() for job in these}
+    runs = runs_of(table, base)
+    due = [run for run in runs if not is_done(run, composed)]
+    unavailable = unavailable_data(due, composed)
+    blocked = {run for these in unavailable.values() for run in these}
     gpus = gpus_for(arguments.overrides)
     n_parallel = max(arguments.jobs, 0) or default_jobs(gpus, on_cpu)
-    print(f"{len(table.jobs) - len(jobs)} of {len(table.jobs)} runs are done, {n_parallel} at a time", flush=True)
-    failed = run_jobs(
-        [job for job in jobs if job.path not in blocked],
+    print(f"{len(runs) - len(due)} of {len(runs)} runs are done, {n_parallel} at a time", flush=True)
+    failed = run_here(
+        [run for run in due if run not in blocked],
         compose=composed,
         folders=arguments.folders,
         n_parallel=n_parallel,
         gpus=gpus,
     )
-    return conclude(table, base, [one.job for one in failed], unavailable, compose=composed, strict=arguments.strict)
+    return conclude(table, base, list(failed), unavailable, compose=composed, strict=arguments.strict)
 
 
-def unavailable_data(jobs: list[TableJob], composed: Compose) -> dict[str, list[TableJob]]:
-    """{sentence: jobs} of data that is missing and that no download brings; downloads happen here, one by one."""
+def unavailable_data(runs: list[Run], composed: Compose) -> dict[str, list[Run]]:
+    """{sentence: runs} of data that is missing and that no download brings; downloads happen here, one by one."""
     unavailable = {}
-    for item, blocked in missing_of(jobs, composed).items():
+    for item, blocked in missing_of(runs, composed).items():
         if item.downloads:
             from contrastive.experiment.components import instantiate_node  # late: importing torch takes seconds
 
@@ -135,25 +136,25 @@ def unavailable_data(jobs: list[TableJob], composed: Compose) -> dict[str, list[
 def conclude(
     table: Table,
     base: Path,
-    failed: list[TableJob],
-    unavailable: dict[str, list[TableJob]],
+    failed: list[Run],
+    unavailable: dict[str, list[Run]],
     *,
     compose: Compose,
     strict: bool,
 ) -> int:
     """Write and print the page, say what failed, return the exit code."""
-    unfinished = [job for jobs in (failed, *unavailable.values()) for job in jobs]
-    others = [job for job in unfinished if read_result(job.path) is not None and not is_done(job, compose)]
-    record = table_record(table, base, leave_out=[job.path for job in others])
+    unfinished = [run for runs in (failed, *unavailable.values()) for run in runs]
+    others = [run for run in unfinished if read_result(run.path) is not None and not is_done(run, compose)]
+    record = table_record(table, base, leave_out=[run.path for run in others])
     text = write_pages(record, base)
     print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")
     write_html(record, base)
     for sentence, blocked in unavailable.items():
         print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
-    for job in others:
-        print(f"left out: {job}: {job.path} holds a run with other settings or data: try removing it", file=sys.stderr)
-    for job in failed:
-        print(f"failed: {job}: see {job.log}", file=sys.stderr)
+    for run in others:
+        print(f"left out: {run}: {run.path} holds a run with other settings or data: try removing it", file=sys.stderr)
+    for run in failed:
+        print(f"failed: {run}: see {run.log}", file=sys.stderr)
     if failed:
         return 1
     return 2 if strict and unavailable else 0

@@ -80,9 +80,9 @@ def main(words: list[str]) -> int:
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
         records = Path(file.name)
         code = _start([*words, *record_jobs(records), *choose_launcher(words)], records)
-        jobs = [job for job in read_jobs(records) if job.result or job.failure]
-    if jobs and COMPARE not in words:  # which has said more than a table
-        show(sweep_table(jobs))
+        runs = read_jobs(records)
+    if runs and COMPARE not in words:  # which has said more than a table
+        show(sweep_table(runs))
     return code
 
 
@@ -117,7 +117,7 @@ def _start(words: list[str], records: Path | None = None) -> int:
     except Exception as error:
         if records is None:
             return _report(error, words, composing=True)
-        return 1 if any(job.failure for job in read_jobs(records)) else _report(error, words)
+        return 1 if any(read_jobs(records).values()) else _report(error, words)
     return 0
 
 

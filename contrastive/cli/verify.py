@@ -38,7 +38,8 @@ from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.run.log import has_same_log
 from contrastive.run.weights import read_weights
 from contrastive.study.compare.whole import unchecked
-from contrastive.study.render.files import check_folder, read_table_json, table_files
+from contrastive.study.record import read_record
+from contrastive.study.render.files import check_folder, table_files
 from contrastive.text import show
 from contrastive.training.checkpointer import resume
 from contrastive.training.hook import Hook
@@ -100,7 +101,7 @@ def verify_tables(folder: Path) -> int:
 
 def not_checked(folder: Path) -> dict[Path, list[str]]:
     """{record of a comparison: what its version does not tell} of a folder of tables."""
-    records = {path: read_table_json(path) for path in table_files(folder)}
+    records = {path: read_record(path) for path in table_files(folder)}
     compared = {path: record for path, record in records.items() if record is not None and "comparison" in record}
     return {path: said for path, record in compared.items() if (said := unchecked(record))}
 

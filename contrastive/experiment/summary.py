@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.settings import Settings
-from contrastive.experiment.verdict import verdict
+from contrastive.experiment.verdict import verdict_text
 from contrastive.run.figures import OVER_GROUPS, group_accuracies
 from contrastive.run.finished import FinishedRun, finished_run
 from contrastive.text import as_typed, columns, counted, marked, show
@@ -64,7 +64,7 @@ def finished(folder: Path, result: dict[str, Any]) -> str:
         for name, before in result["untrained"].items()
         if name in ("knn_top1", "linear_top1") and result["test"].get(name, before) < before
     ]
-    judged = verdict(result)
+    judged = verdict_text(result)
     if judged is not None:
         parts.append(judged)
     elif worse:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive.bits import unpack
+from contrastive.verdict import verdict
 
 READ_OUTS = ("linear_top1", "knn_top1", "few_shot_top1")  # the first that both have is judged
 Z = 1.959964  # of the 95 % interval
@@ -32,7 +33,7 @@ def gain(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Gain:
     return Gain(100 * (won - lost) / n, 100 * (center - half), 100 * (center + half))
 
 
-def verdict(result: dict[str, Any]) -> str | None:
+def verdict_text(result: dict[str, Any]) -> str | None:
     """Whether training helped, of a run that started from weights and was trained; None of any other.
 
     Args:
@@ -49,13 +50,11 @@ def verdict(result: dict[str, Any]) -> str | None:
         )
     before, now = unpack(bits[name]), unpack(after[name])
     found = gain(before, now)
-    words = (
-        "It helped"
-        if found.low > 0
-        else "It got worse"
-        if found.high < 0
-        else f"It did not help, as far as {len(now):,} test images tell"
-    )
+    words = {
+        "better": "It helped",
+        "worse": "It got worse",
+        "undecided": f"It did not help, as far as {len(now):,} test images tell",
+    }[verdict(found.low, found.high)]
     return (
         f"{words}: {name} is {100 * now.mean():.1f} and was {100 * before.mean():.1f} with the weights that it began "
         f"with, {found.points:+.1f} points ({found.low:+.1f} to {found.high:+.1f}, 95 % over {len(now):,} test images; "

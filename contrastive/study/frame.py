@@ -1,4 +1,4 @@
-"""Finished runs as one pandas frame, from which every table, comparison and page of runs is made."""
+"""Finished runs, on the disk or in the record of a table, as one pandas frame, from which all else is made."""
 
 import argparse
 import json
@@ -11,16 +11,18 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from contrastive.config.identity import flatten, option_name
+from contrastive.config.identity import flatten, key_of, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.figures import WORST, is_detail
 from contrastive.study.names import told_apart, typed_words, without_shared
-from contrastive.study.runs import Figure, Run, by_seed, configurations, find_runs, later_figures, own_figures
+from contrastive.study.record import device_of, read_record, shown_metrics
+from contrastive.study.runs import Figure, Finished, by_seed, configurations, find_runs, later_figures, own_figures
+from contrastive.study.spec import look_up
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Configuration = tuple[dict[str, Any], dict[int, list[Run]]]  # settings, and its runs by seed
+Configuration = tuple[dict[str, Any], dict[int, list[Finished]]]  # settings, and its runs by seed
 LOWER_IS_BETTER = ("alignment_uniformity_alignment", "alignment_uniformity_uniformity")
 # columns of a table unless others are chosen, where a run has them
 USUAL = ("knn_top1", f"knn_{WORST}", "linear_top1", f"linear_{WORST}")
@@ -154,6 +156,8 @@ def lower_is_better(metric: str) -> bool:
 def runs(*folders: str | Path) -> "pd.DataFrame":
     """The finished runs below the folders, a line each: runs("outputs").groupby("name")["knn_top1"].mean().
 
+    The record of a table (JSON) in place of a folder gives the table's runs, with its title as their dataset.
+
     The columns are `dataset`, `name` (the overrides, method first), `loss`, `seed`, every setting in which the runs
     differ, every metric on the test split, those on validation images as `val/knn_top1`, those before training as
     `untrained/knn_top1`, and `path`. A value that a run does not have is missing (NaN). Runs that differ only in
@@ -165,14 +169,15 @@ def runs(*folders: str | Path) -> "pd.DataFrame":
         folders: none = outputs.
 
     Raises:
-        ConfigError: a folder is missing, no run is finished, or two runs of equal settings and seed are not equal.
+        ConfigError: a folder is missing, a file is no table, no run is finished, or two runs of equal settings and seed
+            are not equal.
     """
     import pandas as pd  # late: it takes half a second
 
     found = read_frame([Path(folder) for folder in folders or ("outputs",)])
     for note in found.notes:
         warnings.warn(note, stacklevel=2)
-    differing = [key for key in found.differing if key not in ("dataset._target_", "loss._target_")]
+    differing = [key for key in found.differing if key not in ("dataset", "dataset._target_", "loss._target_")]
     settings = pd.DataFrame(
         [{_column(key): _cell(key, own[key]) for key in differing if key in own} for own in found.table["settings"]],
         columns=[_column(key) for key in differing],
@@ -192,20 +197,64 @@ def _cell(key: str, value: Any) -> Any:
     return str(value) if isinstance(value, list | dict) else value
 
 
-def read_frame(folders: list[Path]) -> Frame:
-    """Every finished run below the folders.
+def read_frame(paths: Sequence[Path]) -> Frame:
+    """Every finished run below the folders, and those of the tables among the paths.
+
+    Args:
+        paths: folders, and records of tables (JSON), whose rows are a section of their own each.
 
     Raises:
-        ConfigError: a folder is missing, no run is finished, or two runs of equal settings and seed are not equal.
+        ConfigError: a folder is missing, a file is no table, no run is finished, or two runs of equal settings and seed
+            are not equal.
     """
-    found, notes = find_runs(folders)
-    if not found:
+    import pandas as pd  # late: it takes half a second
+
+    frames = [_table_frame(path) for path in paths if path.is_file()]
+    found, notes = find_runs([path for path in paths if not path.is_file()])
+    if found:
+        frames.append(frame_of(found, notes))
+        notes = frames[-1].notes
+    if not frames:
         example = "; ".join([*notes, "try python train.py first"])
-        raise ConfigError(f"no finished run under {', '.join(map(str, folders))}: {example}")
-    return frame_of(found, notes)
+        raise ConfigError(f"no finished run under {', '.join(map(str, paths))}: {example}")
+    metrics = dict.fromkeys(metric for frame in frames for metric in frame.metrics)
+    return Frame(table=pd.concat([frame.table for frame in frames]), metrics=list(metrics), notes=notes)
 
 
-def frame_of(found: list[Run], notes: Sequence[str] = ()) -> Frame:
+def _table_frame(path: Path) -> Frame:
+    """The runs of a committed table, under its title."""
+    if (record := read_record(path)) is None:
+        raise ConfigError(f"{path} holds no table: try the JSON that make reproduce-table writes")
+    frame = record_frame(record)
+    typed = {row["name"]: {key_of(word): word for word in row["overrides"]} for row in record["rows"]}
+    losses = {name: words.get("loss", "").partition("=")[2] or None for name, words in typed.items()}
+    return replace(
+        frame,
+        table=frame.table.assign(
+            dataset=record["title"],
+            loss=frame.table["name"].map(losses),
+            path=str(path),
+            paths=[[path]] * len(frame.table),
+        ),
+    )
+
+
+def record_frame(record: dict[str, Any]) -> Frame:
+    """The runs of a record as a frame: a line for each row and seed, a column for each metric that the table shows."""
+    import pandas as pd
+
+    metrics = shown_metrics(record)
+    lines = [
+        {"dataset": "", "name": row["name"], "seed": run["seed"], "processor": device_of(record, run),
+         "words": (row["name"],), "settings": run.get("settings", {}), "correct": run.get("correct", {})}
+        | {metric: look_up(run, metric) for metric in metrics}
+        for row in record["rows"] for run in row["runs"]
+    ]  # fmt: skip
+    columns = ["dataset", "name", "seed", "processor", "words", "settings", "correct", *metrics]
+    return Frame(table=pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(metrics, float)), metrics=metrics)
+
+
+def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
     """The frame of runs that were read."""
     import pandas as pd
 
@@ -248,7 +297,7 @@ def _names(own: list[Configuration]) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def _runs(seeds: dict[int, list[Run]]) -> list[Run]:
+def _runs(seeds: dict[int, list[Finished]]) -> list[Finished]:
     return [run for members in seeds.values() for run in members]
 
 

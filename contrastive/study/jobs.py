@@ -1,15 +1,15 @@
-"""The jobs of a table: which are done, which data they lack, how long they take, and running them."""
+"""Runs to do: which are done, which data they lack, how long they take, and doing them."""
 
 import fcntl
 import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, cast
 
 from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
@@ -21,56 +21,46 @@ from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
-from contrastive.study.spec import Row, Table, row_folder
+from contrastive.study.spec import Table, row_folder
 from contrastive.text import format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
 
 
-class Job(Protocol):
-    """A run: the overrides that train.py gets, its directory, the file that what it prints goes to, and its name."""
-
-    @property
-    def overrides(self) -> tuple[str, ...]: ...
-    @property
-    def path(self) -> Path: ...
-    @property
-    def log(self) -> Path: ...
-
-
-AnyJob = TypeVar("AnyJob", bound=Job)
-
-
-class Failed(NamedTuple, Generic[AnyJob]):
-    """A job that failed, and why."""
-
-    job: AnyJob
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class TableJob:
-    """One run of a table: the overrides that train.py gets, and the run directory."""
+class Run:
+    """A run to do.
 
-    row: Row
-    seed: int
+    Attributes:
+        overrides: what train.py gets.
+        path: its directory.
+        row: of a table, or the contestant of a comparison, that it is of.
+        stage: of a comparison: search | finalists | final.
+        name: what it is called on the terminal.
+    """
+
+    overrides: tuple[str, ...]
     path: Path
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        return (*self.row.overrides, f"seed={self.seed}")
+    row: str = ""
+    stage: str = ""
+    name: str = ""
 
     @property
     def log(self) -> Path:
+        """The file that what it prints goes to."""
         return self.path.with_name(f"{self.path.name}.log")
 
     def __str__(self) -> str:
-        return f"{self.row.name}, seed {self.seed}"
+        return f"{self.stage}, {self.name}" if self.stage else self.name
 
 
-def table_jobs(table: Table, base: Path) -> list[TableJob]:
-    """A job for each row and seed, its run directory below `base`."""
-    return [TableJob(row=row, seed=seed, path=row_folder(row, base) / f"seed={seed}") for row, seed in table.jobs]
+def runs_of(table: Table, base: Path) -> list[Run]:
+    """A run for each row and seed, its directory below `base`; none of a row that is quoted."""
+    return [
+        Run(overrides=(*row.overrides, f"seed={seed}"), path=row_folder(row, base) / f"seed={seed}", row=row.name,
+            name=f"{row.name}, seed {seed}")
+        for row in table.rows if row.overrides for seed in table.seeds
+    ]  # fmt: skip
 
 
 def composer(folders: Sequence[Path]) -> Compose:
@@ -97,23 +87,23 @@ def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
     return n_cores() if on_cpu else max(1, len(gpus))
 
 
-def is_done(job: TableJob, compose: Compose) -> bool:
-    """Whether the run is finished and whole, with the configuration and the files that the job has now."""
-    if run_state(job.path).kind != "finished":
+def is_done(run: Run, compose: Compose) -> bool:
+    """Whether the run is finished and whole, with the configuration and the files that it has now."""
+    if run_state(run.path).kind != "finished":
         return False
-    return finished_run(job.path, config=Settings.from_config(compose(job.overrides)).to_dict()) is not None
+    return finished_run(run.path, config=Settings.from_config(compose(run.overrides)).to_dict()) is not None
 
 
-def run_jobs(
-    jobs: Sequence[AnyJob],
+def run_here(
+    runs: Sequence[Run],
     *,
     compose: Compose,
     folders: Sequence[Path],
     n_parallel: int,
     gpus: Sequence[str] = (),
     code: Path | None = None,
-) -> list[Failed[AnyJob]]:
-    """Run every job, each writing what it prints to its log; returns those that failed.
+) -> dict[Run, str]:
+    """Do runs in processes of this machine, each writing what it prints to its log; returns why one failed.
 
     Args:
         folders: of components of one's own.
@@ -121,44 +111,44 @@ def run_jobs(
         gpus: that they are spread over.
         code: a folder whose modules come before all others of their names.
     """
-    failed: list[Failed[AnyJob]] = []
+    failed: dict[Run, str] = {}
     # composed when its process starts: a table of a hundred runs begins at once
-    tasks = (_Run(compose(job.overrides), job, tuple(folders), code) for job in jobs)
+    tasks = (_Task(compose(run.overrides), run, tuple(folders), code) for run in runs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
-        job, place = task.job, f"[{count}/{len(jobs)}] {task.job}"
+        run, place = task.run, f"[{count}/{len(runs)}] {task.run}"
         if failure is None:
-            result = read_result(job.path)  # none of a dry run
+            result = read_result(run.path)  # none of a dry run
             print(f"{place}: done{f' in {minutes_of(result):.1f} min' if result else ''}", flush=True)
         else:
-            failed.append(Failed(job, str(failure)))
-            print(f"{place}: FAILED, see {job.log}: {failure}", flush=True)
+            failed[run] = str(failure)
+            print(f"{place}: FAILED, see {run.log}: {failure}", flush=True)
     return failed
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One job in a process of its own; returns why it failed, None when it is done."""
+class _Task:
+    """One run in a process of its own; returns why it failed, None when it is done."""
 
     cfg: DictConfig
-    job: Any
+    run: Run
     folders: tuple[Path, ...]
     code: Path | None
 
     def __call__(self) -> str | None:
-        self.job.path.mkdir(parents=True, exist_ok=True)
-        with (self.job.path / ".lock").open("a") as file:  # a process of a killed command may be saving this very run
+        self.run.path.mkdir(parents=True, exist_ok=True)
+        with (self.run.path / ".lock").open("a") as file:  # a process of a killed command may be saving this very run
             fcntl.flock(file, fcntl.LOCK_EX)
-        log = os.open(self.job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        log = os.open(self.run.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        print(f"python train.py {shlex.join(self.job.overrides)} hydra.run.dir={self.job.path}", flush=True)
+        print(f"python train.py {shlex.join(self.run.overrides)} hydra.run.dir={self.run.path}", flush=True)
         try:
             with importable([Path.cwd(), *self.folders]):
                 sys.path[:0] = [] if self.code is None else [str(self.code.resolve())]
-                settings = checked_settings(self.cfg, self.job.overrides)
+                settings = checked_settings(self.cfg, self.run.overrides)
                 from contrastive.experiment.run import run_experiment  # late: importing torch takes seconds
 
-                run_experiment(settings, self.job.path, self.job.overrides)
+                run_experiment(settings, self.run.path, self.run.overrides)
             return None
         except Exception as error:
             if (sentence := user_message(error)) is None:
@@ -185,18 +175,18 @@ def tables_text(
     """
     rows = [["table", "rows", "runs", "done", "hours left", "missing data"]]
     for table in tables:
-        jobs = table_jobs(table, base / table.folder)
+        runs = runs_of(table, base / table.folder)
         if table.script is not None:
             rows.append([table.name, "-", "-", "-", "seconds", ""])
             continue
-        n_done = sum(read_result(job.path) is not None for job in jobs)
-        on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(job.path, device) for job in jobs)
-        hours = hours_left(jobs, device)
+        n_done = sum(read_result(run.path) is not None for run in runs)
+        on_a_gpu = on_cpu and table.needs_gpu and not any(minutes_taken(run.path, device) for run in runs)
+        hours = hours_left(runs, device, {row.name: row.minutes for row in table.rows})
         needed = (
             "-" if hours is None else f"{short_hours(hours)} on a GPU" if on_a_gpu else short_hours(hours / n_parallel)
         )
-        missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(jobs, compose))
-        rows.append([table.name, str(len(table.rows)), str(len(jobs)), str(n_done), needed, missing])
+        missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(runs, compose))
+        rows.append([table.name, str(len(table.rows)), str(len(runs)), str(n_done), needed, missing])
     return format_grid(rows)
 
 
@@ -205,20 +195,23 @@ def short_hours(hours: float) -> str:
     return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
-def hours_left(jobs: list[TableJob], device: str) -> float | None:
+def hours_left(runs: Sequence[Run], device: str, stated: Mapping[str, float | None]) -> float | None:
     """Hours of the runs that are not done, one after the other; None when nothing tells how long one takes.
 
     A run takes what the finished runs of its row took on this device, else those of the table, else the minutes that
     the table states.
+
+    Args:
+        stated: {row: minutes of a run}.
     """
-    taken = {job.path: minutes for job in jobs if (minutes := minutes_taken(job.path, device)) is not None}
+    taken = {run: minutes for run in runs if (minutes := minutes_taken(run.path, device)) is not None}
     of_table = mean(taken.values()) if taken else None
     total = 0.0
-    for job in jobs:
-        if read_result(job.path) is not None:
+    for run in runs:
+        if read_result(run.path) is not None:
             continue
-        of_row = [taken[other.path] for other in jobs if other.row == job.row and other.path in taken]
-        expected = mean(of_row) if of_row else of_table if of_table is not None else job.row.minutes
+        of_row = [minutes for other, minutes in taken.items() if other.row == run.row]
+        expected = mean(of_row) if of_row else of_table if of_table is not None else stated.get(run.row)
         if expected is None:
             return None
         total += expected
@@ -248,16 +241,16 @@ class Missing:
         return f"data missing: put {self.what} into {self.where}"
 
 
-def missing_of(jobs: list[TableJob], compose: Compose) -> dict[Missing, list[TableJob]]:
-    """The data that the jobs need and do not find, each with its jobs; a dataset is composed once."""
+def missing_of(runs: Sequence[Run], compose: Compose) -> dict[Missing, list[Run]]:
+    """The data that the runs need and do not find, each with its runs; a dataset is composed once."""
     nodes: dict[tuple[str, ...], Missing | None] = {}
-    missing: dict[Missing, list[TableJob]] = {}
-    for job in jobs:
-        overrides = tuple(word for word in job.overrides if word.split("=")[0].split(".")[0] in DATA_KEYS)
+    missing: dict[Missing, list[Run]] = {}
+    for run in runs:
+        overrides = tuple(word for word in run.overrides if word.split("=")[0].split(".")[0] in DATA_KEYS)
         if overrides not in nodes:
             nodes[overrides] = missing_data(dataset_node(compose(overrides)))
         if (item := nodes[overrides]) is not None:
-            missing.setdefault(item, []).append(job)
+            missing.setdefault(item, []).append(run)
     return missing
 
 

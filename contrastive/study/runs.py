@@ -21,7 +21,7 @@ DATA_SEED = "dataset.data_seed"
 N_NAMED = 8  # unfinished runs in a sentence
 
 
-class Run(NamedTuple):
+class Finished(NamedTuple):
     """A finished run as it lies on the disk; `settings` is its identity by dotted keys, seed and evaluators apart."""
 
     path: Path
@@ -61,7 +61,7 @@ class Figure(NamedTuple):
         return self.split, self.metric, self.protocol
 
 
-def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
+def find_runs(folders: list[Path]) -> tuple[list[Finished], list[str]]:
     """The finished runs in the order of the folders, and sentences on those that are left out.
 
     Raises:
@@ -77,7 +77,7 @@ def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
             notes.append(f"{files.reason or f'{path} holds a damaged result.json'}; the run is not counted")
             continue
         settings = {key: value for key, value in identity(files.config).items() if not key.startswith("evaluator")}
-        runs.append(Run(path, settings.pop("seed"), settings, files))
+        runs.append(Finished(path, settings.pop("seed"), settings, files))
     _join_sources(runs)
     begun = dict.fromkeys(file.parent for folder in folders for file in sorted(folder.rglob("environment.json")))
     if unfinished := [str(path) for path in begun if not (path / "result.json").exists()]:
@@ -86,7 +86,7 @@ def find_runs(folders: list[Path]) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
-def _join_sources(runs: list[Run]) -> None:
+def _join_sources(runs: list[Finished]) -> None:
     """Give one name to the `bias_from` that each seed has of its own, which belong to the spread over seeds."""
     alike: dict[str, set[int]] = {}
     keys = [_key({k: v for k, v in run.settings.items() if k != DATA_SEED}) for run in runs]
@@ -97,7 +97,7 @@ def _join_sources(runs: list[Run]) -> None:
             run.settings["bias_from"] = re.sub(rf"seed={run.seed}(?!\d)", "seed=SEED", str(source))
 
 
-def configurations(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]]:
+def configurations(runs: list[Finished]) -> Iterator[tuple[dict[str, Any], list[Finished]]]:
     """(settings, runs that have exactly these).
 
     `dataset.data_seed` is left out where it is the seed of every run: their bias maps belong to the spread over seeds.
@@ -115,16 +115,16 @@ def configurations(runs: list[Run]) -> Iterator[tuple[dict[str, Any], list[Run]]
                 yield settings | (told if len(by_source) > 1 else {}), members
 
 
-def _sources(run: Run, *, data_too: bool) -> dict[str, str]:
+def _sources(run: Finished, *, data_too: bool) -> dict[str, str]:
     """Hashes of what all seeds share: the data, unless each seed draws its own, and files of weights that they read."""
     per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
     keys = {"data": data_too, "weights": True, "bias_from": not per_seed}
     return {key: run.files.environment[key] for key, asked in keys.items() if asked and key in run.files.environment}
 
 
-def _grouped(runs: list[Run], key: Callable[[Run], object]) -> list[list[Run]]:
+def _grouped(runs: list[Finished], key: Callable[[Finished], object]) -> list[list[Finished]]:
     """The runs of each key, in the order of their first."""
-    groups: dict[str, list[Run]] = {}
+    groups: dict[str, list[Finished]] = {}
     for run in runs:
         groups.setdefault(str(key(run)), []).append(run)
     return list(groups.values())
@@ -136,13 +136,13 @@ def _key(settings: dict[str, Any]) -> str:
     return json.dumps(plain, sort_keys=True, default=str)
 
 
-def by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
+def by_seed(runs: list[Finished]) -> tuple[dict[int, list[Finished]], list[str]]:
     """The runs of one configuration by seed, in its order, and a sentence for each that is there twice.
 
     Raises:
         ConfigError: two of one seed differ in more than their evaluators.
     """
-    seeds: dict[int, list[Run]] = {}
+    seeds: dict[int, list[Finished]] = {}
     repeated = []
     for run in sorted(runs, key=lambda run: run.seed):
         others = seeds.setdefault(run.seed, [])
@@ -159,7 +159,7 @@ def by_seed(runs: list[Run]) -> tuple[dict[int, list[Run]], list[str]]:
     return seeds, repeated
 
 
-def _difference(a: Run, b: Run) -> str:
+def _difference(a: Finished, b: Finished) -> str:
     """What tells two runs of one configuration and seed apart, other than their evaluators; empty if nothing does."""
     ours, theirs = a.files.environment, b.files.environment
     for key in ("data", "weights", "bias_from"):
@@ -177,7 +177,7 @@ def _difference(a: Run, b: Run) -> str:
     return ""
 
 
-def own_figures(run: Run) -> Iterator[Figure]:
+def own_figures(run: Finished) -> Iterator[Figure]:
     """What the run itself measured."""
     result = run.files.result
     for split, values in (("test", test_figures(result)), ("val", result["val"]), ("untrained", result["untrained"])):
@@ -185,7 +185,7 @@ def own_figures(run: Run) -> Iterator[Figure]:
             yield Figure(split, metric, _protocol(metric, run.files.config["evaluator"], result["protocol"]), value)
 
 
-def later_figures(run: Run) -> Iterator[Figure]:
+def later_figures(run: Finished) -> Iterator[Figure]:
     """Those of RUN/evaluation/, newest first; on another dataset a metric is called `dataset:metric`."""
     records = read_evaluations(run.path).values()
     for record in sorted(records, key=lambda record: str(record["time"].get("finished", "")), reverse=True):

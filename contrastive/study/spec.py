@@ -130,11 +130,6 @@ class Table:
         digest = hashlib.sha256(kept.encode()).hexdigest()[:8] if self.changes else ""
         return "-".join(word for word in (self.name, "" if self.preset == "paper" else self.preset, digest) if word)
 
-    @property
-    def jobs(self) -> list[tuple[Row, int]]:
-        """Every (row, seed) that is run."""
-        return [(row, seed) for row in self.rows if row.overrides for seed in self.seeds]
-
 
 def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None, extra: tuple[str, ...] = ()) -> Table:
     """Read a table's YAML.

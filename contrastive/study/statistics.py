@@ -9,17 +9,6 @@ from typing import Any, NamedTuple
 from contrastive.errors import ConfigError
 
 
-class Interval(NamedTuple):
-    """The ends of the 95 % interval of a mean difference, and p of the one-sided test that it is at most the gap.
-
-    Differences that are all equal say nothing of their spread: they have neither.
-    """
-
-    low: float | None
-    high: float | None
-    p: float | None
-
-
 class Estimate(NamedTuple):
     """A mean difference, its standard error (0: all differences are equal) and the degrees of freedom of its t."""
 
@@ -31,15 +20,9 @@ class Estimate(NamedTuple):
         """Half the length of the interval that misses the truth with the probability `level`."""
         return quantile(self.df, level) * self.error if self.error else 0.0
 
-    def at_most(self, x: float = 0.0) -> float | None:
+    def at_most(self, x: float = 0.0) -> float:
         """p of the one-sided test that the difference is at most x; with a flat prior, the probability of that."""
-        return _tail((self.effect - x) / self.error, self.df) if self.error else None
-
-    def interval(self, gap: float = 0.0) -> Interval:
-        """The interval, and p for an effect above the gap."""
-        if not self.error:
-            return Interval(None, None, None)
-        return Interval(self.effect - self.half(), self.effect + self.half(), self.at_most(gap))
+        return _tail((self.effect - x) / self.error, self.df) if self.error else float(self.effect <= x)
 
     def widened(self, variance: float, df: float) -> "Estimate":
         """The same effect with a further independent part of its variance, known with so many degrees of freedom; the
@@ -68,15 +51,6 @@ class Prior(NamedTuple):
 NO_PRIOR = Prior()
 
 
-def paired_test(differences: Sequence[float], gap: float = 0.0) -> Interval:
-    """`paired_estimate` as an interval.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    return paired_estimate(differences).interval(gap)
-
-
 def paired_estimate(differences: Sequence[float], prior: Prior = NO_PRIOR) -> Estimate:
     """Paired t-test over seeds: what other seeds would give on the same test images.
 
@@ -87,15 +61,6 @@ def paired_estimate(differences: Sequence[float], prior: Prior = NO_PRIOR) -> Es
     effect, n = mean(differences), len(differences)
     variance, df = prior.moderated(sum((x - effect) ** 2 for x in differences) / (n - 1), n - 1)
     return _estimate(effect, variance / n, df)
-
-
-def two_way_test(differences: Any, gap: float = 0.0) -> Interval:
-    """`two_way_estimate` as an interval.
-
-    Raises:
-        ConfigError: scipy is not installed.
-    """
-    return two_way_estimate(differences).interval(gap)
 
 
 def two_way_estimate(differences: Any, prior: Prior = NO_PRIOR) -> Estimate:

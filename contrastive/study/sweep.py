@@ -1,36 +1,30 @@
 """The table at the end of a sweep."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.summary import command
 from contrastive.study.frame import Frame, read_frame
+from contrastive.study.jobs import Run
 from contrastive.study.render.text import section_text
 from contrastive.text import as_typed, spread
 
 
-@dataclass
-class Job:
-    """One job of a sweep: the settings typed, its directory, and its result or why it failed."""
+def sweep_table(runs: Mapping[Run, str]) -> str:
+    """The runs of a sweep as a table for each dataset, and a line for each that failed.
 
-    overrides: list[str]
-    path: Path
-    result: dict[str, Any] | None = None
-    failure: str | None = None
-
-
-def sweep_table(jobs: list[Job]) -> str:
-    """The runs of a sweep as a table for each dataset, and a line for each job that failed."""
-    failures = [f"failed: {' '.join(job.overrides)}: {job.failure}" for job in jobs if job.failure]
-    finished = [job.path for job in jobs if job.result]
+    Args:
+        runs: why each failed; empty for one that is done.
+    """
+    failures = [f"failed: {' '.join(run.overrides)}: {failure}" for run, failure in runs.items() if failure]
+    finished = [run.path for run, failure in runs.items() if not failure]
     if not finished:
         return "\n".join(failures)
     try:
         frame = read_frame(finished)
-    except ConfigError as error:  # the jobs ran: what their folders hold besides is no failure of the sweep
+    except ConfigError as error:  # they ran: what their folders hold besides is no failure of the sweep
         return "\n".join([str(error), *failures])
     folder = as_typed(Path(os.path.commonpath(finished)))
     more = f"{command('python')} -m contrastive report table {folder} --metric all"

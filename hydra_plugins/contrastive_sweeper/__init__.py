@@ -14,7 +14,7 @@ from contrastive.errors import ConfigError
 from contrastive.run.files import lock
 from contrastive.study.compare.engine import begin, conclude, contest_of, in_time, run_until_decided
 from contrastive.study.compare.plan import read_plan
-from contrastive.study.compare.stages import Run
+from contrastive.study.jobs import Run
 from contrastive.text import show
 from hydra_plugins.contrastive_launcher import failure
 

@@ -140,10 +140,12 @@ def test_reports_show_the_worst_group_and_what_is_asked_for(sweep, capsys, tmp_p
     }
     assert main(["best", str(folder), "--metric", asked]) == 0
     assert f"| 1 | {spread(max(values.values(), key=mean))} " in capsys.readouterr().out
-    assert main(["diff", str(folder), "--metric", asked]) == 0
-    compared = cells(capsys.readouterr().out)
-    assert compared[asked][:2] == [spread(own) for own in values.values()]
-    assert "knn_top1" not in compared
+    first, second = (f"nt_xent encoder.width={width}" for width in WIDTHS)
+    assert main(["table", str(folder), "--metric", asked, "--against", first]) == 0
+    judged = cells(capsys.readouterr().out)
+    assert judged[f"against {first}"] == [asked]
+    difference = mean(values[WIDTHS[1]]) - mean(values[WIDTHS[0]])
+    assert judged[second][-1].startswith(f"{difference:+.2f}")
     assert main(["table", str(folder), "--metric", "nope"]) == 2
     said = capsys.readouterr().err
     assert "known are knn_top1, knn_worst_group_top1, linear_top1," in said

@@ -19,7 +19,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_optimizer
 from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
-from contrastive.experiment.verdict import gain, verdict
+from contrastive.experiment.verdict import gain, verdict_text
 from tests.helpers import module, program, run_until_step
 
 ADAM = {"_target_": "torch.optim.Adam", "_partial_": True, "lr": 1.0}
@@ -139,12 +139,12 @@ def result(before: np.ndarray, after: np.ndarray) -> dict[str, dict[str, str]]:
 
 def test_the_sentence_says_whether_it_helped():
     half, most = np.arange(200) % 2 == 0, np.arange(200) % 10 > 0
-    helped = verdict(result(half & most, most))
+    helped = verdict_text(result(half & most, most))
     assert helped.startswith("It helped: linear_top1 is 90.0 and was 40.0 with the weights that it began with, +50.0")
-    assert verdict(result(most, half & most)).startswith("It got worse: ")
-    assert verdict(result(half, half)).startswith("It did not help, as far as 200 test images tell: ")
-    assert verdict({"correct": {}}) is None  # it began with random weights
-    assert "not known" in verdict({"untrained_correct": {}, "correct": {}})
+    assert verdict_text(result(most, half & most)).startswith("It got worse: ")
+    assert verdict_text(result(half, half)).startswith("It did not help, as far as 200 test images tell: ")
+    assert verdict_text({"correct": {}}) is None  # it began with random weights
+    assert "not known" in verdict_text({"untrained_correct": {}, "correct": {}})
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_random_vit_on_the_digits(tmp_path):
     more = program("experiment=domain", *words, cwd=tmp_path)
     assert more.returncode == 0, more.stdout + more.stderr
     written = json.loads((tmp_path / "more/result.json").read_text())
-    assert verdict(written) in more.stdout and "as loaded" in more.stdout
+    assert verdict_text(written) in more.stdout and "as loaded" in more.stdout
     assert set(written["untrained_correct"]) == {"linear_top1"}
     check_frozen(tmp_path / "came", tmp_path / "more")
 

@@ -11,10 +11,12 @@ import yaml
 
 from contrastive.bits import pack
 from contrastive.errors import ConfigError
-from contrastive.study.claims import claims_grid, judge_claims, verdict
+from contrastive.study.judge import judge_claims
+from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.markdown import mixed_rows
 from contrastive.study.spec import Table, published_number, read_table
-from contrastive.study.statistics import paired_test, two_way_test
+from contrastive.study.statistics import paired_estimate, two_way_estimate
+from contrastive.verdict import VERDICTS, verdict
 from tests.helpers import ROOT
 
 SPEC = """
@@ -145,33 +147,51 @@ def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: t
 
 def test_the_interval_is_that_of_student():
     differences = [1.0, 2.0, 3.0, 4.0]
-    low, high, p = paired_test(differences, 0.0)
+    estimate = paired_estimate(differences)
     half = 3.182446305 * math.sqrt(5 / 3) / 2  # the quantile 0.975 of t with 3 degrees of freedom; sd / sqrt(n)
-    assert (low, high) == (pytest.approx(2.5 - half), pytest.approx(2.5 + half))
+    assert (estimate.effect, estimate.half()) == (2.5, pytest.approx(half))
     # P(T > t) of 3 degrees of freedom: 1/2 - (atan(t/√3) + (t/√3) / (1 + t²/3)) / π
     t = 2.5 / (math.sqrt(5 / 3) / 2)
     u = t / math.sqrt(3)
-    assert p == pytest.approx(0.5 - (math.atan(u) + u / (1 + u * u)) / math.pi)
-    assert paired_test([2.0, 2.0, 2.0], 0.0) == (None, None, None)
+    assert estimate.at_most() == pytest.approx(0.5 - (math.atan(u) + u / (1 + u * u)) / math.pi)
+
+
+def test_of_differences_that_are_all_equal_nothing_is_said():
+    (judged,) = judge_claims(record([10.0, 50.0, 90.0], [8.0, 48.0, 88.0]))
+    assert (judged["effect"], judged["low"], judged["p"], judged["verdict"]) == (2.0, None, None, "undecided")
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "gap", "expected"),
-    [(0.1, 2.0, 0.0, "holds"), (-2.0, -0.1, 0.0, "does not hold"), (-1.0, 1.0, 0.0, "undecided"),
-     (0.1, 2.0, 1.0, "undecided"), (0.1, 2.0, 3.0, "does not hold"), (None, None, 0.0, "undecided")],
+    ("low", "high", "gap", "margin", "expected"),
+    [(0.1, 2.0, 0, 0, "better"), (-2.0, -0.1, 0, 0, "worse"), (-1.0, 1.0, 0, 0, "undecided"),
+     (0.1, 2.0, 1, 1, "undecided"), (0.1, 2.0, 3, 3, "equal"), (-2.0, -0.1, 1, 1, "undecided"),
+     (-2.0, -1.1, 1, 1, "worse"), (1.1, 2.0, 1, 1, "better"),
+     (-0.5, 0.5, 0, 1, "equal"), (0.1, 0.5, 0, 1, "better"), (-0.5, 1.5, 0, 1, "undecided"),
+     (None, None, 0, 1, "undecided")],
 )  # fmt: skip
-def test_three_verdicts(low, high, gap, expected):
-    assert verdict(low, high, gap) == expected
+def test_what_an_interval_says(low, high, gap, margin, expected):
+    assert verdict(low, high, gap=gap, margin=margin) == expected
+    assert expected in VERDICTS
 
 
-def test_a_p_that_correction_makes_too_large_is_said():
-    assert verdict(0.1, 2.0, 0.0, p=0.024) == "holds"
-    assert verdict(0.1, 2.0, 0.0, p=0.03) == "holds uncorrected"
-    one = record([10.0, 50.0, 90.0], [9.0, 48.7, 88.9])
-    assert judge_claims(one)[0]["verdict"] == "holds"
-    twenty = judge_claims({**one, "claims": one["claims"] * 20})
-    assert {claim["verdict"] for claim in twenty} == {"holds uncorrected"}
-    assert twenty[0]["p_holm"] == pytest.approx(20 * twenty[0]["p"], abs=1e-2)
+def test_a_verdict_is_corrected_for_the_number_of_claims_in_both_directions():
+    for ours, theirs, word, p in (
+        ([10.0, 50.0, 90.0], [9.0, 48.7, 88.9], "better", "p_holm"),
+        ([9.0, 48.7, 88.9], [10.0, 50.0, 90.0], "worse", "p_worse"),
+    ):
+        one = record(ours, theirs)
+        (alone,) = judge_claims(one)
+        assert alone["verdict"] == word
+        twenty = judge_claims({**one, "claims": one["claims"] * 20})
+        assert {claim["verdict"] for claim in twenty} == {"undecided"}
+        assert twenty[0][p] == pytest.approx(20 * alone[p], abs=1e-2)
+        assert twenty[0][p] > 0.025 > alone[p]
+        assert (twenty[0]["low"], twenty[0]["high"]) == (alone["low"], alone["high"])
+
+
+def test_an_effect_within_the_gap_is_equal():
+    (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0], gap=2))
+    assert (judged["verdict"], judged["p"] > 0.9) == ("equal", True)
 
 
 def test_intervals_allow_for_the_test_images_where_they_are_known():
@@ -185,8 +205,9 @@ def test_intervals_allow_for_the_test_images_where_they_are_known():
     both = judge_claims(one)[0]
     assert (alone["over"], both["over"]) == ("seeds", "seeds, images")
     assert both["effect"] == alone["effect"]
-    low, high, _ = two_way_test(100 * (right[0].astype(float) - right[1]))
-    assert (both["low"], both["high"]) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    estimate = two_way_estimate(100 * (right[0].astype(float) - right[1]))
+    assert (both["low"] + both["high"]) / 2 == pytest.approx(estimate.effect, abs=1e-4)
+    assert both["high"] - both["low"] == pytest.approx(2 * estimate.half(), abs=2e-4)
     one["rows"][0]["runs"][1]["correct"] = {"knn": pack(~right[0, 1])}  # not what its accuracy counts
     assert judge_claims(one)[0] == alone
 
@@ -195,7 +216,7 @@ def test_seeds_are_paired():
     (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 48.0, 89.0]))
     assert (judged["n"], judged["verdict"]) == (3, "undecided")
     (judged,) = judge_claims(record([10.0, 50.0, 90.0], [9.0, 49.1, 89.0]))
-    assert judged["verdict"] == "holds"
+    assert judged["verdict"] == "better"
     assert judged["effect"] == pytest.approx(2.9 / 3, abs=1e-4)
     assert judged["published_effect"] == 2.5
 
@@ -205,7 +226,7 @@ def test_fewer_than_three_common_seeds_are_undecided():
     assert (judged["n"], judged["low"], judged["p"], judged["verdict"]) == (2, None, None, "undecided")
     assert judged["effect"] == 5.0  # (6 - 1 + 7 - 2) / 2
     (judged,) = judge_claims(record([], []))
-    assert (judged["n"], judged["effect"], judged["verdict"]) == (0, None, "not run")
+    assert (judged["n"], judged["effect"], judged["verdict"]) == (0, None, "undecided")
 
 
 def test_runs_on_two_kinds_of_processor_are_no_pair():
@@ -222,7 +243,7 @@ def test_the_printed_line_names_what_both_rows_share_once():
     assert head == [
         "claim", "verdict", "effect [95 % interval]", "metric", "n", "over", "p (Holm)", "gap", "published", "source",
     ]  # fmt: skip
-    assert line[:2] == ["A > B (x)", "holds"]
+    assert line[:2] == ["A > B (x)", "better"]
     assert line[2].startswith("+0.97 [+0.82, +1.11]")
     assert line[3] == "kNN"
     assert line[7:] == ["0.5", "+2.50", "paper"]

@@ -14,8 +14,9 @@ from contrastive.study.compare.engine import at_look, conclude, race, run_all, r
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
 from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.compare.space import read_knob
-from contrastive.study.compare.stages import Contest, Run, search_of
+from contrastive.study.compare.stages import Contest, search_of
 from contrastive.study.compare.whole import faults
+from contrastive.study.jobs import Run
 from contrastive.study.render.comparison import (
     at_an_edge,
     best_of_curves,
@@ -341,7 +342,7 @@ def test_one_method_under_two_names_is_the_same_runs(tmp_path):
 
     run_all(contest, alike)
     (claim,) = comparison_record(contest)["comparison"]["judged"]
-    assert (claim["verdict"], claim["effect"], claim["p"]) == ("the same runs", 0, None)
+    assert (claim["verdict"], claim["same"], claim["effect"], claim["p"]) == ("equal", True, 0, None)
 
 
 def test_five_searches_judge_the_method_over_searches(tmp_path):
@@ -394,7 +395,7 @@ def test_one_contestant_without_the_metric_is_an_error(tmp_path):
     def without(runs: list[Run]) -> dict[Run, str]:
         made(runs)
         for run in runs:
-            if run.own == "b":
+            if run.row == "b":
                 result = json.loads((run.path / "result.json").read_text())
                 (run.path / "result.json").write_text(json.dumps({**result, "test": {}}))
         return {}

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from contrastive.run.tensorboard import EventFile
-from contrastive.study import curves, record
-from contrastive.study.record import N_BINS
+from contrastive.study import collect, curves
+from contrastive.study.collect import N_BINS
 from tests.helpers import SOUND_ENVIRONMENT
 
 
@@ -31,14 +31,14 @@ def test_thinned_curves_keep_both_ends_and_four_digits():
 def test_the_record_holds_the_tables_metrics_and_the_diagnostics(tmp_path):
     point = {"test/knn_top1": 1.0, "test/knn_top5": 2.0, "audit/linear/top1": 3.0, "train/loss": 4.0, "time/x": 5.0}
     write_metrics(tmp_path, [{"step": i, "epoch": i, **point} for i in range(2)])
-    names = record.thinned_curves(tmp_path, ["audit.linear.top1"])
+    names = collect.thinned_curves(tmp_path, ["audit.linear.top1"])
     assert set(names) == {"test/knn_top1", "audit/linear/top1", "train/loss"}
-    assert record.logged_name("knn_top5") == "test/knn_top5"
-    assert record.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
+    assert collect.logged_name("knn_top5") == "test/knn_top5"
+    assert collect.thinned_curves(tmp_path / "none", ["knn_top1"]) == {}
 
 
 def test_bins_of_equal_width_hold_the_same_share():
-    shares = record.equal_bins([[-0.5, 0.0, 1.0], [0.0, 1.0, 3.0]])
+    shares = collect.equal_bins([[-0.5, 0.0, 1.0], [0.0, 1.0, 3.0]])
     assert sum(shares) == pytest.approx(100)
     assert sum(shares[: N_BINS // 2]) == pytest.approx(25)
     assert shares[0] == 0
@@ -53,10 +53,10 @@ def test_views_and_histograms_are_read_from_the_events(tmp_path):
     for step, value in ((0, -0.9), (1, 0.9)):
         writer.add_histogram("similarity/positive_aligned", torch.full((10,), value), step)
     writer.close()
-    assert base64.b64decode(record.views_as_png(tmp_path)).startswith(b"\x89PNG")
-    histograms = record.similarity_histograms(tmp_path)
+    assert base64.b64decode(collect.views_as_png(tmp_path)).startswith(b"\x89PNG")
+    histograms = collect.similarity_histograms(tmp_path)
     assert list(histograms) == ["positive_aligned"]
     assert sum(histograms["positive_aligned"][: N_BINS // 2]) == 0  # the newest one, which is above 0
     assert sum(histograms["positive_aligned"]) == pytest.approx(100, abs=0.1)
-    assert record.views_as_png(tmp_path / "none") is None
-    assert record.similarity_histograms(tmp_path / "none") == {}
+    assert collect.views_as_png(tmp_path / "none") is None
+    assert collect.similarity_histograms(tmp_path / "none") == {}

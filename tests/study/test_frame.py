@@ -1,14 +1,16 @@
 """contrastive.runs: finished runs as a pandas table."""
 
 import copy
+import json
 
 import pytest
 
 import contrastive
 from contrastive import ConfigError
+from contrastive.cli.report import main
 from contrastive.study.frame import read_frame
 from contrastive.study.render.text import best_cells
-from tests.helpers import write_finished
+from tests.helpers import ROOT, write_finished
 from tests.study.test_report_groups import BASE, FAIRKL
 
 
@@ -81,3 +83,29 @@ def test_a_single_seed_or_a_longer_training_is_not_the_best(tmp_path):
     names = list(section.rows)
     (b,) = (i for i, name in enumerate(names, start=1) if name.startswith("b"))
     assert best_cells(section, ["knn_top1"], names) == [(b, 1)]
+
+
+COMMITTED = next(iter([*ROOT.glob("docs/results/push.json"), *ROOT.glob("studies/push/*.json")]))
+
+
+def test_the_record_of_a_table_is_read_as_its_runs(tmp_path):
+    record = json.loads(COMMITTED.read_text())
+    write_finished(tmp_path, config={}, environment={}, test={"knn_top1": 50.0})
+    table = contrastive.runs(COMMITTED, tmp_path)
+    own = table[table["dataset"] == record["title"]]
+    assert len(table) == len(own) + 1
+    assert own["knn_top1"].tolist() == [run["test"]["knn_top1"] for row in record["rows"] for run in row["runs"]]
+    assert own["name"].tolist() == [row["name"] for row in record["rows"] for _ in row["runs"]]
+    assert set(own["loss"]) == {"nt_xent", "debiased_pos", "debiased_neg"}
+    assert set(own["path"]) == {str(COMMITTED)}
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r"other\.json holds no table"):
+        contrastive.runs(tmp_path / "other.json")
+
+
+def test_rows_of_a_committed_table_are_judged_as_its_claims_are(capsys):
+    claims = json.loads(COMMITTED.read_text())["verdicts"]
+    one = next(claim for claim in claims if claim["metric"] == "knn_top1" and claim["n"] and claim["effect"] > 0)
+    assert main([str(COMMITTED), "--metric", "knn_top1", "--against", one["worse"]]) == 0
+    judged = next(line for line in reversed(capsys.readouterr().out.splitlines()) if f"| {one['better']} " in line)
+    assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}] " in judged

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contrastive.cli.report import main
-from contrastive.study.record import N_BINS
+from contrastive.study.collect import N_BINS
 from contrastive.study.render.files import as_json
 from contrastive.study.render.page import missing_runs, page
 from tests.helpers import ROOT
@@ -88,7 +88,7 @@ def test_every_chart_compiles_and_shows_the_data(record):
     effects, sweep, curves, similarities = specs(page([record]))
     for spec in (effects, sweep, curves, similarities):
         assert vl_convert.vegalite_to_vega(spec)["marks"]
-    assert [value["verdict"] for value in values(effects)] == ["holds", "holds"]
+    assert [value["verdict"] for value in values(effects)] == ["better", "better"]
     assert {value["x"] for value in values(sweep)} == {0.1, 0.2, 0.3}
     assert {value["origin"] for value in values(curves)} == {"ours", "published"}
     assert {value["setting"] for value in values(curves)} == {"tau 0.1", "tau 0.2", "tau 0.3"}
@@ -134,8 +134,8 @@ def test_page_says_what_was_run_and_what_holds(record):
     text = page([record])
     for part in (
         "small preset, not the published setting", "18 runs on 2026-01-02, 18.0 minutes in all",
-        "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab", "holds: 2", "does not hold: 0",
-        "+10.00 [+9.98, +10.02]", "In every row: epochs=2", "knn: cosine", '<td class="verdict holds">holds</td>',
+        "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab", "better: 2", "worse: 0",
+        "+10.00 [+9.98, +10.02]", "In every row: epochs=2", "knn: cosine", '<td class="verdict better">better</td>',
     ):  # fmt: skip
         assert part in text, part
 
@@ -144,7 +144,7 @@ def test_table_without_runs_has_a_section(record):
     rows = [{**row, "runs": [], "similarities": {}, "published_curves": {}} for row in record["rows"]]
     text = page([{**record, "rows": rows, "environments": [], "protocols": [], "views": None}])
     assert "none is finished" in text
-    assert "not run: 2" in text
+    assert "undecided: 2" in text
     assert specs(text) == []
 
 

@@ -85,16 +85,17 @@ def test_runs_are_paired_by_seed_never_by_order():
 def test_the_same_runs_have_equal_weights_and_judge_every_image_alike():
     rights = [all_but(i) for i in range(4)]
 
-    def verdict(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
+    def are_same(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> bool:
         (claim,) = judge(plan_of("a,b", "margin=9"), a=theirs, b=ours)
-        assert claim["effect"] == 0
-        return claim["verdict"]
+        assert (claim["effect"], claim["verdict"]) == (0, "equal")
+        assert sentence(claim, plan_of(), "kNN").endswith("the same runs as a") == claim["same"]
+        return claim["same"]
 
-    assert verdict(judged_runs(rights, "w"), judged_runs(rights, "w")) == "the same runs"
-    assert verdict(judged_runs(rights, "v"), judged_runs(rights, "w")) == "equal"
-    assert verdict(judged_runs(rights), judged_runs(rights)) == "equal"  # an older record, which has no weights
+    assert are_same(judged_runs(rights, "w"), judged_runs(rights, "w"))
+    assert not are_same(judged_runs(rights, "v"), judged_runs(rights, "w"))
+    assert not are_same(judged_runs(rights), judged_runs(rights))  # an older record, which has no weights
     others = [all_but(i + 20) for i in range(4)]  # other images wrong, equally many
-    assert verdict(judged_runs(others, "w"), judged_runs(rights, "w")) == "equal"
+    assert not are_same(judged_runs(others, "w"), judged_runs(rights, "w"))
     (claim,) = judge(plan_of(), a=judged_runs([ALL] * 4, "v"), b=judged_runs([ALL] * 4, "w"))
     assert claim["verdict"] == "undecided"
     assert (claim["low"], claim["high"]) == (pytest.approx(-4.9, abs=0.1), pytest.approx(4.9, abs=0.1))

@@ -1,40 +1,21 @@
-"""A method has one color in every figure."""
+"""Rows of a figure have colors and markers of their own, in their order."""
 
-import pytest
-
-from contrastive.study.palette import COLORS, METHODS, colors_of, marker_of, shades
+from contrastive.study.palette import COLORS, MARKERS, colors_of, marker_of
 
 
-def test_a_method_has_one_color_whatever_stands_beside_it() -> None:
-    alone = colors_of(["debiased_pos"])["debiased_pos"]
-    assert colors_of(["nt_xent", "kcl", "debiased_pos"])["debiased_pos"] == alone
-    assert colors_of(["Debiased positives", "Debiased negatives"])["Debiased positives"] == alone
-    assert colors_of(["debiased_pos tau_plus=0.05 epochs=3"]) == {"debiased_pos tau_plus=0.05 epochs=3": alone}
-
-
-def test_rows_of_a_figure_differ() -> None:
-    names = ["NT-Xent", "NT-Xent, pushed", "NT-Xent, their factor", "mine", "Debiased positives", "yours"]
+def test_rows_of_a_figure_differ_and_keep_their_colors_as_rows_are_added() -> None:
+    names = [f"row {i}" for i in range(len(COLORS))]
     found = colors_of(names)
     assert list(found) == names
-    assert len(set(found.values())) == len(names)
-    assert len({marker_of(color) for color in found.values()}) == len(names)
+    assert len(set(found.values())) == len(COLORS)
+    assert colors_of(names[:3]) == {name: found[name] for name in names[:3]}
+    assert colors_of(["a", "b", "a"]) == {"a": COLORS[0], "b": COLORS[1]}
 
 
-def test_a_second_row_of_a_method_is_a_shade_of_its_color() -> None:
-    found = colors_of(["Debiased positives, t 0.5", "Debiased positives, tuned", "NT-Xent, pushed"])
-    assert found["Debiased positives, tuned"] in shades(found["Debiased positives, t 0.5"])[1:]
-    assert found["NT-Xent, pushed"] == colors_of(["NT-Xent, pushed"])["NT-Xent, pushed"]
-
-
-def test_a_method_comes_before_a_stranger() -> None:
-    first = COLORS[0]
-    assert colors_of(["mine", "nt_xent"])["nt_xent"] == first
+def test_print_without_color_tells_ten_rows_apart() -> None:
+    assert len({marker_of(color) for color in COLORS[: len(MARKERS)]}) == len(MARKERS)
 
 
 def test_more_names_than_colors_repeat_them() -> None:
-    assert len(colors_of([f"row {i}" for i in range(60)])) == 60
-
-
-@pytest.mark.parametrize("color", METHODS.values())
-def test_every_color_is_of_the_palette(color: str) -> None:
-    assert color in COLORS
+    found = colors_of([f"row {i}" for i in range(60)])
+    assert found["row 0"] == found["row 20"] == COLORS[0]

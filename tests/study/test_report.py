@@ -15,7 +15,8 @@ from contrastive.cli.report import main
 from contrastive.experiment.summary import already_done
 from contrastive.run.finished import FinishedRun
 from contrastive.study.frame import read_frame
-from contrastive.study.sweep import Job, sweep_table
+from contrastive.study.jobs import Run
+from contrastive.study.sweep import sweep_table
 from contrastive.text import printable, show, spread
 from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, write_finished
 
@@ -39,15 +40,15 @@ def cells(text: str) -> dict[str, list[str]]:
 
 
 def test_a_sweep_is_grouped_by_everything_but_the_seed(tmp_path):
-    jobs = []
+    runs = {}
     for loss, base in (("a", 10.0), ("b", 20.0)):
         for seed in (0, 2):
             words, path = [f"loss={loss}", "epochs=1", f"seed={seed}"], tmp_path / f"{loss}{seed}"
             config = {"seed": seed, "loss": {"_target_": f"x.{loss}"}, "epochs": 1}
             write_finished(path, config=config, environment={"overrides": words}, **result(base + seed))
-            jobs.append(Job(words, path, result(base + seed)))
-    jobs.append(Job(["loss=c", "epochs=1", "seed=0"], tmp_path / "c", None, "too hot"))
-    text = sweep_table(jobs)
+            runs[Run(overrides=tuple(words), path=path)] = ""
+    runs[Run(overrides=("loss=c", "epochs=1", "seed=0"), path=tmp_path / "c")] = "too hot"
+    text = sweep_table(runs)
     rows = cells(text)
     assert rows["runs"] == ["knn_top1", "linear_top1"]
     assert rows["a"][0] == "11.00 ± 1.41 (2)"
@@ -58,15 +59,15 @@ def test_a_sweep_is_grouped_by_everything_but_the_seed(tmp_path):
 
 
 def test_networks_of_a_sweep_are_a_row_each_before_training(tmp_path):
-    jobs = []
+    runs = {}
     for width, untrained in ((8, 80.0), (32, 90.0)):
         for seed in (0, 1):
             words, path = [f"encoder.width={width}", f"seed={seed}"], tmp_path / f"{width}-{seed}"
             config = {"seed": seed, "encoder": {"_target_": "x.E", "width": width}}
             figures = {"test": {"knn_top1": 95.0}, "untrained": {"knn_top1": untrained + seed}}
             write_finished(path, config=config, environment={"overrides": words}, **figures)
-            jobs.append(Job(words, path, figures))
-    rows = cells(sweep_table(jobs))
+            runs[Run(overrides=tuple(words), path=path)] = ""
+    rows = cells(sweep_table(runs))
     assert rows["untrained encoder.width=8"] == ["80.50 ± 0.71 (2)"]
     assert rows["untrained encoder.width=32"] == ["90.50 ± 0.71 (2)"]
 
@@ -158,7 +159,10 @@ def test_names_of_strangers_send_nothing_to_the_terminal(words, tmp_path, capsys
 def test_a_comparison_and_a_finished_run_send_nothing_to_the_terminal(tmp_path, capsys):
     for k in (1, 2):
         save_run(tmp_path / f"{TITLE}{k}", data="d", knn=1.0, loss={"_target_": f"x.{ESCAPE}", "k": k})
-    assert main(["diff", str(tmp_path)]) == 0
+    first, second = read_frame([tmp_path]).shown().values()
+    assert main(["table", str(tmp_path), "--against", first]) == 0
+    assert main(["table", str(tmp_path), "--against", ESCAPE]) == 2
+    assert second != first
     result = {**EMPTY_RESULT, "test": {ESCAPE: 1.0}, "audit": {"by_class": {TITLE: CLASSES}}}
     show(already_done(FinishedRun(path=tmp_path / TITLE, result=result)))
     said = "".join(capsys.readouterr())

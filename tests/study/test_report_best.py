@@ -12,8 +12,8 @@ from contrastive.bits import pack
 from contrastive.cli.report import main
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, write_evaluation
-from contrastive.study.claims import judge
 from contrastive.study.frame import read_frame
+from contrastive.study.judge import judge
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
 
 KNN = {"knn": {"_target_": "x.KNN", "k": 5, "every": 1}}
@@ -131,7 +131,7 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
     table = read_frame([runs])
     assert main([str(runs), "--metric", "knn_top1", "--against", "bad"]) == 0
     said = capsys.readouterr().out
-    (claim,) = judge(table, [{"better": "good", "worse": "bad", "metric": "knn_top1", "gap": 0.0}], two_sided=True)
+    (claim,) = judge(table, [{"better": "good", "worse": "bad", "metric": "knn_top1", "gap": 0.0}])
     assert claim["over"] == "seeds, images"
     assert cells(said)["good"] == [f"{claim['effect']:+.2f} [{claim['low']:+.2f}, {claim['high']:+.2f}] better"]
     assert "correction for 1 comparison." in said

@@ -13,8 +13,9 @@ import pytest
 
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
-from contrastive.study.claims import judge_claims
-from contrastive.study.render.files import check_folder, read_table_json
+from contrastive.study.judge import judge_claims
+from contrastive.study.record import read_record
+from contrastive.study.render.files import check_folder
 from contrastive.study.spec import read_table
 from tests.helpers import ROOT
 
@@ -81,7 +82,7 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
     NT-Xent."""
     own = SEARCHED | {"loss"}
     for path in sorted(RESULTS.glob("*.json")):
-        record = read_table_json(path)
+        record = read_record(path)
         if record is None or "knn_top1" not in record["metrics"]:
             continue
         rows = [(row, words(row)) for row in record["rows"] if row["runs"] and words(row).get("loss") in
@@ -109,7 +110,7 @@ def test_the_count_of_comparisons_of_debiased_negatives():
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_committed_tables_say_what_their_yaml_says(path):
-    record = read_table_json(path)
+    record = read_record(path)
     if record is None or "comparison" in record:  # which is made from typed words
         return
     described = [ROOT / "configs/table", *(ROOT / "examples").glob("*/table")]
@@ -124,14 +125,14 @@ def test_a_run_without_its_epochs_is_said_to_be_damaged(tmp_path):
     del record["rows"][0]["runs"][0]["settings"]["epochs"]
     (tmp_path / "digits.json").write_text(json.dumps(record))
     with pytest.raises(ConfigError, match=r"rows\[0\].runs\[0\].settings.epochs"):
-        read_table_json(tmp_path / "digits.json")
+        read_record(tmp_path / "digits.json")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["biased_digits", "biased_mnist"])
 def test_rows_compose_to_the_precision_of_their_record(composed, name):
     """Their experiments train in float32, as the authors; the committed runs did not."""
-    record = read_table_json(RESULTS / f"{name}.json")
+    record = read_record(RESULTS / f"{name}.json")
     assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
     rows = read_table(ROOT / f"configs/table/{name}.yaml", preset=record["preset"]).rows
     assert {composed(*row.overrides).precision for row in rows if row.overrides} == {"auto"}

@@ -9,26 +9,22 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.run.files import write_config
-from contrastive.study.jobs import TableJob, hours_left, is_done, missing_data, tables_text
-from contrastive.study.spec import Row, read_table
+from contrastive.study.jobs import Run, hours_left, is_done, missing_data, tables_text
+from contrastive.study.spec import read_table
 from tests.helpers import ROOT, SOUND_CONFIG, write_finished
 
 
-def row(name: str = "A", minutes: float | None = None, overrides: tuple[str, ...] = ("loss=x",)) -> Row:
-    return Row(name=name, overrides=overrides, published={}, source="", minutes=minutes)
+def run_of(path: Path, seed: int = 0, row: str = "A") -> Run:
+    return Run(row=row, overrides=("loss=nt_xent", f"seed={seed}"), path=path / f"seed={seed}")
 
 
-def job(path: Path, seed: int = 0, **values: Any) -> TableJob:
-    return TableJob(row=row(**values), seed=seed, path=path / f"seed={seed}")
-
-
-def finish(job: TableJob, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
-    write_finished(job.path, config={}, environment={"device": processor}, time={"seconds": seconds})
-    write_config(job.path, SOUND_CONFIG | config)
+def finish(run: Run, *, processor: str = "X", seconds: float = 60, **config: Any) -> None:
+    write_finished(run.path, config={}, environment={"device": processor}, time={"seconds": seconds})
+    write_config(run.path, SOUND_CONFIG | config)
 
 
 def test_done_is_a_result_of_the_same_configuration(tmp_path):
-    one = TableJob(row=row(overrides=("loss=nt_xent",)), seed=0, path=tmp_path)
+    one = run_of(tmp_path)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = compose("train", [*one.overrides, "epochs=3"])
     assert not is_done(one, lambda overrides: cfg)
@@ -68,15 +64,15 @@ def config_of(target: str, root: Path) -> DictConfig:
 
 
 def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
-    jobs = [job(tmp_path / name, seed, name=name, minutes=30) for name in "AB" for seed in range(2)]
-    assert hours_left(jobs, "X") == 2
-    finish(jobs[0], seconds=3600, processor="Y")
-    assert hours_left(jobs, "X") == 1.5
-    finish(jobs[0], seconds=3600)
-    assert hours_left(jobs, "X") == 3  # B's runs as long as A's
-    finish(jobs[2], seconds=7200)
-    assert hours_left(jobs, "X") == 3  # one hour of A, two of B
-    assert hours_left([job(tmp_path / "C")], "X") is None
+    runs, stated = [run_of(tmp_path / row, seed, row) for row in "AB" for seed in range(2)], {"A": 30.0, "B": 30.0}
+    assert hours_left(runs, "X", stated) == 2
+    finish(runs[0], seconds=3600, processor="Y")
+    assert hours_left(runs, "X", stated) == 1.5
+    finish(runs[0], seconds=3600)
+    assert hours_left(runs, "X", stated) == 3  # B's runs as long as A's
+    finish(runs[2], seconds=7200)
+    assert hours_left(runs, "X", stated) == 3  # one hour of A, two of B
+    assert hours_left([run_of(tmp_path / "C")], "X", {"A": None}) is None
 
 
 def test_the_list_shows_every_table(tmp_path):

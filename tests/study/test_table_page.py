@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contrastive.study.claims import claims_grid
-from contrastive.study.record import table_record
+from contrastive.study.collect import table_record
+from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.files import check_folder, table_csv, table_latex, write_pages
 from contrastive.study.render.latex import escape
 from contrastive.study.render.markdown import page, protocol

@@ -41,9 +41,9 @@ from contrastive.study.compare.seal import (
     seal,
 )
 from contrastive.study.compare.space import Knob, knobs_of, point_at
-from contrastive.study.compare.stages import WORST, Contest, Run
+from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
-from contrastive.study.jobs import composer, default_jobs, run_jobs, short_hours, this_device
+from contrastive.study.jobs import Run, composer, default_jobs, run_here, short_hours, this_device
 from contrastive.study.render.comparison import forest, sentences
 from contrastive.study.render.files import write_pages
 from contrastive.study.render.sentences import tuned_text
@@ -91,11 +91,11 @@ def run_comparison(
             composed = composer([contest.base / OPTIONS, *folders])
 
             def launch(runs: Sequence[Run]) -> dict[Run, str]:
-                failed = run_jobs(
+                failed = run_here(
                     runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=contest.base / CODE
                 )
                 check_package(contest)
-                return {one.job: one.reason for one in failed}
+                return failed
 
             return run_until_decided(contest, launch, trials=trials, n_parallel=n_parallel)
 
@@ -293,7 +293,7 @@ def run_all(
         reasons |= launch(runs)
         contest.clean()
         if trials:
-            expected = 60 * sum(trials[run.own].minutes for run in runs) / n_parallel
+            expected = 60 * sum(trials[run.row].minutes for run in runs) / n_parallel
             pace = (time.monotonic() - since) / max(expected, 1e-9)
         tried.update(run.path for run in runs)
     contest.check_data(read_sealed(contest.base).get("data", {}))

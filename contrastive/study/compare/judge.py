@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.bits import unpack
 from contrastive.errors import ConfigError
 from contrastive.study.compare.plan import Plan
 from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
+from contrastive.study.judge import MIN_SEEDS, Figure, estimate, pairs_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import look_up
 from contrastive.study.statistics import (
-    NO_PRIOR,
     Estimate,
     Prior,
     effect_found,
@@ -28,11 +27,10 @@ from contrastive.study.statistics import (
     least_error,
     look_level,
     of_rows,
-    paired_estimate,
     probability_better,
     rows_that_decide,
-    two_way_estimate,
 )
+from contrastive.verdict import verdict
 
 LEVEL = 0.05
 # By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on
@@ -92,13 +90,7 @@ def level_of(plan: Plan) -> float:
 def _verdict(claim: Mapping[str, Any], margin: float) -> str:
     if claim["failed"] or claim["effect"] is None:
         return "failed"
-    if claim["same"]:
-        return "the same runs"
-    if claim["low"] is None:
-        return "undecided"
-    if claim["low"] > 0 or claim["high"] < 0:
-        return "better" if claim["low"] > 0 else "worse"
-    return "equal" if -margin < claim["low"] and claim["high"] < margin else "undecided"
+    return "equal" if claim["same"] else verdict(claim["low"], claim["high"], margin=margin)
 
 
 def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str) -> dict[str, Any]:
@@ -113,22 +105,22 @@ def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str)
     }  # fmt: skip
     if not pairs:
         return claim
-    values = np.array([[_value(name, a, plan.metric), _value(against, b, plan.metric)] for a, b in pairs])
+    values, bits = found = pairs_of(
+        [(_figure(name, a, plan.metric), _figure(against, b, plan.metric)) for a, b in pairs]
+    )
     places = np.array(list(map(search_of, common)))
-    claim["effect"] = float((values[:, 0] - values[:, 1]).mean())
+    claim["effect"] = found.effect
     claim["p_better"] = _probability(values, places)
-    bits = _bits(pairs, plan.metric)
     weights = all(a.get("weights") is not None and a["weights"] == b.get("weights") for a, b in pairs)
     claim["same"] = bits is not None and bool((bits[:, 0] == bits[:, 1]).all()) and weights
     claim["images"] = bits.shape[2] if bits is not None else None
-    each = 100 * (bits[:, 0] - bits[:, 1]) if bits is not None else (values[:, 0] - values[:, 1])[:, None]
     claim["over"] = ("searches" if plan.searches > 1 else "seeds") + (", images" if bits is not None else "")
-    claim["n"] = len(np.unique(places)) if plan.searches > 1 else len(each)
-    if claim["n"] < (2 if plan.searches > 1 else 3) or claim["same"]:
+    claim["n"] = len(np.unique(places)) if plan.searches > 1 else len(pairs)
+    if claim["n"] < (2 if plan.searches > 1 else MIN_SEEDS) or claim["same"]:
         return claim
     luck = [luck_of(searches.get(own, ()), value) for own, value in zip((name, against), values.mean(0), strict=True)]
     claim["gain"], claim["gain_against"] = (own.gain for own in luck)
-    return claim | _judged(plan, claim, each, places, sum(own.variance for own in luck))
+    return claim | _judged(plan, claim, found.each, places, sum(own.variance for own in luck))
 
 
 def _judged(
@@ -142,19 +134,20 @@ def _judged(
         of_search: the variance of the difference from search to search, as known beforehand.
     """
     floor = image_floor(each) if each.shape[1] > 1 else 0.0
-    estimate, sd, prior_df = _estimate(each, places, of_search)
-    if not estimate.error:
+    found, sd, prior_df = _estimate(each, places, of_search)
+    if not found.error:
         return {"floor": floor}
     level, margin = level_of(plan), plan.margin
-    half, ahead, behind = estimate.half(level), claim["gain"], claim["gain_against"]
-    # what the loser may still gain counts against the winner
-    tail = min(estimate.at_most(behind) or 0.0, 1 - (estimate.at_most(-ahead) or 0.0))
-    settled = estimate._replace(effect=estimate.effect + ahead - behind)
-    worse, at_most = settled.at_most(-margin) or 0.0, settled.at_most(margin) or 0.0
+    half, ahead, behind = found.half(level), claim["gain"], claim["gain_against"]
+    tail = min(
+        found.at_most(behind), 1 - found.at_most(-ahead)
+    )  # what the loser may still gain counts against the winner
+    settled = found._replace(effect=found.effect + ahead - behind)
+    worse, at_most = settled.at_most(-margin), settled.at_most(margin)
     return {
-        "effect": estimate.effect, "low": estimate.effect - half - behind, "high": estimate.effect + half + ahead,
+        "effect": found.effect, "low": found.effect - half - behind, "high": found.effect + half + ahead,
         "p": min(1.0, 2 * tail * LEVEL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
-        "floor": floor, "found": effect_found(estimate, level),
+        "floor": floor, "found": effect_found(found, level),
         "decide": rows_that_decide(sd, floor, margin, level=level, prior_df=prior_df),
     }  # fmt: skip
 
@@ -168,18 +161,14 @@ def _estimate(each: NDArray[np.float64], places: NDArray[np.int64], of_search: f
     within = [means[places == search] for search in known]
     of_seeds = sum(float(own.var(ddof=1)) for own in within if len(own) > 1) / len(within)
     if not of_search and len(known) == 1:
-        return _over(each), math.sqrt(of_seeds), 0
+        return estimate(each), math.sqrt(of_seeds), 0
     of_a_row = of_search + of_seeds / min(map(len, within))
     if len(known) == 1:
-        return _over(each).widened(of_search, SEARCH_DF), math.sqrt(of_a_row), SEARCH_DF
+        return estimate(each).widened(of_search, SEARCH_DF), math.sqrt(of_a_row), SEARCH_DF
     prior = Prior(of_a_row, SEARCH_DF)
     rows = np.stack([each[places == search].mean(0) for search in known])
     variance, _ = prior.moderated(float(rows.mean(1).var(ddof=1)), len(rows) - 1)
-    return _over(rows, prior), math.sqrt(variance), SEARCH_DF
-
-
-def _over(rows: NDArray[np.float64], prior: Prior = NO_PRIOR) -> Estimate:
-    return two_way_estimate(rows, prior) if rows.shape[1] > 1 else paired_estimate(rows[:, 0].tolist(), prior)
+    return estimate(rows, prior), math.sqrt(variance), SEARCH_DF
 
 
 class Luck(NamedTuple):
@@ -216,23 +205,12 @@ def search_sd(n_points: int, accuracy: float) -> float:
     return SEARCH_SD * slope * min(1.0, SEARCH_POINTS / n_points)
 
 
-def _value(name: str, run: Mapping[str, Any], metric: str) -> float:
+def _figure(name: str, run: Mapping[str, Any], metric: str) -> Figure:
     value = look_up(dict(run), metric)
     if value is None:
         known = ", ".join(run["test"]) or "no figures at all"
         raise ConfigError(f"{name}, seed {run['seed']}, has no {metric}, it has {known}: try another metric")
-    return value
-
-
-def _bits(pairs: Sequence[tuple[Any, Any]], metric: str) -> NDArray[np.float64] | None:
-    """(pairs, 2, images), which images were right; None where a run does not tell."""
-    texts = [[run.get("correct", {}).get(correct_name(metric)) for run in pair] for pair in pairs]
-    if any(text is None for pair in texts for text in pair):
-        return None
-    rights = [[unpack(text) for text in pair] for pair in texts]
-    if len({len(right) for pair in rights for right in pair}) > 1:
-        return None
-    return np.array(rights, dtype=float)
+    return Figure(value, run.get("correct", {}).get(correct_name(metric)))
 
 
 def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> float:

@@ -8,12 +8,13 @@ from typing import Any
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
 from contrastive.run.files import RunState, run_state
+from contrastive.study.collect import Shared, row_record, views_as_png
 from contrastive.study.compare.judge import judge_comparison
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.seal import read_sealed
-from contrastive.study.compare.stages import WORST, Contest, Run
-from contrastive.study.record import Shared, row_record, views_as_png
+from contrastive.study.compare.stages import WORST, Contest
+from contrastive.study.jobs import Run
 from contrastive.study.spec import Row
 
 AS_IT_COMES = " as it comes"  # behind the name of a contestant with its default settings
@@ -102,7 +103,7 @@ def _row(contest: Contest, name: str, words: Sequence[str], runs: Sequence[Run],
     states: dict[Path, RunState] = {run.path: run_state(run.path) for run in runs}
     finished = {path: state for path, state in states.items() if state.kind == "finished"}
     row = row_record(Row(name=name, overrides=tuple(words)), finished, shown_metrics(contest), shared)
-    knobs = [knob.key for knob in contest.knobs[runs[0].own]] if runs else []
+    knobs = [knob.key for knob in contest.knobs[runs[0].row]] if runs else []
     for run, state in zip(row["runs"], finished.values(), strict=True):
         run["point"] = {key: flatten(state.config).get(key) for key in knobs}
     return row

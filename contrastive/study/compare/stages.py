@@ -15,6 +15,7 @@ from contrastive.run.files import LAST, read_failure, read_result, run_state
 from contrastive.study.compare.plan import Contestant, Plan, folder_name
 from contrastive.study.compare.propose import proposals, smoothed
 from contrastive.study.compare.space import Knob, points
+from contrastive.study.jobs import Run
 from contrastive.study.spec import merge_overrides
 from contrastive.text import as_typed
 
@@ -24,30 +25,6 @@ SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
 CHECKPOINTS = Path(LAST).parent  # of a run
 WORST = float("-inf")
 PROPOSED = "proposed.json"  # of a search of a contestant: the points that its model proposed so far
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A run of a comparison.
-
-    Attributes:
-        stage: search | finalists | final.
-        own: the contestant that it is of.
-        name: what it is called on the terminal.
-    """
-
-    overrides: tuple[str, ...]
-    path: Path
-    stage: str
-    own: str
-    name: str
-
-    @property
-    def log(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.log")
-
-    def __str__(self) -> str:
-        return f"{self.stage}, {self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +252,7 @@ class Contest:
         first = _first_seed(own, search) + FIRST_FINAL
         as_it_comes = "" if point or self.plan.budget == 1 else " as it comes"
         return [
-            Run(overrides=(*words, f"seed={seed}"), path=folder / f"seed={seed}", stage="final", own=own.name,
+            Run(overrides=(*words, f"seed={seed}"), path=folder / f"seed={seed}", stage="final", row=own.name,
                 name=f"{own.name}{_search_text(self.plan, search)}{as_it_comes}, seed {seed}")
             for seed in range(first, first + self.plan.seeds)
         ]  # fmt: skip
@@ -294,7 +271,7 @@ class Contest:
         stage = "finalists" if extra else "search"
         name = f"{own.name}{_search_text(self.plan, search)}, point {i + 1}{f', seed {seed}' if extra else ''}"
         path = self._folder(own, search) / f"point={i + 1:02}" / f"seed={seed}"
-        return Run(overrides=words, path=path, stage=stage, own=own.name, name=name)
+        return Run(overrides=words, path=path, stage=stage, row=own.name, name=name)
 
     def _words(self, own: Contestant, point: Mapping[str, str]) -> tuple[str, ...]:
         return merge_overrides(self.plan.common, own.fixed, [f"{key}={value}" for key, value in point.items()])

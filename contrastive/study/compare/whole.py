@@ -11,7 +11,8 @@ from contrastive.bits import unpack
 from contrastive.study.compare.outcome import AS_IT_COMES
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.space import read_knob
-from contrastive.study.compare.stages import WORST, Contest, Run, Tried
+from contrastive.study.compare.stages import WORST, Contest, Tried
+from contrastive.study.jobs import Run
 from contrastive.study.record import correct_name
 from contrastive.study.statistics import planned_looks
 

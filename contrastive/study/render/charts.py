@@ -7,19 +7,16 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from contrastive.study.claims import claim_text
 from contrastive.study.curves import Series, label
 from contrastive.study.palette import COLORS, colors_of
+from contrastive.study.render.claims import claim_text
 
 Spec = dict[str, Any]  # of Vega-Lite
 VERDICT_COLORS = {
-    "holds": "#009E73",
-    "holds uncorrected": "#B8960C",
-    "does not hold": "#D55E00",
-    "undecided": "#888888",
     "better": "#009E73",
-    "equal": "#0072B2",
     "worse": "#D55E00",
+    "equal": "#0072B2",
+    "undecided": "#888888",
 }
 CONFIG: Spec = {
     "font": "system-ui, sans-serif",

@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.study.claims import claims_grid, judge_claims
 from contrastive.study.compare.outcome import judged_again
 from contrastive.study.compare.whole import faults
-from contrastive.study.record import record_frame, record_misfit
+from contrastive.study.frame import record_frame
+from contrastive.study.judge import judge_claims
+from contrastive.study.record import read_record
 from contrastive.study.render import comparison
+from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.latex import N_COLUMNS, escape, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
 from contrastive.study.render.text import as_csv
@@ -73,26 +74,6 @@ def as_json(record: dict[str, Any]) -> str:
     return re.sub(r'\{\s+("epoch": \[[^\]]*\]),\s+("value": \[[^\]]*\])\s+\}', r"{\1, \2}", text) + "\n"
 
 
-def read_table_json(path: Path) -> dict[str, Any] | None:
-    """The record of a table; None if the file holds something else.
-
-    Raises:
-        ConfigError: the record lacks what is printed today.
-    """
-    try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
-    if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
-        return None
-    if (place := record_misfit(record)) is not None:
-        raise ConfigError(
-            f"{path} is damaged or of an older version ({place}): try make reproduce-table TABLE={path.stem}, which "
-            "runs nothing again"
-        )
-    return record
-
-
 def table_files(place: Path) -> list[Path]:
     """The JSON files of a folder, or the one that `place` is."""
     return [place] if place.is_file() else sorted(place.glob("*.json"))
@@ -109,7 +90,7 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
     """
     checked, wrong = 0, []
     for path in table_files(folder):
-        record = read_table_json(path)
+        record = read_record(path)
         if record is None:
             continue
         checked += 1

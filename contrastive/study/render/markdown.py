@@ -3,9 +3,10 @@
 from statistics import mean
 from typing import Any
 
-from contrastive.study.claims import LEGEND, claims_grid, signed
-from contrastive.study.record import device_of, is_best_test, record_frame, shown_metrics
+from contrastive.study.frame import record_frame
+from contrastive.study.record import device_of, is_best_test, shown_metrics
 from contrastive.study.render import comparison
+from contrastive.study.render.claims import LEGEND, claims_grid, signed
 from contrastive.study.render.text import best_cells
 from contrastive.study.spec import is_published_setting, published_heading, published_number
 from contrastive.text import format_grid, spread

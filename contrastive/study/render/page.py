@@ -14,14 +14,16 @@ from typing import Any
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.study.claims import LEGEND, VERDICTS, claims_grid, judge_claims
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
 from contrastive.study.frame import add_metrics
+from contrastive.study.judge import judge_claims
 from contrastive.study.palette import colors_of
 from contrastive.study.render import comparison
+from contrastive.study.render.claims import LEGEND, claims_grid
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
 from contrastive.text import show
+from contrastive.verdict import VERDICTS
 
 Record = dict[str, Any]
 
@@ -72,7 +74,7 @@ def page(records: list[Record], *, static: bool = False) -> str:
         library="" if static else charts.javascript(),
         svg=charts.svg,
         claims_legend=LEGEND,
-        verdicts=[*VERDICTS, "better", "worse", "equal"],
+        verdicts=VERDICTS,
     )
 
 
@@ -93,7 +95,7 @@ def section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "split": split(record),
         "claims": claims_grid(record) if judged else [],
         "comparison": comparison_section(record, charts) if "comparison" in record else None,
-        "counts": {word: n for word, n in counts.items() if n or word != "not run"},
+        "counts": {word: n for word, n in counts.items() if n or word not in ("equal", "failed")},
         "has_published_effect": any(claim["published_effect"] is not None for claim in judged),
         "views": record["views"],
         "differences": differences(record),

@@ -28,7 +28,7 @@ def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
         n = plan.searches * plan.seeds
         what = f"failed in {claim['failed']} of {n} final runs"
         return f"failed, {claim['broke']} {what if claim['failed'] else 'has no point that could be trained'}"
-    if verdict == "the same runs":
+    if claim["same"]:
         return f"the same runs as {against}"
     if claim["low"] is None:
         why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"

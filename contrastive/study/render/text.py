@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import mean
 
-from contrastive.study.claims import MIN_SEEDS
 from contrastive.study.frame import Frame, lower_is_better
+from contrastive.study.judge import MIN_SEEDS
 from contrastive.text import columns, format_grid, spread, spreadsheet
 
 HEADING = "test split, mean ± std over seeds (n); accuracies in percent"

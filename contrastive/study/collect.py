@@ -1,0 +1,205 @@
+"""Collect finished runs into the record of a table."""
+
+import base64
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contrastive.config.identity import is_identity
+from contrastive.run.files import RunState, run_state
+from contrastive.study.curves import MAX_POINTS, read_points, short, thin
+from contrastive.study.record import correct_name
+from contrastive.study.spec import Curves, Row, Table, folder_name, row_folder
+
+ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
+SETTINGS = ("epochs", "batch_size", "n_views")
+MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
+DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
+USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
+N_BINS = 40  # of equal width, on [-1, 1]
+
+
+@dataclass
+class Shared:
+    """What most runs of a record have in common, listed once; a run refers to it by number."""
+
+    environments: list[dict[str, Any]] = field(default_factory=list)
+    protocols: list[dict[str, str]] = field(default_factory=list)
+
+
+def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) -> dict[str, Any]:
+    """The record of the table's finished runs under `base`, plain containers for JSON.
+
+    Args:
+        leave_out: directories of runs that are not the table's, such as those with other settings.
+    """
+    shared = Shared()
+    runs = {row.name: finished_runs(row, table, base, leave_out) for row in table.rows}
+    rows = [
+        row_record(row, runs[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
+        for row in table.rows
+    ]
+    return {
+        "table": table.name,
+        "preset": table.preset,
+        "title": table.title,
+        "note": table.note,
+        "extra": list(table.changes),
+        "metrics": table.metrics,
+        "claims": [asdict(claim) for claim in table.claims],
+        "rows": rows,
+        "environments": shared.environments,
+        "protocols": shared.protocols,
+        "views": views_as_png(next((path for own in runs.values() for path in own), base)),
+    }
+
+
+def finished_runs(row: Row, table: Table, base: Path, leave_out: Collection[Path]) -> dict[Path, RunState]:
+    """The row's finished runs in the order of the seeds."""
+    paths = [row_folder(row, base) / f"seed={seed}" for seed in table.seeds] if row.overrides else []
+    states = {path: run_state(path) for path in paths if path not in leave_out}
+    return {path: state for path, state in states.items() if state.kind == "finished"}
+
+
+def row_record(
+    row: Row, runs: dict[Path, RunState], metrics: list[str], shared: Shared, *, curves: Curves | None = None
+) -> dict[str, Any]:
+    """One row with its finished runs; its histograms of similarities are those of the first, `curves` the published."""
+    biased = [path for path, run in runs.items() if "similarity" in run.result["audit"]]
+    return {
+        "name": row.name,
+        "folder": folder_name(row.name),
+        "point": row.point,
+        "overrides": list(row.overrides),
+        "published": row.published,
+        "source": row.source,
+        "runs": [run_record(path, run, metrics, shared) for path, run in runs.items()],
+        "similarities": similarity_histograms(biased[0]) if biased else {},
+        "published_curves": {
+            logged_name(metric): thin(list(enumerate(curve["values"], start=curve["from"])))
+            for metric, curve in (curves or {}).items()
+        },
+    }
+
+
+def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) -> dict[str, Any]:
+    """One finished run; its environment and protocol join the shared lists unless they are there."""
+    names = {correct_name(metric) for metric in metrics}
+    return {
+        "seed": run.config["seed"],
+        "environment": _number({key: run.environment.get(key) for key in ENVIRONMENT}, shared.environments),
+        "protocol": _number(run.result["protocol"], shared.protocols),
+        "data": run.environment["data"][:16],
+        "date": run.result["time"].get("finished", "")[:10],
+        "minutes": round(run.result["time"]["seconds"] / 60, 2),
+        "settings": settings_in_words(run.config),
+        **{key: _rounded(run.result[key]) for key in ("test", "val", "audit")},
+        "correct": {key: bits for key, bits in run.result.get("correct", {}).items() if key in names},
+        "weights": run.result.get("weights", {}).get("encoder.safetensors"),
+        "curves": thinned_curves(path, metrics),
+    }
+
+
+def settings_in_words(config: dict[str, Any]) -> dict[str, str]:
+    """What a heading tells of a run's configuration: {setting: value in words}."""
+    words = {key: component_in_words(config[key], key) for key in ("dataset", "encoder", "optimizer")}
+    return words | {key: str(config[key]) for key in SETTINGS}
+
+
+def component_in_words(node: dict[str, Any], key: str) -> str:
+    """A component as `ResNet depth=18 width=64`; settings that change no result are left out."""
+    options = [
+        f"{name}={value}"
+        for name, value in node.items()
+        if not name.startswith("_") and not isinstance(value, dict | list) and is_identity(f"{key}.{name}")
+        if value is not None
+    ]
+    return " ".join([str(node["_target_"]).rpartition(".")[2], *options])
+
+
+def _number(item: dict[str, Any], items: list[dict[str, Any]]) -> int:
+    if item not in items:
+        items.append(item)
+    return items.index(item)
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers to four decimals: tables print two. Lists are left out: biased data may have hundreds of groups."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items() if not isinstance(item, list)}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[float]]]:
+    """{logged name: {epoch: [...], value: [...]}}: at most 20 points of a metric and 10 of a diagnostic.
+
+    Args:
+        metrics: columns of a table; `knn_top1` is logged as test/knn_top1, `audit.linear.top1` as audit/linear/top1.
+    """
+    points = read_points(run)
+    wanted = {logged_name(metric) for metric in [*metrics, *USUAL]}
+    curves = {}
+    for name in dict.fromkeys(key for point in points for key in point):
+        pairs = [(point["epoch"], point[name]) for point in points if name in point]
+        if len(pairs) > 1 and (name in wanted or name.startswith(DIAGNOSTICS)):
+            curves[name] = thin(pairs, MAX_POINTS if name in wanted else MAX_OF_DIAGNOSTIC)
+    return curves
+
+
+def logged_name(metric: str) -> str:
+    """The name in metrics.jsonl of a table's metric."""
+    return metric.replace(".", "/") if "." in metric else f"test/{metric}"
+
+
+def views_as_png(run: Path) -> str | None:
+    """The views of the first batch as a PNG in base64; None if the run has none."""
+    events = _read_events(run)
+    if events is None or "views" not in events.Tags()["images"]:
+        return None
+    return base64.b64encode(events.Images("views")[-1].encoded_image_string).decode()
+
+
+def similarity_histograms(run: Path) -> dict[str, list[float]]:
+    """{kind of pair: percent of its pairs in each of 40 bins of cosine similarity on [-1, 1]}, after training."""
+    events = _read_events(run)
+    if events is None:
+        return {}
+    from tensorboard.util.tensor_util import make_ndarray  # late: slow to import
+
+    from contrastive.run.tensorboard import OTHERS  # late: it imports torch
+
+    prefix = f"{OTHERS['similarity']}/"
+
+    tags = [tag for tag in events.Tags()["tensors"] if tag.startswith(prefix)]
+    return {
+        tag.removeprefix(prefix): equal_bins(make_ndarray(events.Tensors(tag)[-1].tensor_proto).tolist())
+        for tag in tags
+    }
+
+
+def equal_bins(bins: list[list[float]]) -> list[float]:
+    """TensorBoard's histogram, rows of (lower edge, upper edge, count), as percent in 40 bins on [-1, 1].
+
+    Each of its bins is taken to be filled evenly.
+    """
+    shares, total = [0.0] * N_BINS, sum(count for *_, count in bins)
+    for lower, upper, count in bins:
+        width = max(upper - lower, 1e-9)
+        for i in range(N_BINS):
+            left, right = 2 * i / N_BINS - 1, 2 * (i + 1) / N_BINS - 1
+            overlap = max(0.0, min(right, lower + width) - max(left, lower))
+            shares[i] += 100 * count / total * overlap / width
+    return [short(share) for share in shares]
+
+
+def _read_events(run: Path) -> Any:
+    """TensorBoard's reader of the run's newest images and histograms; None if the run has no events."""
+    if not list(run.glob("events.*")):
+        return None
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # late: slow to import
+
+    kinds = ("images", "tensors")
+    events = EventAccumulator(str(run), size_guidance=dict.fromkeys(kinds, 1))  # the newest of each; 0 keeps all
+    events.Reload()
+    return events
