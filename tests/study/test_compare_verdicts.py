@@ -40,7 +40,7 @@ from contrastive.study.statistics import (
     planned_looks,
     probability_better,
     rows_that_decide,
-    two_way_test,
+    two_way_estimate,
 )
 from tests.helpers import write_finished
 
@@ -97,7 +97,7 @@ def test_intervals_over_searches_cover_and_those_over_their_seeds_do_not():
     tables = [drawn(rng, 5, 3, 359) for _ in range(2000)]
 
     def cover(rows: list[np.ndarray]) -> float:
-        return float(np.mean([low <= 0 <= high for low, high, _ in map(two_way_test, rows)]))
+        return float(np.mean([abs(found.effect) <= found.half() for found in map(two_way_estimate, rows)]))
 
     assert 0.935 <= cover([table.mean(1) for table in tables]) <= 0.965
     assert cover([table.reshape(15, -1) for table in tables]) < 0.94
