@@ -19,7 +19,7 @@ LEGEND = (
     "Effects are mean differences over common seeds. A claim holds if its interval lies above the gap, 0 unless given, "
     "also after Holm's correction for the table's claims. Uncorrected means only before it. A claim does not hold if "
     "its interval lies below the gap. It is undecided if the interval contains the gap, or with fewer than "
-    f"{MIN_SEEDS} common seeds. The method: docs/results/README.md, Claims."
+    f"{MIN_SEEDS} common seeds. The method: studies/README.md, Claims."
 )
 
 

@@ -13,9 +13,8 @@ from contrastive.bits import pack
 from contrastive.errors import ConfigError
 from contrastive.study.claims import claims_grid, judge_claims, verdict
 from contrastive.study.render.markdown import mixed_rows
-from contrastive.study.spec import Table, published_number, read_table
+from contrastive.study.spec import Table, published_number, read_table, table_paths
 from contrastive.study.statistics import paired_test, two_way_test
-from tests.helpers import ROOT
 
 SPEC = """
 title: T
@@ -97,7 +96,7 @@ def misattributed(table: Table) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", table_paths().values(), ids=table_paths().keys())
 def test_no_paper_is_said_to_claim_what_its_figures_deny(path):
     assert misattributed(read_table(path)) == []
 

@@ -10,8 +10,8 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.run.files import write_config
 from contrastive.study.jobs import TableJob, hours_left, is_done, missing_data, tables_text
-from contrastive.study.spec import Row, read_table
-from tests.helpers import ROOT, SOUND_CONFIG, write_finished
+from contrastive.study.spec import Row, read_table, table_paths
+from tests.helpers import SOUND_CONFIG, write_finished
 
 
 def row(name: str = "A", minutes: float | None = None, overrides: tuple[str, ...] = ("loss=x",)) -> Row:
@@ -80,7 +80,7 @@ def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
 
 
 def test_the_list_shows_every_table(tmp_path):
-    tables = [read_table(path) for path in sorted((ROOT / "configs/table").glob("*.yaml"))]
+    tables = [read_table(path) for path in table_paths().values()]
     text = tables_text(
         tables,
         tmp_path,
