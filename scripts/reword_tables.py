@@ -1,6 +1,6 @@
 """Update the text of committed tables from their YAML: title, note, headings, sources and claims.
 
-    python scripts/reword_tables.py [docs/results]
+    python scripts/reword_tables.py [studies]
 
 Runs and metrics do not change. Verdicts and pages are computed again. The page in the Markdown file beside each JSON is
 replaced, and the text around it is kept.
@@ -15,44 +15,34 @@ from contrastive.files import write_text
 from contrastive.study.compare.outcome import judged_again
 from contrastive.study.judge import judge_claims
 from contrastive.study.record import read_record
-from contrastive.study.render.files import as_json
+from contrastive.study.render.files import as_json, markdown_beside, table_files
 from contrastive.study.render.markdown import heading, page, protocols
-from contrastive.study.spec import Table, read_table
-
-ROOT = Path(__file__).resolve().parents[1]
+from contrastive.study.spec import STUDIES, Table, read_table, table_paths
 
 
 def main(folder: Path) -> int:
     """Reword every table of a folder; returns 1 if the rows of one are no longer those of its YAML, else 0."""
-    failed = 0
-    for path in sorted(folder.glob("*.json")):
+    failed, yamls = 0, table_paths()
+    for path in table_files(folder):
         record = read_record(path)
         if record is None:
             continue
         if "comparison" in record:  # which has no YAML
             new = {**record, "comparison": {**record["comparison"], "judged": judged_again(record)}}
         else:
-            table = read_table(yaml_of(record), preset=record["preset"], extra=tuple(record["extra"]))
+            table = read_table(yamls[record["table"]], preset=record["preset"], extra=tuple(record["extra"]))
             if reason := misfit(record, table):
                 failed = 1
                 print(f"{path}: {reason}", file=sys.stderr)
                 continue
             new = reworded(record, table)
-        markdown = path.with_suffix(".md")
+        markdown = markdown_beside(path)
         words = markdown.read_text()
         start, end = words.index(heading(record)), words.index(protocols(record)) + len(protocols(record))
         write_text(markdown, words[:start] + page(new) + words[end:])
         write_text(path, as_json({**new, "verdicts": judge_claims(new)}))
         print(f"{path}: {len(new['claims'])} claims")
     return failed
-
-
-def yaml_of(record: dict[str, Any]) -> Path:
-    """Where a record's table is described: in configs/table/, or beside an example."""
-    name = f"{record['table']}.yaml"
-    return next(
-        path for path in (ROOT / "configs/table" / name, *ROOT.glob(f"examples/*/table/{name}")) if path.exists()
-    )
 
 
 def misfit(record: dict[str, Any], table: Table) -> str:
@@ -82,4 +72,4 @@ def reworded(record: dict[str, Any], table: Table) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs/results")))
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else STUDIES)))

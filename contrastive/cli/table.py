@@ -1,4 +1,4 @@
-"""Run a table of configs/table and print it beside the published figures; without a table, list them all.
+"""Run a table of a paper or of a study and print it beside published figures; without a table, list them all.
 
     python -m contrastive table digits --preset smoke        the same: make reproduce-table TABLE=digits PRESET=smoke
 
@@ -11,7 +11,6 @@ Exit codes: 0 done, 1 a run failed, 2 a wrong override, or missing data with --s
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ from contrastive.study.jobs import (
 )
 from contrastive.study.render.files import write_pages
 from contrastive.study.render.page import page
-from contrastive.study.spec import PRESETS, Table, read_table
+from contrastive.study.spec import PRESETS, Table, config_dirs, read_table, table_paths
 
 BASE = Path("outputs") / "table"
 
@@ -69,17 +68,12 @@ def main(words: list[str]) -> int:
         return list_tables(arguments) if arguments.table is None else reproduce(arguments)
 
 
-def table_paths(folders: Sequence[Path]) -> dict[str, Path]:
-    """{name: YAML} of the project's tables and of those in `table/` of one's own folders, which may replace them."""
-    paths = {path.stem: path for folder in (CONFIGS, *folders) for path in (folder / "table").glob("*.yaml")}
-    return dict(sorted(paths.items()))
-
-
 def list_tables(arguments: argparse.Namespace) -> int:
     """Print what there is, what is done, and what is missing."""
     on_cpu, device = this_device([])
     tables = [read_table(path, n_seeds=arguments.seeds) for path in table_paths(arguments.folders).values()]
-    n_parallel, composed = max(arguments.jobs, 0) or default_jobs(gpus_for([]), on_cpu), composer(arguments.folders)
+    n_parallel = max(arguments.jobs, 0) or default_jobs(gpus_for([]), on_cpu)
+    composed = composer([*arguments.folders, *config_dirs(*tables)])
     print(tables_text(tables, BASE, device=device, on_cpu=on_cpu, n_parallel=n_parallel, compose=composed))
     print(f"\n{device}, {n_parallel} runs at a time. Run one: make reproduce-table TABLE=digits PRESET=smoke")
     return 0
@@ -94,10 +88,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"there is no table {arguments.table}{known} try make reproduce-table TABLE=digits")
     own = tuple(arguments.overrides)
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
-    base, composed = BASE / table.folder, composer(arguments.folders)
+    base, folders = BASE / table.folder, [*arguments.folders, *config_dirs(table)]
+    composed = composer(folders)
     if table.script is not None:
-        script = CONFIGS.parent / table.script  # in a checkout
-        return subprocess.run([sys.executable, str(script), str(base), table.preset]).returncode
+        return subprocess.run([sys.executable, str(table.script), str(base), table.preset]).returncode
     on_cpu, _ = this_device(arguments.overrides)
     runs = runs_of(table, base)
     due = [run for run in runs if not is_done(run, composed)]
@@ -109,7 +103,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     failed = run_here(
         [run for run in due if run not in blocked],
         compose=composed,
-        folders=arguments.folders,
+        folders=folders,
         n_parallel=n_parallel,
         gpus=gpus,
     )

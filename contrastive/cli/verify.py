@@ -1,7 +1,7 @@
 """Verify a finished run: its files, their hashes, every figure of result.json computed again; or committed tables.
 
     python -m contrastive verify outputs/digits/nt_xent/default/seed=0
-    python -m contrastive verify --table docs/results
+    python -m contrastive verify --table studies
 
 The exit code is 1 if a check fails.
 """
@@ -44,7 +44,7 @@ from contrastive.text import show
 from contrastive.training.checkpointer import resume
 from contrastive.training.hook import Hook
 
-USAGE = "try python -m contrastive verify RUN, or --table docs/results"
+USAGE = "try python -m contrastive verify RUN, or --table studies"
 SETTABLE = ("device", "data_root")
 TOLERANCE = 0.01  # relative, on another device or with another torch
 
@@ -64,7 +64,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="a run directory, and settings of train.py")
     parser.add_argument("--config-dir", metavar="DIR", help="folder with modules of your own, as in train.py")
     parser.add_argument(
-        "--table", metavar="FOLDER", type=Path, help="check the tables of a folder, or one JSON, instead"
+        "--table", metavar="FOLDER", type=Path, help="check the tables or studies of a folder, or one JSON, instead"
     )
     folders, words = take_config_dirs(words)
     options = parser.parse_args(words)

@@ -115,7 +115,7 @@ def missing_for_compile(device: torch.device) -> str | None:
 def pays_to_compile(n_views: int, side: int) -> bool:
     """Whether a training of so many square views, of `side` pixels, is long enough to compile the network for.
 
-    Compiling takes some 40 s and saves 30 % of each step, measured on an H100 (docs/results/speed.md) where a ResNet-18
+    Compiling takes some 40 s and saves 30 % of each step, measured on an H100 (studies/speed) where a ResNet-18
     takes 56,400 views/s of 32 pixels without it: together that is even after 7.5e6 such views. A slower GPU or a larger
     network gains earlier. The length alone decides, so that the same command computes the same bits each time.
     """

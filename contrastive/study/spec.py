@@ -1,4 +1,5 @@
-"""The tables that `make reproduce-table` runs: one YAML each in configs/table/, read and expanded here.
+"""The tables that `make reproduce-table` runs, read and expanded here: one YAML each. Those of papers lie in
+configs/table/NAME.yaml, the plans of our studies in studies/NAME/plan.yaml.
 
     title: Biased-MNIST                       # the comparison, without settings: the heading takes those from the runs
     note: What a reader must know.            # one paragraph below the heading
@@ -7,6 +8,7 @@
     metrics: {audit.linear.top1: linear probe, audit.reported.accuracy: reported}     # the same with headings
     minutes: 120                              # optional: of one run, until a finished run tells; also in a row
     needs_gpu: true                           # optional: the minutes are those of a GPU; false unless given
+    config_dir: ../why                        # optional: components of its rows, as --config-dir; from here
     common: [epochs=80]                       # optional: overrides for every row; a row's own overrides beat them
     grid: {dataset.rho: [0.999, 0.997]}       # optional: every row runs at every point; the first key changes slowest
     rows:
@@ -18,7 +20,7 @@
         grid: {tau_plus: [0.01, 0.1]}         # optional: instead of the table's grid; {} = none
         presets: {small: [optimizer.lr=0.1]}  # optional: this row's further overrides in a preset; null = not run there
       - {name: ReBias, published: {audit.reported.accuracy: [22.7, 64.2]}}    # without overrides: quoted, never run
-    claims:                                   # optional, judged by `contrastive.study.claims`
+    claims:                                   # optional, judged by `contrastive.study.judge`
       - {better: FairKL, worse: CE, metric: audit.linear.top1, gap: 1, source: "Barbano et al. 2023, Table 2"}
           # rows as they are named above: the claim holds at every point that both have; or one point, "CE, rho 0.999".
           # source: if it is a paper whose figures deny the claim at a point, "...; contradicted at rho 0.997, 0.99"
@@ -34,8 +36,8 @@ Published curves lie in curves/ beside the YAML, in a file of the same name:
     "FairKL, rho 0.999":                      # a row as it is named after expansion
       audit.linear.top1: {from: 1, values: [11.8, 20.1]}      # consecutive epochs from the first one
 
-`script: scripts/bounds.py` in place of seeds, metrics and rows names a program that needs no runs: it is called as
-`python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
+`script: bounds.py` in place of seeds, metrics and rows names a program beside the YAML that needs no runs: it is called
+as `python SCRIPT DIRECTORY PRESET` and writes NAME.md, NAME.json and its figures into DIRECTORY.
 """
 
 import hashlib
@@ -49,14 +51,17 @@ from typing import Any
 import yaml
 
 from contrastive.config.identity import is_identity, key_of
+from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.schema import misfit
 
 PRESETS = ("paper", "small", "smoke")
+STUDIES = CONFIGS.parent / "studies"  # in a checkout; a wheel has none
+PLAN = "plan.yaml"
 # the keys of a table's YAML, of a preset, a row and a claim in it
 TABLE_KEYS = {
     "title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims",
-    "needs_gpu",
+    "needs_gpu", "config_dir",
 }  # fmt: skip
 PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
 ROW_KEYS = {"name", "overrides", "published", "source", "zip", "grid", "presets", "minutes"}
@@ -113,7 +118,8 @@ class Table:
     seeds: tuple[int, ...]
     metrics: dict[str, str]
     rows: tuple[Row, ...]
-    script: str | None = None
+    script: Path | None = None
+    config_dir: Path | None = None  # of components that its rows name
     needs_gpu: bool = False
     claims: tuple[Claim, ...] = ()
     curves: dict[str, Curves] = field(default_factory=dict)
@@ -131,6 +137,22 @@ class Table:
         return "-".join(word for word in (self.name, "" if self.preset == "paper" else self.preset, digest) if word)
 
 
+def table_paths(folders: Sequence[Path] = ()) -> dict[str, Path]:
+    """{name: YAML} of papers' tables, of our studies, and of `table/` in one's own folders, which may replace them."""
+    places = [CONFIGS.glob("table/*.yaml"), STUDIES.glob(f"*/{PLAN}"), *(own.glob("table/*.yaml") for own in folders)]
+    return {table_name(path): path for place in places for path in sorted(place)}
+
+
+def table_name(path: Path) -> str:
+    """A table is called as its YAML, or as the folder that holds its plan.yaml."""
+    return path.parent.name if path.name == PLAN else path.stem
+
+
+def config_dirs(*tables: Table) -> list[Path]:
+    """The folders of components that tables name, each once."""
+    return list(dict.fromkeys(table.config_dir for table in tables if table.config_dir is not None))
+
+
 def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None, extra: tuple[str, ...] = ()) -> Table:
     """Read a table's YAML.
 
@@ -144,18 +166,19 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
             metric that the table does not have.
     """
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
-    check_keys(spec, TABLE_KEYS, path.name)
+    name = table_name(path)
+    check_keys(spec, TABLE_KEYS, f"{path.parent.name}/{path.name}")
     known = ["paper", *spec.get("presets", {})]
     if preset not in known:
-        raise ConfigError(f"{path.stem} has no preset {preset}, known are {', '.join(known)}: try PRESET={known[-1]}")
+        raise ConfigError(f"{name} has no preset {preset}, known are {', '.join(known)}: try PRESET={known[-1]}")
     changes = spec.get("presets", {}).get(preset, {})
     changes = {"overrides": changes} if isinstance(changes, list) else changes
-    check_keys(changes, PRESET_KEYS, f"{path.name}: presets.{preset}")
+    check_keys(changes, PRESET_KEYS, f"{path.parent.name}/{path.name}: presets.{preset}")
     chosen = Preset(name=preset, extra=extra, **changes)
     rows = expand_rows(spec, chosen)
     metrics = spec.get("metrics", {})
     return Table(
-        name=path.stem,
+        name=name,
         title=spec["title"],
         note=spec.get("note", ""),
         preset=preset,
@@ -163,7 +186,8 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         seeds=tuple(range(n_seeds) if n_seeds else chosen.seeds or spec.get("seeds", [])),
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
         rows=tuple(rows),
-        script=spec.get("script"),
+        script=path.parent / spec["script"] if "script" in spec else None,
+        config_dir=(path.parent / spec["config_dir"]).resolve() if "config_dir" in spec else None,
         needs_gpu=spec.get("needs_gpu", False),
         claims=tuple(read_claims(spec, {row.name for row in rows})),
         curves=read_curves(path.parent / "curves" / path.name),

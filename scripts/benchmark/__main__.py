@@ -6,7 +6,7 @@ On a CPU every contestant is a process of its own, and three rounds interleave t
 affects all alike; a ratio is the median of the rounds' ratios. On a GPU, which nobody shares, there is one round unless
 asked for more, and losses and probes, whose memory torch counts, run in this process: one costs seconds there. All
 contestants use the same allocator settings (`tuned` is what train.py sets by itself). The samples of all contests go to
-docs/results/bench-<device>.json, those of a part to outputs/.
+studies/speed/bench-<device>.json, those of a part to outputs/.
 """
 
 import json
@@ -97,7 +97,7 @@ def record_path(device: str, options: Options, *, complete: bool) -> Path:
     """File for the samples; a part of the contests must not replace the published record of all."""
     name = re.sub(r"[^\w]+", "-", device).strip("-").lower()
     suffix = "" if options.malloc == "tuned" else f"-malloc-{options.malloc}"
-    return ROOT / ("docs/results" if complete else "outputs") / f"bench-{name}{suffix}.json"
+    return ROOT / ("studies/speed" if complete else "outputs") / f"bench-{name}{suffix}.json"
 
 
 def heading(device: str, options: Options, *, ceiling: Sample, exactness: float | None) -> str:

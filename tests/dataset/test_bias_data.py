@@ -18,7 +18,7 @@ from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_one
 from contrastive.experiment.run import run_experiment
-from contrastive.study.spec import look_up, read_table
+from contrastive.study.spec import look_up, read_table, table_paths
 from contrastive.testing.dataset import check_dataset
 from contrastive.types import Data, Split
 from tests.helpers import ROOT
@@ -252,7 +252,7 @@ def test_the_smoke_preset_runs_on_a_folder_in_the_genuine_layout(
     words = [f"dataset={dataset}", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache", "device=cpu"]
     words += ["encoder.pretrained=false"] if table in ("celeba", "utkface") else []
     words += ["augmentation.ops.crop.size=8"] if table == "utkface" else []
-    spec = read_table(ROOT / f"configs/table/{table}.yaml", preset="smoke", extra=tuple(words))
+    spec = read_table(table_paths()[table], preset="smoke", extra=tuple(words))
     rows = [row for row in spec.rows if row.overrides]
     assert rows
     for i, row in enumerate(rows):

@@ -94,7 +94,10 @@ def test_functions_fit_on_a_screen():
 def test_only_settings_and_commands_know_hydra():
     users = {folder(path) for path in FILES if any(name.startswith("hydra") for name in imports(path))}
     assert users <= {"config", "experiment", "study", "cli"}
-    scripts = [ROOT / "train.py", *(ROOT / "scripts").rglob("*.py")]
+    scripts = [
+        ROOT / "train.py",
+        *(path for name in ("scripts", "docs", "studies") for path in (ROOT / name).rglob("*.py")),
+    ]
     assert not [path for path in [*FILES, *scripts] if any("hydra._internal" in name for name in imports(path))]
 
 

@@ -11,7 +11,7 @@ import torch
 
 from contrastive.loss._debiased import debiased_negatives, debiased_positive
 from contrastive.seeding import generator
-from scripts.bounds import Population, lemma1, printed_rate, random_population, rate, theorem3, theorem21
+from studies.bounds.bounds import Population, lemma1, printed_rate, random_population, rate, theorem3, theorem21
 from tests.helpers import ONE_THREAD, ROOT
 
 
@@ -88,7 +88,7 @@ def test_theorem21_fails_on_two_antipodal_classes():
 
 @pytest.mark.slow
 def test_the_script_writes_the_page_the_data_and_the_figure(tmp_path):
-    command = [sys.executable, str(ROOT / "scripts/bounds.py"), str(tmp_path / "out"), "smoke"]
+    command = [sys.executable, str(ROOT / "studies/bounds/bounds.py"), str(tmp_path / "out"), "smoke"]
     done = subprocess.run(command, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     checks = json.loads((tmp_path / "out/bounds.json").read_text())["checks"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "studies").rglob("*.md"))]
 GPU = r"\b(GPU|GPUs|CUDA|cards?|H100)\b"
 NOTHING = r"\b(no (figure|run|result|number|table|card|GPU)|nothing|none of)\b"
 NOTHING_RAN = rf"{NOTHING}.*\b(ran|run|made|measured|computed|trained|used)\b"
@@ -19,7 +19,7 @@ EXCEPT = r"\b(several|two GPUs|but|except|H100)\b"
 @cache
 def devices() -> dict[str, set[str]]:
     """{record: the devices of its runs}"""
-    contents = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs/results").glob("*.json")}
+    contents = {path.parent.name: json.loads(path.read_text()) for path in (ROOT / "studies").glob("*/record.json")}
     return {
         name: {environment["device"] for environment in content["environments"]}
         for name, content in contents.items()
@@ -44,12 +44,12 @@ def denials(text: str) -> list[str]:
 def test_no_page_denies_the_devices_of_the_records():
     on_gpu = [name for name, own in devices().items() if any("NVIDIA" in device for device in own)]
     assert on_gpu, "no record is of a GPU any more: this test has nothing to compare"
-    assert {path.name: found for path in PAGES if (found := denials(path.read_text()))} == {}
+    assert {path: found for path in PAGES if (found := denials(path.read_text()))} == {}
 
 
 def test_the_page_of_every_record_names_its_devices():
     for name, own in devices().items():
-        text = (ROOT / f"docs/results/{name}.md").read_text()
+        text = (ROOT / f"studies/{name}/README.md").read_text()
         assert all(device in text for device in own), name
 
 

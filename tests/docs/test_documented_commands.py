@@ -16,15 +16,15 @@ pytestmark = pytest.mark.slow
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TYPED = re.compile(r"python -m contrastive (evaluate|verify|export|report) ([^`\n]*)")
 RUNS = {f"outputs/digits/{loss}/default/seed=0": loss for loss in ("debiased_pos", "nt_xent")}
-RESULTS = str(ROOT / "docs/results")
+STUDIES = str(ROOT / "studies")
 STANDS_FOR = {  # what a reader would put there; CIFAR-10 and STL-10 are not at hand
     "$RUN": [*RUNS],
     "RUN": [*RUNS],
     "PATH": ["large"],
     "DIR": ["hub"],
-    "FOLDER": [RESULTS],
-    "docs/results": [RESULTS],
-    "outputs/table/digits.json": [f"{RESULTS}/digits.json"],
+    "FOLDER": [STUDIES],
+    "studies": [STUDIES],
+    "outputs/table/digits.json": [f"{STUDIES}/digits/record.json"],
     "outputs/cifar10": ["outputs/digits"],
     "dataset=cifar10": ["dataset=biased_digits"],
     "dataset=stl10": ["dataset=biased_digits"],

@@ -4,8 +4,8 @@ from statistics import mean
 
 import pytest
 
-from scripts import label_free
-from scripts.label_free import Choice, Figure
+from studies.label_free import label_free
+from studies.label_free.label_free import Choice, Figure
 
 pytest.importorskip("scipy", reason="an extra: try pip install '.[report]'")
 
@@ -24,7 +24,7 @@ def test_the_tables_of_the_page_are_those_of_the_records() -> None:
     assert sum(len(own.points) for own in found) == 424
     tables = [label_free.chosen_table(found), label_free.push_table(found)]
     page = label_free.PAGE.read_text()
-    assert label_free.renewed(page, iter(tables)) == page, "python scripts/label_free.py renews them"
+    assert label_free.renewed(page, iter(tables)) == page, "python studies/label_free/label_free.py renews them"
 
 
 def test_the_regret_is_what_is_lost_against_the_choice_by_labels() -> None:

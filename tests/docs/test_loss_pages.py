@@ -6,7 +6,7 @@ from statistics import mean, stdev
 import pytest
 
 from contrastive.config.reference import option_files
-from scripts import loss_pages as losses
+from docs.make import loss_pages as losses
 from tests.helpers import ROOT
 
 T_975 = {2: 4.302653, 4: 2.776445}  # of Student's t, by degrees of freedom
@@ -32,8 +32,8 @@ def test_every_reference_is_cited_and_every_citation_there() -> None:
 
 def test_searched_tables_and_their_searches_exist() -> None:
     for table, own in losses.facts()["searched"].items():
-        assert (ROOT / f"docs/results/{table}.json").exists(), table
-        assert (ROOT / f"docs/results/{own['by']}.json").exists(), table
+        assert (ROOT / f"studies/{table}/record.json").exists(), table
+        assert (ROOT / f"studies/{own['by']}/record.json").exists(), table
 
 
 @pytest.mark.parametrize("name", sorted(option_files("loss")))

@@ -21,10 +21,17 @@ from contrastive.experiment.components import build_evaluators, build_hooks, ins
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import LAST
 from contrastive.run.weights import content_hash
+from contrastive.study.spec import table_paths
 from contrastive.training.step import STATEFUL
 from tests.helpers import ROOT, TINY, compose_settings, logged_lines, run_named, run_until_step, without_time
 
-GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BELOW = [page for folder in ("docs", "studies") for page in sorted((ROOT / folder).rglob("*.md"))]
+GUIDES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "studies").rglob("*.md")),
+]
 PAGES = [*GUIDES, ROOT / "CHANGELOG.md"]
 HELP = ROOT / "configs/hydra/help/contrastive.yaml"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -225,8 +232,8 @@ def test_targets_tables_modules_and_scripts_exist(page: Path) -> None:
     text = page.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
-    assert all((ROOT / f"configs/table/{table}.yaml").exists() for table in re.findall(r"TABLE=(\w+)", text))
-    assert all((ROOT / script).exists() for script in re.findall(r"\bscripts/[\w/]+\.py", text))
+    assert set(re.findall(r"TABLE=(\w+)", text)) <= table_paths().keys()
+    assert all((ROOT / script).exists() for script in re.findall(r"\b(?:scripts|studies|docs/make)/[\w/]+\.py", text))
     for module in re.findall(r"python -m (contrastive[\w.]*)", text):
         is_package = (ROOT / module.replace(".", "/")).is_dir()
         assert importlib.util.find_spec(f"{module}.__main__" if is_package else module) is not None, module

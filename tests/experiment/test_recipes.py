@@ -2,8 +2,9 @@
 
 import pytest
 
+from contrastive.config.compose import importable, search_path
 from contrastive.experiment.build import build
-from contrastive.study.spec import read_table
+from contrastive.study.spec import config_dirs, read_table, table_paths
 from tests.helpers import ROOT
 
 
@@ -33,11 +34,14 @@ def test_typed_settings_override_the_recipe(composed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", table_paths().values(), ids=table_paths().keys())
 def test_rows_of_the_smoke_presets_build(composed, path):
-    for row in read_table(path, preset="smoke").rows:
-        if row.overrides:
-            build(composed(*row.overrides, "device=cpu"))
+    table = read_table(path, preset="smoke")
+    own = config_dirs(table)
+    with importable(own):
+        for row in table.rows:
+            if row.overrides:
+                build(composed(*row.overrides, "device=cpu", *search_path(own)))
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from contrastive.experiment.make import make
 from contrastive.loss._diagnostics import push_ratio
 from contrastive.loss.base import SelfSupervisedLoss, SupervisedContrastiveLoss
 from contrastive.testing import check_loss
-from scripts import loss_pages
+from docs.make import loss_pages
 from tests.helpers import ROOT
 from tests.loss import explicit_pairs as explicit
 from tests.loss.explicit_pairs import Anchor, T
@@ -272,7 +272,7 @@ def test_every_loss_written_in_pairs_states_its_push() -> None:
 
 
 def test_the_table_of_the_page_is_made_of_the_docstrings() -> None:
-    assert loss_pages.push_table() in (ROOT / "docs/push.md").read_text(), "scripts/loss_pages.py push_table() changed"
+    assert loss_pages.push_table() in (ROOT / "docs/push.md").read_text(), "push_table() of docs/make changed"
 
 
 def test_help_shows_the_push() -> None:

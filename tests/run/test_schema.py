@@ -314,7 +314,7 @@ def test_a_damaged_checkpoint_of_a_finished_run_is_a_failed_check(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "biased_digits"])
 def test_records_of_tables(name, tmp_path):
-    content = json.loads((ROOT / f"docs/results/{name}.json").read_text())
+    content = json.loads((ROOT / f"studies/{name}/record.json").read_text())
     content["rows"] = [{**row, "runs": row["runs"][:1]} for row in content["rows"][:2]]
     names = [row["name"] for row in content["rows"]]
     content["claims"] = [{**content["claims"][0], "better": names[0], "worse": names[1]}]
@@ -330,7 +330,7 @@ def test_records_of_tables(name, tmp_path):
 @pytest.mark.slow
 def test_what_a_page_says_of_machines(run, tmp_path):
     environment = json.loads((run / "environment.json").read_text())
-    record = json.loads((ROOT / "docs/results/digits.json").read_text())
+    record = json.loads((ROOT / "studies/digits/record.json").read_text())
     kept = {key: environment[key] for key in record["environments"][0]}
     rest = {key: value for key, value in environment.items() if key not in kept}
 

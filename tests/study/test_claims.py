@@ -14,10 +14,9 @@ from contrastive.errors import ConfigError
 from contrastive.study.judge import judge_claims
 from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.markdown import mixed_rows
-from contrastive.study.spec import Table, published_number, read_table
+from contrastive.study.spec import Table, published_number, read_table, table_paths
 from contrastive.study.statistics import paired_estimate, two_way_estimate
 from contrastive.verdict import VERDICTS, verdict
-from tests.helpers import ROOT
 
 SPEC = """
 title: T
@@ -99,7 +98,7 @@ def misattributed(table: Table) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs/table").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", table_paths().values(), ids=table_paths().keys())
 def test_no_paper_is_said_to_claim_what_its_figures_deny(path):
     assert misattributed(read_table(path)) == []
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from contrastive.study.compare import judge
-from scripts.compare_simulation import Cell, measured
-from scripts.search_prior import search_prior
+from studies.verdicts.compare_simulation import Cell, measured
+from studies.verdicts.search_prior import search_prior
 from tests.helpers import ROOT
 
 SHALLOW = Cell(points=8, loses=0.9, moves=0.9, tells=False, images=300)
@@ -34,7 +34,7 @@ def test_without_the_search_intervals_miss(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_prior_of_a_search_is_that_of_the_records() -> None:
-    prior = search_prior(ROOT / "docs/results")
+    prior = search_prior(ROOT / "studies")
     assert (round(prior.sd, 1), round(prior.accuracy)) == (judge.SEARCH_SD, judge.SEARCH_ACCURACY)
     assert prior.n_points <= judge.SEARCH_POINTS
     assert min(prior.moments_df, prior.searches_df) == judge.SEARCH_DF

@@ -17,7 +17,7 @@ from tests.helpers import ROOT
 from tests.study.test_compare_verdicts import contest_of
 
 Record = dict[str, Any]
-SEARCHED = ROOT / "docs/results/push_searched.json"
+SEARCHED = ROOT / "studies/push_searched/record.json"
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,29 @@
 """The rows of published tables against what the papers and their code say, and what every table must have."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from contrastive.config.compose import search_path
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
-from contrastive.study.spec import PRESETS, read_table, row_folder
+from contrastive.study.spec import config_dirs, read_table, row_folder, table_paths
 from tests.helpers import ROOT
 
-PATHS = sorted((ROOT / "configs/table").glob("*.yaml"))
+PATHS = table_paths()
 FACTS = yaml.safe_load((ROOT / "tests/data/facts.yaml").read_text())
 TABLES = [pytest.param(t, marks=pytest.mark.smoke if t == "supervised" else ()) for t in FACTS if t != "shared"]
+
+
+def presets(path: Path) -> list[str]:
+    """Those that a table has; the plan of a study may lack the small one."""
+    return ["paper", *yaml.safe_load(path.read_text()).get("presets", {})]
+
+
+SMALL = {name: path for name, path in PATHS.items() if "small" in presets(path)}
 
 
 def look_up(settings: Settings, key: str) -> Any:
@@ -27,7 +37,7 @@ def look_up(settings: Settings, key: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_have_the_settings_of_the_papers(composed, table):
-    rows = read_table(ROOT / f"configs/table/{table}.yaml").rows
+    rows = read_table(PATHS[table]).rows
     settings = {row.name: composed(*row.overrides) for row in rows if row.overrides}
     checked = set()
     for pattern, expected in FACTS[table]:
@@ -41,9 +51,9 @@ def test_rows_have_the_settings_of_the_papers(composed, table):
     assert checked == settings.keys()
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS.keys())
 def test_rows_have_folders_of_their_own_and_sources(path):
-    for preset in PRESETS:
+    for preset in presets(path):
         table = read_table(path, preset=preset)
         folders = [row_folder(row, ROOT) for row in table.rows]
         assert len(set(folders)) == len(folders)
@@ -54,16 +64,19 @@ def test_rows_have_folders_of_their_own_and_sources(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=name) for name, path in PATHS.items() if "small" in presets(path)]
+)
 def test_rows_of_the_small_preset_compose(composed, path):
     """Of rows that differ in numbers alone the first. Those of the paper are composed above, those of smoke built."""
-    rows = [row.overrides for row in read_table(path, preset="small").rows if row.overrides]
+    table = read_table(path, preset="small")
+    rows, own = [row.overrides for row in table.rows if row.overrides], search_path(config_dirs(table))
     for words in {tuple(re.sub(r"=[\d.e-]+$", "=", word) for word in row): row for row in rows}.values():
-        composed(*words)
+        composed(*words, *own)
 
 
 def test_hong_and_yang_is_named_as_the_source():
-    rows = read_table(ROOT / "configs/table/biased_mnist.yaml").rows
+    rows = read_table(PATHS["biased_mnist"]).rows
     for row in rows:
         if re.match("CE|LNL|EnD|BB", row.name):
             assert row.source == "Hong & Yang 2021, quoted by Barbano et al. 2023"
@@ -80,4 +93,4 @@ def test_hong_and_yang_is_named_as_the_source():
 
 def test_a_preset_that_a_table_lacks_is_refused():
     with pytest.raises(ConfigError, match="try PRESET="):
-        read_table(ROOT / "configs/table/digits.yaml", preset="tiny")
+        read_table(PATHS["digits"], preset="tiny")

@@ -11,8 +11,8 @@ import pytest
 
 from contrastive.cli import table
 from contrastive.cli.verify import main as verify
+from contrastive.study.spec import STUDIES
 from tests import forked
-from tests.helpers import ROOT
 
 pytestmark = pytest.mark.slow
 WORDS = ["device=cpu", "evaluator=[knn]"]
@@ -90,14 +90,21 @@ def test_tables_are_listed_with_what_is_missing(tmp_path):
     assert "put cifar-10-python.tar.gz into" in listed.stdout
 
 
-def test_a_table_and_losses_of_ones_own_lie_in_the_config_dir(tmp_path):
-    folder = str(ROOT / "examples/why_debiased_pos")
+def test_losses_of_a_study_lie_in_the_folder_that_its_plan_names(tmp_path):
     for name in ("why", "why_sigmoid", "why_sigmoid_digits"):
-        done = reproduce(name, "--config-dir", folder, "--preset", "smoke", *WORDS, cwd=tmp_path)
+        done = reproduce(name, "--preset", "smoke", *WORDS, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert len(list(tmp_path.glob(f"outputs/table/{name}-smoke-*/*/seed=0/result.json"))) == 4
-    listed = reproduce("--config-dir", folder, cwd=tmp_path)
-    assert "| why " in listed.stdout
+
+
+def test_a_table_of_ones_own_lies_in_the_config_dir(tmp_path):
+    (tmp_path / "mine/table").mkdir(parents=True)
+    shutil.copy(STUDIES / "digits/plan.yaml", tmp_path / "mine/table/own.yaml")
+    done = reproduce("own", "--config-dir", "mine", "--preset", "smoke", *WORDS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("outputs/table/own-smoke-*/*/seed=0/result.json"))) == 3
+    listed = reproduce("--config-dir", "mine", cwd=tmp_path)
+    assert "| own " in listed.stdout
     assert "| digits " in listed.stdout
 
 

@@ -1,4 +1,4 @@
-"""What is committed under docs/results follows from its records."""
+"""What is committed under studies/ follows from its records."""
 
 import json
 import re
@@ -16,22 +16,32 @@ from contrastive.errors import ConfigError
 from contrastive.study.judge import judge_claims
 from contrastive.study.record import read_record
 from contrastive.study.render.files import check_folder
-from contrastive.study.spec import read_table
+from contrastive.study.spec import STUDIES, read_table, table_paths
 from tests.helpers import ROOT
 
-RESULTS = ROOT / "docs/results"
+RECORDS = {path.parent.name: path for path in sorted(STUDIES.glob("*/record.json"))}
 
 
 def test_every_committed_table_is_what_its_record_gives():
-    checked, wrong = check_folder(RESULTS)
-    assert checked >= 3
+    checked, wrong = check_folder(STUDIES)
+    assert checked == len(RECORDS) > 3
     assert not wrong
 
 
 def test_results_page_lists_every_committed_table():
     listed = re.search(r"^RESULTS = (.*?)\n\n", (ROOT / "Makefile").read_text(), re.DOTALL | re.MULTILINE)
-    names = re.findall(r"\b(?!addprefix|addsuffix|docs|results|json)[a-z]\w+", listed[1])
-    assert sorted(names) == sorted(path.stem for path in RESULTS.glob("*.json") if not path.stem.startswith("bench"))
+    names = re.findall(r"\b(?!addprefix|addsuffix|studies|record|json)[a-z]\w+", listed[1])
+    assert sorted(names) == sorted(RECORDS)
+
+
+def test_a_study_has_a_page_and_a_record_or_plan_of_its_name():
+    tables = table_paths()
+    for folder in (path for path in STUDIES.iterdir() if path.is_dir()):
+        assert (folder / "README.md").exists(), folder
+        if folder.name in RECORDS:
+            assert f'"table": "{folder.name}"' in RECORDS[folder.name].read_text()[:100]
+        if (folder / "plan.yaml").exists():
+            assert tables[folder.name] == folder / "plan.yaml"
 
 
 KNN, BOTH = ["knn_top1"], ["knn_top1", "linear_top1"]
@@ -43,7 +53,7 @@ def words(row) -> dict[str, str]:
 
 
 def read_rows(table: str) -> list[dict[str, Any]]:
-    return [row for row in json.loads((RESULTS / f"{table}.json").read_text())["rows"] if row["runs"]]
+    return [row for row in json.loads(RECORDS[table].read_text())["rows"] if row["runs"]]
 
 
 def point(row) -> tuple[tuple[str, float], ...]:
@@ -81,7 +91,7 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
     """(record, row, row) that differ in the loss alone, or have each the best point of its search; tau_plus 0 is
     NT-Xent."""
     own = SEARCHED | {"loss"}
-    for path in sorted(RESULTS.glob("*.json")):
+    for path in RECORDS.values():
         record = read_record(path)
         if record is None or "knn_top1" not in record["metrics"]:
             continue
@@ -108,20 +118,18 @@ def test_the_count_of_comparisons_of_debiased_negatives():
     assert (len(verdicts), verdicts.count(1), verdicts.count(-1)) == (35, 1, 2)
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECORDS.values(), ids=RECORDS.keys())
 def test_committed_tables_say_what_their_yaml_says(path):
     record = read_record(path)
     if record is None or "comparison" in record:  # which is made from typed words
         return
-    described = [ROOT / "configs/table", *(ROOT / "examples").glob("*/table")]
-    (yaml,) = (found for folder in described if (found := folder / f"{record['table']}.yaml").exists())
-    table = read_table(yaml, preset=record["preset"], extra=tuple(record["extra"]))
+    table = read_table(table_paths()[record["table"]], preset=record["preset"], extra=tuple(record["extra"]))
     said = {"note": table.note, "claims": [asdict(claim) for claim in table.claims]}
     assert {key: record[key] for key in said} == said, "try python scripts/reword_tables.py"
 
 
 def test_a_run_without_its_epochs_is_said_to_be_damaged(tmp_path):
-    record = json.loads((RESULTS / "digits.json").read_text())
+    record = json.loads(RECORDS["digits"].read_text())
     del record["rows"][0]["runs"][0]["settings"]["epochs"]
     (tmp_path / "digits.json").write_text(json.dumps(record))
     with pytest.raises(ConfigError, match=r"rows\[0\].runs\[0\].settings.epochs"):
@@ -132,19 +140,17 @@ def test_a_run_without_its_epochs_is_said_to_be_damaged(tmp_path):
 @pytest.mark.parametrize("name", ["biased_digits", "biased_mnist"])
 def test_rows_compose_to_the_precision_of_their_record(composed, name):
     """Their experiments train in float32, as the authors; the committed runs did not."""
-    record = read_record(RESULTS / f"{name}.json")
+    record = read_record(RECORDS[name])
     assert {environment["precision"] for environment in record["environments"]} == {"bf16"}  # what auto gave there
-    rows = read_table(ROOT / f"configs/table/{name}.yaml", preset=record["preset"]).rows
+    rows = read_table(table_paths()[name], preset=record["preset"]).rows
     assert {composed(*row.overrides).precision for row in rows if row.overrides} == {"auto"}
 
 
 def test_words_of_a_committed_table_are_taken_from_its_yaml(tmp_path):
-    for suffix in (".json", ".md"):
-        shutil.copy(RESULTS / f"biased_digits{suffix}", tmp_path)
-    path = tmp_path / "biased_digits.json"
+    path = shutil.copytree(STUDIES / "biased_digits", tmp_path / "biased_digits") / "record.json"
     before = json.loads(path.read_text())
     path.write_text(json.dumps({**before, "note": "Old.", "claims": before["claims"][1:]}))
     assert runpy.run_path(str(ROOT / "scripts/reword_tables.py"))["main"](tmp_path) == 0
     assert json.loads(path.read_text()) == before
     assert check_folder(tmp_path) == (1, [])
-    assert (tmp_path / "biased_digits.md").read_text() == (RESULTS / "biased_digits.md").read_text()
+    assert path.with_name("README.md").read_text() == (STUDIES / "biased_digits/README.md").read_text()

@@ -10,8 +10,8 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.run.files import write_config
 from contrastive.study.jobs import Run, hours_left, is_done, missing_data, tables_text
-from contrastive.study.spec import read_table
-from tests.helpers import ROOT, SOUND_CONFIG, write_finished
+from contrastive.study.spec import read_table, table_paths
+from tests.helpers import SOUND_CONFIG, write_finished
 
 
 def run_of(path: Path, seed: int = 0, row: str = "A") -> Run:
@@ -76,7 +76,7 @@ def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
 
 
 def test_the_list_shows_every_table(tmp_path):
-    tables = [read_table(path) for path in sorted((ROOT / "configs/table").glob("*.yaml"))]
+    tables = [read_table(path) for path in table_paths().values()]
     text = tables_text(
         tables,
         tmp_path,

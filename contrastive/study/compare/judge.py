@@ -34,9 +34,9 @@ from contrastive.verdict import verdict
 
 LEVEL = 0.05
 # By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on
-# searches of 8 points: scripts/search_prior.py. It falls beyond 12 points: by simulation to 0.2 to 0.4 at 32.
+# searches of 8 points: studies/verdicts/search_prior.py. It falls beyond 12 points: by simulation to 0.2 to 0.4 at 32.
 SEARCH_SD, SEARCH_ACCURACY, SEARCH_DF, SEARCH_POINTS = 0.9, 35.0, 8, 12
-# Medians of 149 pairs of rows in docs/results: the points by which another seed moves a difference, and the spread of
+# Medians of 149 pairs of rows in studies/: the points by which another seed moves a difference, and the spread of
 # the difference on one image, of a single run and of the mean of all, as shares of the binomial sqrt(a (1 - a)).
 SEED_SD = 0.9
 SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
@@ -222,7 +222,7 @@ def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> fl
 
 
 def planned_difference(plan: Plan, n_images: int, accuracy: float = 50.0) -> float:
-    """The smallest difference that a plan finds with 80 %, from the spread of the runs and searches in docs/results.
+    """The smallest difference that a plan finds with 80 %, from the spread of the runs and searches in studies/.
 
     Args:
         n_images: of the test split.
@@ -249,5 +249,5 @@ def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
     points = planned_difference(plan, n_images, 50.0 if accuracy is None else accuracy)
     return (
         f"detects a difference of {points:.1f} points between {about} with 80 % power, on {n_images:,} test images at "
-        f"{at}, if runs and searches spread as those in docs/results"
+        f"{at}, if runs and searches spread as those in studies/"
     )

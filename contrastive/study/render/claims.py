@@ -12,7 +12,7 @@ LEGEND = (
     "Effects are mean differences over common seeds. better: the first row is, by more than the gap, 0 unless given. "
     "worse: the second is. Both are said after Holm's correction for the table's claims; p (Holm) is that of better. "
     "equal: the interval lies within the gap. undecided: all others, among them intervals that leave 0 out before the "
-    f"correction alone, and fewer than {MIN_SEEDS} common seeds. The method: docs/results/README.md, Claims."
+    f"correction alone, and fewer than {MIN_SEEDS} common seeds. The method: studies/README.md, Claims."
 )
 
 

@@ -17,6 +17,8 @@ from contrastive.study.render.latex import N_COLUMNS, escape, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
 from contrastive.study.render.text import as_csv
 
+RECORD = "record.json"  # of a study, in its folder
+
 
 def write_pages(record: dict[str, Any], base: Path) -> str:
     """Write base.md, .csv, .tex and .json, of a comparison base-effects.csv, too; returns the Markdown."""
@@ -75,15 +77,20 @@ def as_json(record: dict[str, Any]) -> str:
 
 
 def table_files(place: Path) -> list[Path]:
-    """The JSON files of a folder, or the one that `place` is."""
-    return [place] if place.is_file() else sorted(place.glob("*.json"))
+    """The JSON files of a folder, the records of a folder of studies, or the one file that `place` is."""
+    return [place] if place.is_file() else sorted([*place.glob("*.json"), *place.glob(f"*/{RECORD}")])
+
+
+def markdown_beside(path: Path) -> Path:
+    """The page of a table's JSON: of the same name, or the README.md of the study whose record it is."""
+    return path.with_name("README.md") if path.name == RECORD else path.with_suffix(".md")
 
 
 def check_folder(folder: Path) -> tuple[int, list[str]]:
     """Recompute every table of a folder, or the one that is named, from its JSON.
 
-    The record of a comparison must be whole. The page must stand, whole, in the Markdown of the same name, which may
-    say more around it; the verdicts in the JSON must be those of its runs. JSON files that are no table are left out.
+    The record of a comparison must be whole. The page must stand, whole, in the Markdown beside it, which may say
+    more around it; the verdicts in the JSON must be those of its runs. JSON files that are no table are left out.
 
     Returns:
         the number of tables, and a sentence for each that differs.
@@ -102,7 +109,7 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
         remedy = f"try make reproduce-table TABLE={record['table']}"
         if record.get("verdicts") != json.loads(json.dumps(judge_claims(record))):
             wrong.append(f"{path}: the verdicts are not those of its runs: {remedy}")
-        markdown = path.with_suffix(".md")
+        markdown = markdown_beside(path)
         if not markdown.exists() or page(record) not in markdown.read_text():
             wrong.append(f"{markdown} is not what {path.name} gives: {remedy}")
     return checked, wrong
