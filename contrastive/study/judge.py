@@ -41,7 +41,7 @@ class Pairs(NamedTuple):
     @property
     def effect(self) -> float:
         """The mean difference."""
-        return mean((self.values[:, 0] - self.values[:, 1]).tolist())
+        return float(mean((self.values[:, 0] - self.values[:, 1]).tolist()))
 
     @property
     def each(self) -> NDArray[np.float64]:

@@ -10,9 +10,9 @@ from contrastive.study.spec import published_heading
 
 LEGEND = (
     "Effects are mean differences over common seeds. better: the first row is, by more than the gap, 0 unless given. "
-    "worse: the second is. Both are said after Holm's correction for the table's claims; p (Holm) is that of better. "
-    "equal: the interval lies within the gap. undecided: all others, among them intervals that leave 0 out before the "
-    f"correction alone, and fewer than {MIN_SEEDS} common seeds. The method: studies/README.md, Claims."
+    "worse: the second is. Both are said after Holm's correction for the table's claims. equal: the interval lies "
+    "within the gap. undecided: all others, among them intervals that leave 0 out before the correction alone, and "
+    f"fewer than {MIN_SEEDS} common seeds. The method: studies/README.md, Claims."
 )
 
 
@@ -56,11 +56,17 @@ def claims_grid(record: dict[str, Any]) -> list[list[str]]:
             _metric_text(record, c),
             str(c["n"]),
             c["over"],
-            p_text(c["p_holm"]),
+            _p_text(c),
         ]
         line += [*([f"{c['gap']:g}"] if gaps else []), *([signed(c["published_effect"])] if published else [])]
         table.append([*line, c["source"]])
     return table
+
+
+def _p_text(claim: dict[str, Any]) -> str:
+    """The corrected p of better; beside it that of worse, where the interval lies on that side."""
+    is_below = claim["high"] is not None and claim["high"] < -claim["gap"]
+    return p_text(claim["p_holm"]) + (f" (worse: {p_text(claim['p_worse'])})" if is_below else "")
 
 
 def _metric_text(record: dict[str, Any], claim: dict[str, Any]) -> str:
