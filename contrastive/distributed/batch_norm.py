@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -32,39 +32,28 @@ class StepBatchNorm(BatchNorm):
     n_views = 1  # set by `views_apart`
 
     def forward(self, x: Tensor) -> Tensor:
+        # The kernels are opaque to torch.compile, which fuses plain operations with the layers around.
+        is_compiled = torch.compiler.is_compiling()
         if not self.training or world_size() == self.n_views == 1:
             return super().forward(x)
-        if world_size() == 1:
+        if world_size() == 1 and not is_compiled:
             return torch.cat([super(StepBatchNorm, self).forward(view) for view in x.chunk(self.n_views)])
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(self.n_views)
-        # The kernels are opaque to torch.compile, which fuses plain operations with the layers around.
-        x = self._by_kernels(x) if x.is_cuda and not torch.compiler.is_compiling() else self._by_operations(x)
+        x = self._by_kernels(x) if x.is_cuda and not is_compiled else self._by_operations(x)
         for layer in self.children():
             x = layer(x)
         return x
 
     def _by_kernels(self, x: Tensor) -> Tensor:
         running = (self.running_mean, self.running_var, self.momentum)
-        out: Tensor = _Normalize.apply(x, self.weight, self.bias, *running, self.eps, self.n_views)
+        out: Tensor = _ByKernels.apply(x, self.weight, self.bias, *running, self.eps, self.n_views)
         return out
 
     def _by_operations(self, x: Tensor) -> Tensor:
-        axes, shape = [0, *range(2, x.dim())], [1, -1] + [1] * (x.dim() - 2)
-        views = widen(x).chunk(self.n_views)
-        # Centered before it is squared: E[x²] - E[x]² of float32 loses the variance where the mean is large.
-        local = [view.mean(axes) for view in views]
-        centered = [view - mean.view(shape) for view, mean in zip(views, local, strict=True)]
-        statistics = torch.stack([*local, *(view.square().mean(axes) for view in centered)])  # (2V, C)
-        means, variances = gather(statistics[None]).chunk(2, dim=1)  # (world, V, C)
-        # Equal shares: the variance of all is the mean of the variances and the variance of the means.
-        mean, variance = means.mean(0), variances.mean(0) + means.var(0, correction=0)
-        self._update_running_stats(mean.detach(), variance.detach(), world_size() * views[0].numel() / x.shape[1])
-        scale = (variance + self.eps).rsqrt() * (1 if self.weight is None else self.weight)
-        # `centered` lacks the local mean, not that of all: the difference goes into the shift.
-        shift = (torch.stack(local) - mean) * scale + (0 if self.bias is None else self.bias)
-        out = [c * a.view(shape) + b.view(shape) for c, a, b in zip(centered, scale, shift, strict=True)]
-        return _joined(out).to(x.dtype)
+        out, mean, variance = _ByOperations.apply(x, self.weight, self.bias, self.eps, self.n_views)
+        self._update_running_stats(mean, variance, world_size() * x.numel() / mean.numel())
+        return cast(Tensor, out)
 
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:
@@ -78,7 +67,59 @@ class StepBatchNorm(BatchNorm):
                 running.lerp_(view, self.momentum)
 
 
-class _Normalize(torch.autograd.Function):
+class _ByOperations(torch.autograd.Function):
+    """Normalized views, with their (V, C) means and variances: one reduction over all views, and one back.
+
+    The gradient is written out: autograd's would keep the centered views, and read each view once more.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, n_views: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        local = torch.stack(torch.var_mean(*_by_view(widen(x), n_views), correction=0))  # (2, V, C)
+        variances, means = gather(local[None]).unbind(1)  # (world, V, C)
+        # Equal shares: the variance of all is the mean of the variances and the variance of the means.
+        mean, variance = means.mean(0), variances.mean(0) + means.var(0, correction=0)
+        invstd = (variance + eps).rsqrt()
+        scale = invstd if weight is None else invstd * weight
+        # Centered first: in float32 x · scale and the shift by the mean are large where the mean is, and cancel.
+        out = (widen(x) - _broad(mean, x)) * _broad(scale, x)
+        out = out if bias is None else out + _broad(bias[None], x)
+        context.save_for_backward(x, weight, mean, invstd)
+        context.has_bias = bias is not None
+        context.mark_non_differentiable(mean, variance)
+        return out.to(x.dtype), mean, variance
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, mean, invstd = context.saved_tensors
+        dy, centered = widen(gradient), widen(x) - _broad(mean, x)
+        sums = torch.stack([value.sum(axes) for value, axes in (_by_view(y, len(mean)) for y in (dy, dy * centered))])
+        # before the all-reduce: gradients of parameters are averaged with all others, after the backward pass
+        of_weight = None if weight is None else (sums[1] * invstd).sum(0)
+        of_bias = sums[0].sum(0) if context.has_bias else None
+        if world_size() > 1:
+            dist.all_reduce(sums)
+        shift, slope = sums / (world_size() * x.numel() / mean.numel())
+        scale = invstd if weight is None else invstd * weight
+        dx = (dy - _broad(shift, x) - centered * _broad(slope * invstd.square(), x)) * _broad(scale, x)
+        return dx.to(x.dtype), of_weight, of_bias, None, None
+
+
+def _by_view(x: Tensor, n_views: int) -> tuple[Tensor, list[int]]:
+    """(V · B, C, ...) as (V, B, C, ...), and the axes that statistics of each view and channel are taken over."""
+    return x.unflatten(0, (n_views, -1)), [1, *range(3, x.dim() + 1)]
+
+
+def _broad(value: Tensor, x: Tensor) -> Tensor:
+    """(V, C) for each row of x (V · B, C, ...), the other dimensions 1. An output in the shape of the views would have
+    to be flattened: layers that work in place refuse a view that a Function returns, and are slow on others."""
+    rows = value.repeat_interleave(len(x) // len(value), 0)
+    return rows.view(*rows.shape, *[1] * (x.dim() - 2))
+
+
+class _ByKernels(torch.autograd.Function):
     """The CUDA kernels of nn.SyncBatchNorm, view by view between its two collectives."""
 
     @staticmethod

@@ -201,8 +201,8 @@ def test_batch_norm_of_several_processes_never_waits(monkeypatch, n_views):
     context.save_for_backward = lambda *tensors: setattr(context, "saved_tensors", tensors)
     layer = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.momentum, norm.eps)
     with torch.no_grad():
-        batch_norm._Normalize.forward(context, x, *layer, n_views)
-        dx, of_weight, of_bias, *_ = batch_norm._Normalize.backward(context, out)
+        batch_norm._ByKernels.forward(context, x, *layer, n_views)
+        dx, of_weight, of_bias, *_ = batch_norm._ByKernels.backward(context, out)
     assert (dx.shape, dx.dtype) == (x.shape, x.dtype)
     assert of_weight.shape == of_bias.shape == (4,)
     assert exchanged == [(1, 2 * n_views, 4)] * 2 + [(2 * n_views, 4)]  # two forwards and a backward

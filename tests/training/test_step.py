@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from contrastive.distributed import batch_norm
@@ -119,6 +120,37 @@ def test_any_batch_norm_takes_views_apart(layer):
     assert torch.equal(copy.deepcopy(norm).eval()(x), expected.eval()(x))
 
 
+@pytest.mark.parametrize("n_views", [1, 3])
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.BatchNorm2d(4), (12, 4, 3, 2)),
+        (nn.BatchNorm1d(4), (12, 4)),
+        (nn.BatchNorm1d(4, affine=False), (12, 4, 5)),
+        (nn.BatchNorm2d(4, track_running_stats=False), (12, 4, 2, 2)),
+    ],
+    ids=["2d", "1d", "without weights", "without running statistics"],
+)
+def test_all_views_in_one_reduction_are_each_by_itself(layer, shape, n_views):
+    """What a compiled step computes: values, gradients and running statistics, in float64 to its last digits."""
+    rng = torch.Generator().manual_seed(0)
+    x, w = (torch.randn(shape, generator=rng, dtype=torch.float64) for _ in range(2))
+    x, expected = (3 * x + 5).requires_grad_(), copy.deepcopy(layer).double()
+    for p, q in zip(expected.parameters(), layer.double().parameters(), strict=True):
+        p.data = q.data = torch.randn(4, generator=rng, dtype=torch.float64)
+    (norm,) = convert_batch_norm(layer)
+    with views_apart([norm], n_views):
+        found = F.relu_(norm._by_operations(x))
+        wanted = F.relu_(torch.cat([expected(view) for view in x.chunk(n_views)]))
+        found = [found, *torch.autograd.grad((found * w).sum(), [x, *norm.parameters()])]
+        wanted = [wanted, *torch.autograd.grad((wanted * w).sum(), [x, *expected.parameters()])]
+        found += [buffer.clone() for buffer in norm.buffers() if buffer.dim()]
+        wanted += [buffer for buffer in expected.buffers() if buffer.dim()]
+        assert torch.autograd.gradcheck(norm._by_operations, x)
+    for value, other in zip(found, wanted, strict=True):
+        assert (value - other).abs().max() <= 1e-14 * other.abs().max()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_statistics_of_several_processes_are_float32(monkeypatch, dtype):
     """Two processes that hold the same samples, under autocast."""
@@ -138,11 +170,14 @@ def test_statistics_of_several_processes_are_float32(monkeypatch, dtype):
 
 @pytest.mark.slow
 def test_views_apart_compile_into_one_graph():
-    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True))
     norms, x = convert_batch_norm(net), torch.randn(6, 3, 5, 5)
+    computed = []
     with views_apart(norms, 2):
-        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)(x)
-        torch.testing.assert_close(compiled, net(x))
+        for forward in (net, torch.compile(net, backend="aot_eager", fullgraph=True)):
+            out = forward(x)
+            computed.append((out, torch.autograd.grad(out.square().sum(), net[0].weight)))
+    torch.testing.assert_close(*computed)
 
 
 class Strict(nn.BatchNorm1d):
