@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 from contrastive.config.neighbors import did_you_mean
-from contrastive.errors import without_package
+from contrastive.errors import check_encoding, without_package
 
 COMMANDS = {  # name: its module, the words that it begins with, and what it does
     "train": ("cli.train", [], "pretrain an encoder and evaluate it: the same as python train.py"),
@@ -17,7 +17,7 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
     "doctor": ("cli.doctor", [], "check this machine"),
     "embed": ("cli.embed", [], "write the features of images, with their paths and labels"),
-    "export": ("cli.export", [], "export a trained encoder to ONNX or Hugging Face"),
+    "export": ("cli.export", [], "export a trained encoder to ONNX, torch.export, torchvision or Hugging Face"),
     "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),
     "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
     "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
@@ -30,6 +30,7 @@ USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(
 
 def main(words: list[str] | None = None) -> int:
     """Run the command that the words begin with, those of the shell if None; returns its exit code."""
+    check_encoding()
     name, *rest = (sys.argv[1:] if words is None else words) or ["--help"]
     if name in ("-h", "--help"):
         print(USAGE, end="")
@@ -39,7 +40,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"error: there is no command {name}: {near or 'try contrastive --help'}", file=sys.stderr)
         return 2
     module, first, _ = COMMANDS[name]
-    if name != "train":
+    if name != "train" and hasattr(signal, "SIGPIPE"):  # not on Windows
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader does, as in `... | head`
     try:
         command = import_module(f"contrastive.{module}")

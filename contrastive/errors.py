@@ -14,11 +14,15 @@ class ConfigError(Exception):
 
 def without_package(error: ModuleNotFoundError) -> SystemExit:
     """The end of a program whose Python lacks a package, as one outside of the environment does: says what to type."""
-    if error.name in sys.stdlib_module_names:  # fcntl, which Windows has not
-        print(f"error: Python has no {error.name} on this system: try Linux, macOS or WSL", file=sys.stderr)
-    else:
-        print(f"error: this Python lacks {error.name}: try . .venv/bin/activate, or make setup", file=sys.stderr)
+    print(f"error: this Python lacks {error.name}: try . .venv/bin/activate, or make setup", file=sys.stderr)
     return SystemExit(2)
+
+
+def check_encoding() -> None:
+    """End a program on Windows whose files would not be in UTF-8, as runs of other systems are: says what to type."""
+    if sys.platform == "win32" and not sys.flags.utf8_mode:
+        print("error: this Python writes files in another encoding than UTF-8: try set PYTHONUTF8=1", file=sys.stderr)
+        raise SystemExit(2)
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:

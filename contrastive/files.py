@@ -1,7 +1,6 @@
 """Atomic file writes, hashes of files, and locks between processes."""
 
 import errno
-import fcntl
 import functools
 import hashlib
 import os
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
+from filelock import lock_descriptor
 
 from contrastive.errors import ConfigError
 
@@ -31,7 +31,7 @@ def atomic(path: Path, *, keep: Path | None = None) -> Iterator[Path]:
     part.unlink(missing_ok=True)  # a link of that name would be written where it leads
     try:
         yield part
-        with part.open("rb") as file:
+        with part.open("r+b") as file:  # Windows makes nothing durable that was opened to be read
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())  # some libraries create files that only their owner can read
         if keep is not None and path.exists():
@@ -53,26 +53,37 @@ def check_no_link(path: Path) -> None:
         raise ConfigError(f"{path} is a link, and writing would change its target: try rm {path}")
 
 
-def open_lock(path: Path) -> TextIO:
-    """Open the file of a lock, made if missing, as it is: what it says is replaced by whoever holds the lock.
+@contextmanager
+def claimed(path: Path, *, wait: bool) -> Iterator[TextIO | None]:
+    """Hold the lock of a file, made if missing; yields the file, or None if another process holds it.
+
+    The system releases the lock when its process ends, however it ends: a file that is left over locks nothing. On
+    Windows nobody else may read the first byte of a locked file.
+
+    Args:
+        wait: until no other process holds it.
 
     Raises:
-        ConfigError: it is a symbolic link.
+        ConfigError: the file is a symbolic link.
     """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    if not hasattr(os, "O_NOFOLLOW"):  # on Windows
+        check_no_link(path)
     try:
-        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+        file = os.fdopen(os.open(path, flags, 0o666), "r+")
     except OSError as error:
         if error.errno == errno.ELOOP:
             check_no_link(path)
         raise
+    with file:
+        yield file if lock_descriptor(file.fileno(), blocking=wait) else None
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`, created if missing; other processes wait at the same call."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open_lock(path) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with claimed(path, wait=True):
         yield
 
 

@@ -76,7 +76,7 @@ class PerImage:
             return self._stacked(_views(self.function, images, seeds, self.image), images).to(x.device)
         self._pool = self._pool or ProcessPoolExecutor(
             workers,
-            multiprocessing.get_context("fork"),
+            multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn"),
             initializer=_start_worker,
             initargs=(self.function, self.image),
         )

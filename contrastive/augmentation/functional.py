@@ -146,8 +146,10 @@ def intensity_jitter(x: Tensor, factors: Tensor, order: Tensor) -> Tensor:
 def rotate(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate images by angle (B,) degrees counterclockwise about the center; nearest pixel, black outside."""
     height, width = x.shape[-2:]
-    radians = angle.double().deg2rad()  # as exact as torchvision's, or other pixels would be the nearest
-    cos, sin = radians.cos().float(), radians.sin().float()
+    exact = (
+        angle if x.device.type == "mps" else angle.double()
+    )  # as torchvision's, or other pixels would be the nearest
+    cos, sin = exact.deg2rad().cos().float(), exact.deg2rad().sin().float()
     theta = torch.stack([cos / (width / 2), sin / (height / 2), -sin / (width / 2), cos / (height / 2)], 1)
     column = torch.arange(width, device=x.device, dtype=torch.float32) - (width - 1) / 2
     row = torch.arange(height, device=x.device, dtype=torch.float32) - (height - 1) / 2

@@ -15,7 +15,7 @@ from hydra import compose, initialize_config_dir
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.paths import CONFIGS
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.errors import ConfigError
 
 PACKAGES = ("torch", "torchvision", "hydra-core", "omegaconf", "numpy", "pillow", "safetensors", "tensorboard")
@@ -49,13 +49,16 @@ def examine(checks: dict[str, Callable[[], Finding]]) -> int:
 
 
 def load() -> Finding:
-    """Other busy processes: threads that wait for each other cost more than they bring."""
+    """Other busy processes: they slow what is measured here, and threads that wait for each other cost more than they
+    bring."""
     import torch
 
     from contrastive.experiment.machine import busy_warning
 
-    busy, threads = os.getloadavg()[0], torch.get_num_threads()
-    facts = f"{busy:.1f} busy processes in the last minute, {n_cores()} cores, {threads} threads for torch"
+    busy, cores, threads = n_busy(), n_cores(), torch.get_num_threads()
+    facts = f"{busy:.1f} of {cores} cores busy, {threads} threads for torch"
+    if busy > cores - 0.5:
+        return Finding(facts, warning="other work fills the cores, and runs wait for it: try again when it has ended")
     return Finding(facts, warning=busy_warning() or None)
 
 
@@ -94,6 +97,8 @@ def device() -> Finding:
         gpu = gpu_record()
         versions = f"CUDA {gpu['cuda']}, cuDNN {gpu['cudnn']}, driver {gpu['driver']}"
         facts = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, {versions}, GPUs: {len(gpu['gpus'])}"
+    elif chosen.type == "mps":
+        facts = f"Apple's GPU, {torch.mps.recommended_max_memory() / 2**30:.0f} GiB; float32"
     else:
         facts = f"CPU, {torch.get_num_threads()} threads; no GPU that torch can use"
     return Finding(facts)

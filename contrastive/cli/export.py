@@ -17,16 +17,25 @@ def main(words: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
+    parser.add_argument("--pt2", action="store_true", help="encoder.pt2, the same for torch.export.load alone")
+    parser.add_argument("--torchvision", action="store_true", help="NAME.pth, for torchvision's own network")
     parser.add_argument("--license", default="unknown", help="license in the model card; default: unknown")
     options = parser.parse_args(words)
-    if not (options.onnx or options.huggingface):
-        parser.error("nothing to write: try --onnx or --huggingface DIR")
+    if not (options.onnx or options.pt2 or options.torchvision or options.huggingface):
+        parser.error("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
 
     from contrastive.export.huggingface import export_huggingface
     from contrastive.export.onnx import export_onnx
+    from contrastive.export.pt2 import export_pt2
+    from contrastive.export.torchvision import export_torchvision
 
-    if options.onnx:
-        print(export_onnx(options.run))
+    for wanted, export in (
+        (options.onnx, export_onnx),
+        (options.pt2, export_pt2),
+        (options.torchvision, export_torchvision),
+    ):
+        if wanted:
+            print(export(options.run))
     if options.huggingface:
         print(export_huggingface(options.run, options.huggingface, license=options.license))
     return 0

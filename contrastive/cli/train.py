@@ -28,6 +28,7 @@ from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.distributed.slurm import odd_variable
 from contrastive.distributed.streams import keep_printing
+from contrastive.errors import check_encoding
 from contrastive.experiment.summary import show_finished
 from contrastive.study.sweep import sweep_table
 from contrastive.text import show
@@ -62,6 +63,7 @@ def run(cfg: DictConfig) -> None:
 
 def main(words: list[str]) -> int:
     """Run the program on the words of a command line; returns its exit code."""
+    check_encoding()
     keep_printing()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra raises its errors instead of printing them
     try:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
+
 from contrastive.errors import ConfigError
 
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # device files: NVIDIA's, AMD's, Windows' in WSL
@@ -12,10 +14,19 @@ ELSEWHERE = ("device=cpu", "device=cuda:", "devices=")  # settings of runs that 
 
 def n_cores() -> int:
     """How many cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # on macOS
-        return os.cpu_count() or 1
+    return len(_cores())
+
+
+def n_busy() -> float:
+    """How many of these cores are at work at this moment, as seen for a fifth of a second: the average over the last
+    minute would tell of what has ended since."""
+    percent = psutil.cpu_percent(0.2, percpu=True)
+    return sum(percent[i] for i in _cores() if i < len(percent)) / 100
+
+
+def _cores() -> list[int]:
+    affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
+    return list(range(psutil.cpu_count() or 1)) if affinity is None else affinity()
 
 
 def check_processes(n: int, device: str) -> None:

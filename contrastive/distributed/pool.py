@@ -16,11 +16,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from contrastive.distributed.signals import explain_stop
+from contrastive.distributed.signals import explain_stop, interrupts_blocked, unblock_interrupts
 from contrastive.distributed.streams import keep_printing
 
 Task = TypeVar("Task", bound=Callable[[], Any])
-SERVER = multiprocessing.get_context("forkserver")
+HAS_SERVER = "forkserver" in multiprocessing.get_all_start_methods()  # not on Windows
+SERVER = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")
 NAME = "job of a pool"
 
 
@@ -46,7 +47,8 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[s
     """
     if n_parallel > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when the server starts
-    SERVER.set_forkserver_preload(["contrastive.experiment.run"])
+    if HAS_SERVER:
+        SERVER.set_forkserver_preload(["contrastive.experiment.run"])
     waiting, running = iter(tasks), dict[Connection, tuple[Task, BaseProcess, str | None]]()
     slots = deque(gpus[i % len(gpus)] if gpus else None for i in range(n_parallel))  # those that are free
     try:
@@ -75,11 +77,8 @@ def _start(task: Callable[[], Any], gpu: str | None) -> tuple[Connection, BasePr
     ours, theirs = SERVER.Pipe(duplex=False)
     process = SERVER.Process(target=_run, args=(task, theirs, gpu), name=NAME)
     # Ctrl-C waits: it would end the server and stop a process half started; both begin with it blocked
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    with interrupts_blocked():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return ours, process
 
@@ -101,7 +100,7 @@ def _run(task: Callable[[], Any], connection: Connection, gpu: str | None) -> No
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it when it starts, which nothing has made it do
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    unblock_interrupts()
     try:
         connection.send(task())
     except KeyboardInterrupt as stop:  # its run is saved

@@ -2,18 +2,19 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, MethodType
 from typing import Any
 
-DEFAULTS = {
-    signal.SIGINT: signal.default_int_handler,
-    signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGUSR1: signal.SIG_DFL,  # what most scripts for Slurm ask for before the time limit
-}
-WARNING = signal.SIGUSR2  # submitit's, before a job times out: its handler requeues the job
+ON_WINDOWS = sys.platform == "win32"  # which has neither these two nor masks, and ends a process at SIGTERM at once
+BEFORE_TIMEOUT = None if ON_WINDOWS else signal.SIGUSR1  # what most scripts for Slurm ask for before the time limit
+WARNING = None if ON_WINDOWS else signal.SIGUSR2  # submitit's, before a job times out: its handler requeues the job
+DEFAULTS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if BEFORE_TIMEOUT is not None:
+    DEFAULTS[BEFORE_TIMEOUT] = signal.SIG_DFL
 
 
 class Stop(KeyboardInterrupt):
@@ -32,7 +33,7 @@ def explain_stop(stop: KeyboardInterrupt) -> tuple[str, int]:
     """What ended the program, in words, and its exit code: 128 + the signal, of SIGUSR1 that of SIGTERM."""
     signum = stop.signum if isinstance(stop, Stop) else signal.SIGINT
     said = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
-    return said, 128 + (signal.SIGTERM if signum == signal.SIGUSR1 else signum)
+    return said, 128 + (signal.SIGTERM if signum == BEFORE_TIMEOUT else signum)
 
 
 class StopSignals:
@@ -116,12 +117,31 @@ def _take_over(signals: StopSignals) -> dict[int, Any]:
     """Install the handler where nobody else's would be lost; returns the handlers that it replaced."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         return {}
-    before = {signum: signal.getsignal(signum) for signum in (*DEFAULTS, WARNING)}
+    before = {signum: signal.getsignal(signum) for signum in DEFAULTS}
     taken = [signum for signum, default in DEFAULTS.items() if before[signum] == default or _is_ours(before[signum])]
-    if callable(before[WARNING]):
+    if WARNING is not None and callable(signal.getsignal(WARNING)):
         taken.append(WARNING)
     return {signum: signal.signal(signum, signals.receive) for signum in taken}
 
 
 def _is_ours(handler: Any) -> bool:
     return isinstance(handler, MethodType) and isinstance(handler.__self__, StopSignals)
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Ctrl-C waits within the body, and in processes that are started there until `unblock_interrupts`."""
+    if ON_WINDOWS:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def unblock_interrupts() -> None:
+    """Let Ctrl-C through in a process that was started in `interrupts_blocked`."""
+    if not ON_WINDOWS:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

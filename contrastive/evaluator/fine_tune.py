@@ -95,7 +95,7 @@ class FineTune(Evaluator):
                 best, name = max(fits, key=lambda fit: fit.val_top1), in_percent(fraction)
                 network = self._network(features, source)
                 network.load_state_dict(best.state)
-                test = _scores(network, source, "test", len(features.test.label))
+                test = _scores(network, source, "test", features.test.label)
                 scores.val[f"{name}_top1"] = best.val_top1
                 for key, value in accuracies(test, features.test.label).items():
                     scores.test[f"{name}_{key}"] = value
@@ -104,13 +104,13 @@ class FineTune(Evaluator):
 
     def _network(self, features: FeatureSets, source: EncoderWithImages) -> nn.Sequential:
         """A copy of the encoder and a new linear layer."""
-        device, dim = features.test.h.device, features.test.h.shape[1]
+        device, dim = source.device, features.test.h.shape[1]
         layer = linear_layer(dim, features.n_classes, rng=generator("cpu", "fine tune layer"), device=device)
         return nn.Sequential(source.copy(), layer)
 
     def _fit(self, features: FeatureSets, source: EncoderWithImages, rows: Tensor, *, lr: float, bar: tqdm) -> _Best:
         """Train on the rows of `train` with one learning rate."""
-        network, device = self._network(features, source), features.test.h.device
+        network, device = self._network(features, source), source.device
         optimizer = torch.optim.SGD(
             network.parameters(), lr=lr, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=True
         )
@@ -121,16 +121,18 @@ class FineTune(Evaluator):
             torch.manual_seed(derive("fine tune", lr))  # of layers that draw, such as dropout
             for step in range(steps):
                 epoch, i = divmod(step, n_batches)
-                order = torch.randperm(len(rows), generator=generator("cpu", "fine tune order", epoch)).to(device)
+                order = torch.randperm(len(rows), generator=generator("cpu", "fine tune order", epoch)).to(rows.device)
                 batch, rng = rows[order].tensor_split(n_batches)[i], generator(device, "fine tune views", step)
                 network.train()
                 optimizer.param_groups[0]["lr"] = lr * (1 + math.cos(math.pi * step / steps)) / 2
                 optimizer.zero_grad()
-                F.cross_entropy(network(source.views(batch, self.augmentation, rng)), label[batch]).backward()
+                F.cross_entropy(
+                    network(source.views(batch, self.augmentation, rng)), label[batch].to(device)
+                ).backward()
                 optimizer.step()
                 bar.update()
                 if step + 1 in checks:
-                    val = topk_accuracy(_scores(network, source, "val", len(features.val.label)), features.val.label, 1)
+                    val = topk_accuracy(_scores(network, source, "val", features.val.label), features.val.label, 1)
                     if val > best.val_top1:
                         best = _Best(val, {key: value.clone() for key, value in network.state_dict().items()})
         return best
@@ -145,7 +147,8 @@ class FineTune(Evaluator):
 
 
 @torch.no_grad()
-def _scores(network: nn.Module, source: EncoderWithImages, split: str, n: int) -> Tensor:
-    """(n, C): the network's logits of a split."""
+def _scores(network: nn.Module, source: EncoderWithImages, split: str, label: Tensor) -> Tensor:
+    """(n, C): the network's logits of a split, where its labels (n,) are."""
     network.eval()
-    return torch.cat([network(source.images(split, rows)).float() for rows in torch.arange(n).split(CHUNK)])
+    rows = torch.arange(len(label)).split(CHUNK)
+    return torch.cat([network(source.images(split, part)).float() for part in rows]).to(label.device)

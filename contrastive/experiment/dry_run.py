@@ -1,7 +1,6 @@
 """Estimate the time and memory of a run from a few of its steps, before hours are spent."""
 
 import math
-import resource
 import time
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +8,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import torch
 
 from contrastive.augmentation.base import Augmentation
@@ -20,7 +20,7 @@ from contrastive.training import graph
 from contrastive.training.features import extract
 from contrastive.types import Features
 
-WARM_UP, STEPS, IMAGES = 2, {"cpu": 5, "cuda": 30}, 1000
+WARM_UP, STEPS, IMAGES = 2, {"cpu": 5, "cuda": 30, "mps": 30}, 1000
 SHARE = 10  # evaluators are timed on this fraction of the training features, when those are many
 MANY = 10_000
 
@@ -152,7 +152,8 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
 
 def timed(task: Callable[[], object], device: torch.device) -> float:
     """Seconds of one call, the device's work included."""
-    wait = partial(torch.cuda.synchronize, device) if device.type == "cuda" else torch.cpu.synchronize
+    waits = {"cuda": partial(torch.cuda.synchronize, device), "mps": torch.mps.synchronize}
+    wait = waits.get(device.type, torch.cpu.synchronize)
     wait()
     since = time.perf_counter()
     task()
@@ -169,9 +170,12 @@ def peak_memory(device: torch.device) -> str:
 
 
 def resident_peak() -> int:
-    """The most bytes this process has held. (getrusage would count its parent, too.)"""
-    try:
+    """The most bytes this process has held; those that it holds, where the system does not say."""
+    memory = psutil.Process().memory_info()
+    if (peak := getattr(memory, "peak_wset", None)) is not None:  # on Windows
+        return int(peak)
+    try:  # getrusage would count the parent, too
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
     except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return int(memory.rss)

@@ -92,7 +92,7 @@ class Keywords(TypedDict, total=False):
     compile: bool | str
     # auto | true | false: launch a step as one CUDA graph; auto: on one GPU, unless code of your own is in it
     graphs: bool | str
-    # auto | cpu | cuda | cuda:N
+    # auto | cpu | cuda | cuda:N | mps (Apple)
     device: str
     # processes on this machine, one GPU each (torchrun works too); batch_size counts all of them
     devices: int

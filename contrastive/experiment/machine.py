@@ -11,11 +11,12 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import torch
 
 from contrastive.config.messages import is_out_of_memory, out_of_memory
 from contrastive.config.settings import Settings
-from contrastive.distributed.cores import n_cores
+from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
 from contrastive.run.files import run_state
@@ -39,17 +40,26 @@ def keep_freed_memory() -> None:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name, `auto` the GPU if there is one; several processes use one GPU each."""
+    """The device of a name, `auto` the GPU if there is one; several processes use one GPU each, or else the CPU.
+
+    Apple's GPU is `mps`: one process, float32, neither compiled nor captured.
+    """
+    alone = shard().world_size == 1
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        has_mps = alone and torch.backends.mps.is_available()
+        name = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
     if name == "cuda" and torch.cuda.is_available():
         name = f"cuda:{torch.cuda.current_device()}"
     try:
         device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {name}: try device=auto")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ConfigError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name}: try device=auto")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("this machine has no GPU of Apple that torch can use: try device=auto")
+    if device.type == "mps" and not alone:
+        raise ConfigError("several processes cannot share Apple's GPU: try device=cpu, or devices=1")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f"this machine has no {device}: try device=auto")
     return device
@@ -87,7 +97,7 @@ def choose_compile(setting: bool | str, device: torch.device) -> bool | str:
     Raises:
         ConfigError: compile=true where a compiler is missing.
     """
-    if setting is False or (setting == "auto" and device.type == "cpu"):
+    if setting is False or (setting == "auto" and device.type != "cuda"):
         return False
     if (missing := missing_for_compile(device)) is None:
         return True if setting is True else "augmentation"
@@ -101,6 +111,8 @@ def missing_for_compile(device: torch.device) -> str | None:
     """What torch.compile needs on this device and does not find, and what to try; None if it has everything."""
     if device.type == "cpu":
         return None if any(map(shutil.which, ("g++", "clang++"))) else "a C++ compiler: try apt-get install g++"
+    if device.type == "mps":
+        return "a CPU or a GPU of NVIDIA: try another device"
     if torch.cuda.get_device_capability(device) < VOLTA:
         return "a GPU of the Volta generation or later: try another device"
     if find_spec("triton") is None:
@@ -128,10 +140,7 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
         return choice
     if not isinstance(data.pretrain.image, torch.Tensor):  # stored: decoding all would take longer than the first step
         return False
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-    else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
     return data.nbytes <= free / 2
 
 
@@ -147,7 +156,7 @@ def check_views(batch_size: int, n_views: int, *, side: int, device: torch.devic
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory
     else:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        memory = psutil.virtual_memory().total
     if needed > memory:
         raise ConfigError(
             f"batch_size={batch_size} with n_views={n_views} makes {counted(batch_size * n_views, 'view')} a step, "
@@ -191,11 +200,11 @@ def busy_warning() -> str:
     Threads wait for each other in every operation: two of them beside one busy neighbor on two cores were 5 to 8 times
     slower than one.
     """
-    busy, cores, threads = os.getloadavg()[0], n_cores(), torch.get_num_threads()
-    if threads == 1 or busy + threads <= cores + 0.5:
+    cores, threads = n_cores(), torch.get_num_threads()
+    if threads == 1 or (busy := n_busy()) + threads <= cores + 0.5:
         return ""
     return (
-        f"{busy:.1f} of {cores} cores were busy in the last minute, and {threads} threads that wait for a "
+        f"{busy:.1f} of {cores} cores are busy with other work, and {threads} threads that wait for a "
         "core are many times slower than one: try threads=1 (or OMP_NUM_THREADS=1)"
     )
 

@@ -1,5 +1,6 @@
 """One run, from its settings to its result."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
@@ -321,6 +322,9 @@ def features(
 ) -> FeatureSets:
     """What these evaluators read of the encoder as it stands, or of its average, see `feature_sets`."""
     step, data = experiment.step, experiment.data
+    classifier = step.objective.classifier if with_classifier else None
+    if classifier is not None and experiment.device.type == "mps":
+        classifier = copy.deepcopy(classifier).cpu()  # where the features are, see `home`
     return feature_sets(
         experiment.encoder,
         data,
@@ -328,7 +332,7 @@ def features(
         augmentation=step.augmentation,
         seed=experiment.loader.seed,
         load_other=partial(load_other_data, like=data, data_root=experiment.settings.data_root),
-        classifier=step.objective.classifier if with_classifier else None,
+        classifier=classifier,
         with_training=any(evaluator.reads_training for evaluator in evaluators.values()),
         dtype=dtype,
     )

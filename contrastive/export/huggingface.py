@@ -1,6 +1,6 @@
 """A folder in the layout of the Hugging Face Hub, with a model card written from the run; nothing is uploaded.
 
-timm loads it where it has the network: torchvision's ResNets with their own stem, and networks of timm.
+transformers loads it: by timm where that has the network, else by the code of the network, which lies in the folder.
 """
 
 import html
@@ -13,13 +13,14 @@ from typing import Any
 from contrastive.encoder.timm import size_argument
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import with_defaults
+from contrastive.export.automodel import automodel_config, code_files, preprocessor_config
+from contrastive.export.torchvision import torchvision_name
 from contrastive.files import atomic, write_text
 from contrastive.run.files import RGB, weights_path
+from contrastive.run.provenance import repository
 from contrastive.run.weights import read_weights
 from contrastive.text import printable
 
-OURS = "contrastive.encoder.resnet.ResNet"
-TORCHVISIONS = "contrastive.encoder.torchvision.torchvision_encoder"
 TIMMS = "contrastive.encoder.timm.timm_encoder"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 RECORDED = ("data", "command", "commit", "code", "sha256")
@@ -37,8 +38,11 @@ An image encoder. Loss: `{loss}`. Data: `{dataset}`. Epochs: {epochs}. Start: {s
 
 ## Use
 
-The package is `debiased-contrastive`, in a checkout of its project: `pip install PATH_OF_THE_CHECKOUT`.
-`contrastive` on PyPI is another project.
+{own}With this package:
+
+```
+pip install {install}
+```
 
 ```python
 from contrastive import load_encoder
@@ -46,7 +50,10 @@ from contrastive import load_encoder
 encoder, transform = load_encoder("model.safetensors")
 features = encoder(transform(image))  # a PIL image, or {dtype} (N, {channels}, H, W)
 ```
-{timm}
+
+The package `contrastive` on PyPI is another project with the same import name. Installed into one environment, each
+overwrites files of the other: give this one an environment of its own.
+
 Images are resized to {height} x {width} pixels, scaled to [0, 1] and standardized with mean {mean} and standard
 deviation {std}.
 
@@ -66,19 +73,40 @@ terms of that data; this card does not know them.
 Command: `{command}`. Commit `{commit}`, code `{code}`. Device: {device}; torch {torch}. sha256 of weights and
 metadata: `{sha256}`.
 """
-TIMM_USE = """
-Or with timm:
-
+TIMM_USE = """\
 ```python
-import timm
+import timm  # pip install timm
 
 encoder = timm.create_model("local-dir:PATH", pretrained=True).eval()  # PATH is this folder; hf-hub:NAME on the Hub
 ```
+
+`transformers.AutoModel.from_pretrained(PATH)` loads it by timm, too.
+
 """
+AUTOMODEL_USE = """\
+```python
+from transformers import AutoModel  # pip install transformers torchvision
+
+encoder = AutoModel.from_pretrained(PATH, trust_remote_code=True).eval()  # PATH is this folder, which has the code
+features = encoder(x).pooler_output  # x: standardized images, see below
+```
+
+"""
+PROCESSOR_USE = """\
+```python
+from transformers import AutoImageProcessor
+
+x = AutoImageProcessor.from_pretrained(PATH)(image, return_tensors="pt").pixel_values
+```
+
+"""
+WRITTEN = ("model.safetensors", "config.json", "preprocessor_config.json", "README.md")
 
 
 def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
-    """Write model.safetensors, config.json and README.md into `folder`, and return it.
+    """Write model.safetensors, config.json, README.md and the network's code into `folder`, and return it.
+
+    There is no code for networks that timm has, nor for one of your own, which only this package can load.
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
@@ -89,13 +117,21 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
     """
     file = weights_path(path)
     metadata = read_weights(file).metadata
-    others = {item.name for item in folder.glob("*")} - {"model.safetensors", "config.json", "README.md"}
+    for_timm = timm_config(metadata)
+    code = {} if for_timm else code_files(metadata)
+    others = {item.name for item in folder.glob("*")} - {*WRITTEN, *code}
     if others:
         raise ConfigError(f"{folder} holds other files ({min(others)}): try another DIR")
     folder.mkdir(parents=True, exist_ok=True)
     with atomic(folder / "model.safetensors") as part:
         shutil.copyfile(file, part)
-    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}, **timm_config(metadata)}
+    config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}, **for_timm}
+    if code:
+        config |= automodel_config(metadata)
+        if (preprocessor := preprocessor_config(metadata)) is not None:
+            write_text(folder / "preprocessor_config.json", json.dumps(preprocessor, indent=2) + "\n")
+    for name, text in code.items():
+        write_text(folder / name, text)
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
     write_text(folder / "README.md", model_card(metadata, title=folder.resolve().name, license=license))
     return folder
@@ -104,15 +140,13 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
 def timm_config(metadata: dict[str, Any]) -> dict[str, Any]:
     """What timm reads in config.json; {} for a network that timm does not have, such as a ResNet with a small stem."""
     node, size = with_defaults(metadata["node"]), metadata["image_size"]
-    name = str(node.get("name"))
-    is_whole = node["_target_"] == OURS and (node["width"], node["stem"]) == (64, "large")
-    is_resnet = node["_target_"] == TORCHVISIONS and re.fullmatch(r"resnet\d+", name) and node["stem"] is None
-    if not (is_whole or is_resnet or node["_target_"] == TIMMS):
+    name = str(node.get("name")) if node["_target_"] == TIMMS else torchvision_name(metadata) or ""
+    if node["_target_"] != TIMMS and not re.fullmatch(r"resnet\d+", name):
         return {}
     arguments = size_argument(name, node["image_size"] or size[0]) if node["_target_"] == TIMMS else {}
     channels = len(metadata["mean"])
     return {
-        "architecture": f"resnet{node['depth']}" if is_whole else name,
+        "architecture": name,
         "num_classes": 0,
         "model_args": arguments if channels == RGB else {**arguments, "in_chans": channels},
         "pretrained_cfg": {
@@ -137,12 +171,14 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         "|---|---|",
         *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
     ]
-    is_timms = bool(timm_config(metadata))
+    is_timms, is_ours = bool(timm_config(metadata)), bool(code_files(metadata))
+    own = AUTOMODEL_USE + (PROCESSOR_USE if preprocessor_config(metadata) else "") if is_ours else ""
     came_with = "its pretrained weights" if metadata["node"].get("pretrained") else "random weights"
     return CARD.format(
         title=title,
-        library="timm" if is_timms else "contrastive",
-        timm=TIMM_USE if is_timms else "",
+        library="timm" if is_timms else "transformers" if is_ours else "contrastive",
+        own=TIMM_USE if is_timms else own,
+        install=f"git+{url}" if (url := repository()) else "PATH_OF_THE_CHECKOUT",
         license=license,
         loss=code(metadata["loss"].rpartition(".")[2]),
         dataset=code(metadata["dataset"].rpartition(".")[2]),

@@ -26,7 +26,8 @@ def test_figures(result: dict[str, Any]) -> dict[str, float]:
     """Every figure on the test split: `test` of the result, and what its audit says of bias groups.
 
     `knn_worst_group_top1` stands behind `knn_top1`. At the end come `knn_aligned_top1`, `knn_conflicting_top1`,
-    `knn_group_mean_top1` and, of each group, `knn_top1/CLASS/BIAS`.
+    `knn_group_mean_top1` and, of each group, `knn_top1/CLASS/BIAS`; of each class that `class_audit` judged
+    `knn_top1/CLASS`.
     """
     audit = result.get("audit", {})
     accuracies = group_accuracies(audit)
@@ -37,8 +38,12 @@ def test_figures(result: dict[str, Any]) -> dict[str, float]:
             figures[metric.replace("_top1", f"_{WORST}")] = worst
     figures |= {f"{name}_{key}": value for name, own in accuracies.items() for key, value in own.items()}
     groups = [(f"{group['class']}/{group['bias']}", group["top1"]) for group in audit.get("groups", [])]
+    figures |= {f"{name}_top1/{group}": top1[name] for name in accuracies for group, top1 in groups if name in top1}
+    names = {str(own["label"]): own["class"] for own in audit.get("classes", [])}
     return figures | {
-        f"{name}_top1/{group}": top1[name] for name in accuracies for group, top1 in groups if name in top1
+        f"{name}_top1/{names.get(c, c)}": value
+        for name, own in audit.get("by_class", {}).items()
+        for c, value in own["top1"].items()
     }
 
 

@@ -1,7 +1,6 @@
 """What a run directory holds, and its configuration, environment, result and evaluations, read as data: anybody may
 have written them. Imports no torch."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from filelock import lock_descriptor
 
 from contrastive.config.identity import COMPONENTS, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
-from contrastive.files import YAML_LOADER, file_hash, open_lock, write_text
+from contrastive.files import YAML_LOADER, claimed, file_hash, write_text
 from contrastive.run.kinds import Environment, Evaluation, Result
 from contrastive.schema import misfit
 
@@ -29,6 +29,7 @@ PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoa
 # of an encoder's node: read by the program for every encoder
 NOT_ARGUMENTS = ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay")
 RGB = 3  # channels, of most images and of an encoder that is told nothing
+LOOK = 0.05  # seconds, far longer than the lock is held to look at it
 ADVICE = "try rerun=true with the command of the run to start it over"
 
 
@@ -76,23 +77,24 @@ def has_checkpoint(run: Path) -> bool:
 
 
 def is_locked(run: Path) -> bool:
-    """Whether some process works in the run's directory now; looks for a moment, which `lock` waits out."""
+    """Whether some process works in the run's directory now; holds its lock for a moment, which `lock` waits out."""
     file = run / ".lock"
     if file.is_symlink() or not file.is_file():
         return False
+    if _is_free(file):
+        return False
+    time.sleep(LOOK)  # another process may have looked just now
+    return not _is_free(file)
+
+
+def _is_free(file: Path) -> bool:
     with file.open("rb") as opened:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return lock_descriptor(opened.fileno(), blocking=False)
 
 
 @contextmanager
 def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[None]:
     """Keep every other process out of the directory, and name this one to whoever is refused.
-
-    The kernel releases the lock when its process ends, however it ends: a file that is left over locks nothing.
 
     Args:
         instead: what whoever is refused may do besides waiting.
@@ -101,20 +103,21 @@ def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[
         ConfigError: another process holds the lock, or its file is a link.
     """
     path.mkdir(parents=True, exist_ok=True)
-    with open_lock(path / ".lock") as file:
-        if is_locked(path):
-            time.sleep(0.1)  # another process may have looked just now, see `is_locked`
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ConfigError(
-                f"another process ({file.read() or 'just starting'}) is running in {path}: wait for it, {instead}"
-            ) from None
-        file.truncate(0)
-        file.write(f"pid {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        yield
+    for is_last in (False, True):
+        with claimed(path / ".lock", wait=False) as file:
+            if file is not None:
+                file.truncate(0)
+                file.write(f"\npid {os.getpid()} on {socket.gethostname()}")  # behind the byte that Windows locks
+                file.flush()
+                yield
+                return
+        if not is_last:
+            time.sleep(2 * LOOK)  # another process may have looked just now, see `is_locked`
+    with (path / ".lock").open() as file:
+        file.seek(1)
+        raise ConfigError(
+            f"another process ({file.read() or 'just starting'}) is running in {path}: wait for it, {instead}"
+        )
 
 
 def write_config(run: Path, config: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import contrastive
 from contrastive.config.identity import targets
@@ -131,6 +132,13 @@ def _checkout(root: Path) -> dict[str, Any]:
         "dirty": None if diff is None else bool(_git(root, "status", "--porcelain")),
         "diff": hashlib.sha256("\n".join(changes).encode()).hexdigest() if changes else None,
     }
+
+
+def repository() -> str | None:
+    """The https address that this package's checkout was cloned from, without a user's name or token; None where it is
+    no clone of such."""
+    url = urlsplit(_git(Path(__file__).parents[2], "remote", "get-url", "origin") or "")
+    return f"https://{url.netloc.rpartition('@')[2]}{url.path}" if url.scheme == "https" else None
 
 
 def _git(root: Path, *arguments: str) -> str | None:

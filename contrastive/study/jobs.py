@@ -1,6 +1,5 @@
 """Runs to do: which are done, which data they lack, how long they take, and doing them."""
 
-import fcntl
 import os
 import shlex
 import sys
@@ -19,6 +18,7 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
+from contrastive.files import locked
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
 from contrastive.study.spec import Table, row_folder
@@ -135,9 +135,8 @@ class _Task:
     code: Path | None
 
     def __call__(self) -> str | None:
-        self.run.path.mkdir(parents=True, exist_ok=True)
-        with (self.run.path / ".lock").open("a") as file:  # a process of a killed command may be saving this very run
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with locked(self.run.path / ".lock"):  # a process of a killed command may be saving this very run
+            pass
         log = os.open(self.run.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)

@@ -223,6 +223,8 @@ def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:
     state = {"device": rng.device.type, "augmentation": rng.get_state(), "layers": torch.get_rng_state()}
     if rng.device.type == "cuda":
         state["cuda_layers"] = torch.cuda.get_rng_state(rng.device)
+    elif rng.device.type == "mps":
+        state["mps_layers"] = torch.mps.get_rng_state()
     return {**state, "window": window.state()}
 
 
@@ -236,3 +238,5 @@ def restore(state: dict[str, Any], rng: torch.Generator, window: Window, *, key:
     rng.set_state(state["augmentation"])
     if "cuda_layers" in state:
         torch.cuda.set_rng_state(state["cuda_layers"], rng.device)
+    if "mps_layers" in state:
+        torch.mps.set_rng_state(state["mps_layers"])

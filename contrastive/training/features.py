@@ -52,7 +52,7 @@ def extract_transformed(
         dtype: of the encoder's arithmetic, whatever surrounds the call: float32, or bfloat16 as autocast has it.
 
     Returns:
-        Features with h (n, F) float32 on the encoder's device. The encoder's mode is restored.
+        Features with h (n, F) float32 on the encoder's device, see `home`. The encoder's mode is restored.
 
     Raises:
         ConfigError: a feature is not finite.
@@ -67,8 +67,9 @@ def extract_transformed(
             encoder(transform(batch.image, row)).float()
             for batch, row in zip(on_device(read, split, device), local.to(device).split(CHUNK), strict=True)
         ]
+    device = home(device)
     label, bias = split.label.to(device), None if split.bias is None else split.bias.to(device)
-    h, index = gather(torch.cat(chunks))[: len(index)], index.to(device)
+    h, index = gather(torch.cat(chunks))[: len(index)].to(device), index.to(device)
     if not h.isfinite().all():
         raise ConfigError("the encoder gives features that are not finite: try a smaller optimizer.lr and rerun=true")
     return Features(h, label[index], None if bias is None else bias[index])
@@ -155,6 +156,12 @@ def feature_sets(
         encoder=EncoderWithImages(encoder, data, normalize),
         transfer=transfer,
     )
+
+
+def home(device: torch.device) -> torch.device:
+    """Where features of an encoder on this device are judged: there, but for Apple's GPU, which lacks the float64 of
+    probes."""
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def own_part(n: int) -> Tensor:
@@ -288,4 +295,4 @@ class StreamedFeatures(FeatureStream):
                     x = augmentation.apply(x, chosen(drawn, move(own_part(n), device)))
                 with torch.autocast(device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
                     h = self.encoder(self.normalize(x)).float()
-                yield Features(gather(h)[:n], batch.label)
+                yield Features(gather(h)[:n].to(home(device)), batch.label.to(home(device)))

@@ -1,15 +1,17 @@
 """make doctor: a line for each check, a sentence for each fault, and the exit code says whether there was one."""
 
-import os
 import subprocess
 import sys
 from collections import namedtuple
 
+import psutil
 import pytest
 import torch
 
 from contrastive.cli import doctor
 from contrastive.cli.doctor import Finding
+from contrastive.distributed.cores import n_busy, n_cores
+from contrastive.experiment import machine
 from tests.helpers import ONE_THREAD, ROOT
 
 
@@ -28,17 +30,26 @@ def test_a_fault_is_a_sentence_and_exit_code_1(capsys):
 
 
 def test_busy_machine_warns_unless_one_thread(monkeypatch, capsys):
-    monkeypatch.setattr(os, "getloadavg", lambda: (2.0, 0.0, 0.0))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    for module in (doctor, machine):
+        monkeypatch.setattr(module, "n_busy", lambda: 1.0)
+        monkeypatch.setattr(module, "n_cores", lambda: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert "try threads=1 (or OMP_NUM_THREADS=1)" in doctor.load().warning
     assert doctor.examine({"load": doctor.load}) == 0
     assert "warn   load" in capsys.readouterr().out
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     assert doctor.load().warning is None
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.0, 0.0))
-    assert doctor.load() == Finding(doctor.load().facts)
+    monkeypatch.setattr(doctor, "n_busy", lambda: 1.9)
+    assert "try again when it has ended" in doctor.load().warning
+
+
+def test_busy_cores_are_those_of_this_moment_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr(psutil, "cpu_percent", lambda seconds, percpu: [100.0, 20.0, 50.0, 70.0])
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: [1, 3], raising=False)
+    assert (n_cores(), n_busy()) == (2, pytest.approx(0.9))
+    monkeypatch.delattr(psutil.Process, "cpu_affinity")  # as on macOS
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    assert (n_cores(), n_busy()) == (4, pytest.approx(2.4))
 
 
 def test_a_full_disk_is_a_fault(monkeypatch):

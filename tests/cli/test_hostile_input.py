@@ -5,7 +5,6 @@ results (exit code 0) and the refusals (2).
 """
 
 import os
-import resource
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,8 @@ from contrastive.config.settings import Settings
 from tests.cli import hostile
 from tests.cli.hostile import DRY, NODES, RAW_YAML, SMALL, SOUND_NODES, check
 from tests.helpers import ROOT
+
+resource = pytest.importorskip("resource")  # not on Windows
 
 pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("HOSTILE_CASES", "500"))

@@ -1,20 +1,28 @@
 """python -m contrastive export: ONNX, a folder for the Hub, and the file itself in torchvision's network."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
-from torchvision.models import resnet18
+from torchvision.models import ResNet as ResNetOfTorchvision
+from torchvision.models import get_model, resnet18
 
 from contrastive import load_encoder
 from contrastive.cli.export import main
 from contrastive.encoder.resnet import ResNet
 from contrastive.experiment.encoder import build_trusted
 from contrastive.export.huggingface import export_huggingface
+from contrastive.run import provenance
 from contrastive.run.files import encoder_node
 from contrastive.run.weights import save_weights
 from tests.helpers import ROOT
@@ -83,7 +91,8 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     encoder, folder = write_run(tmp_path), tmp_path / "ants"
     assert main([str(tmp_path), "--huggingface", str(folder), "--license", "mit"]) == 0
     assert capsys.readouterr().out.strip() == str(folder)
-    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    code = {"modeling.py", "resnet.py", "errors.py", "preprocessor_config.json"}
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "config.json", "README.md", *code}
     loaded, _ = load_encoder(folder / "model.safetensors")
     assert torch.equal(loaded.conv1.weight, encoder.conv1.weight)
     with safe_open(folder / "model.safetensors", "pt") as file:
@@ -92,7 +101,8 @@ def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
     assert "architecture" not in json.loads((folder / "config.json").read_text())  # timm has no such stem
     card = (folder / "README.md").read_text()
     assert "timm" not in card
-    assert "`pip install PATH_OF_THE_CHECKOUT`.\n`contrastive` on PyPI is another project" in card
+    assert "library_name: transformers" in card
+    assert "The package `contrastive` on PyPI is another project" in card
     assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
     for text in ("| knn_top1 | 51.23 |", "cosine, k=20", "loss=nt_xent", "d4d4", "ant, bee", "(0.1000, 0.2000"):
         assert text in card
@@ -118,6 +128,108 @@ def test_a_model_card_shows_what_a_stranger_wrote_as_text(tmp_path):
     assert "<script" not in card
     assert not re.findall(r"(?<!\\)[\[\]`]", outside)
     assert {line.replace(r"\|", "").count("|") for line in card.splitlines() if line.startswith("|")} == {3}
+
+
+@pytest.mark.parametrize(
+    ("origin", "line"),
+    [
+        ("https://me:token@example.com/us/it.git", "pip install git+https://example.com/us/it.git\n"),
+        ("git@example.com:us/it.git", "pip install PATH_OF_THE_CHECKOUT\n"),
+        (None, "pip install PATH_OF_THE_CHECKOUT\n"),
+    ],
+)
+def test_the_card_says_how_to_install_this_package(origin, line, tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "_git", lambda root, *words: origin if words[0] == "remote" else None)
+    write_run(tmp_path)
+    assert line in (export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "README.md").read_text()
+
+
+CONVNET = {"_target_": "contrastive.encoder.simple_convnet.SimpleConvNet", "width": 2}
+NARROW = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
+
+
+def saved(path, node, side=32):
+    """The encoder of a run directory that holds its file alone."""
+    torch.manual_seed(0)
+    encoder = build_trusted(encoder_node(node, side), "encoder")
+    encoder(torch.randn(4, 3, side, side))
+    save_weights(path / "encoder.safetensors", encoder, node=node, run={**RUN, "image_size": [side, side]})
+    return encoder.eval()
+
+
+FRESH = """
+import sys, torch
+from PIL import Image
+from transformers import AutoImageProcessor, AutoModel
+assert not any(name.partition(".")[0] == "contrastive" for name in sys.modules)
+transform = AutoImageProcessor.from_pretrained(sys.argv[1])
+encoder = AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True).eval()
+with torch.no_grad():
+    features = encoder(**transform(Image.open(sys.argv[2]), return_tensors="pt")).pooler_output
+torch.save(features, sys.argv[3])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("node", ["narrow", "convnet", "mobilenet", "vit", "whole"])
+def test_transformers_loads_the_folder_without_this_package(node, tmp_path):
+    """In a process that does not find the package, of TRANSFORMERS_PYTHON, else of this Python."""
+    python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
+    if "TRANSFORMERS_PYTHON" not in os.environ:
+        pytest.importorskip(
+            "transformers", reason="try TRANSFORMERS_PYTHON=PATH, a Python that has transformers and timm"
+        )
+    vit = {**TORCHVISION, "name": "vit_b_32", "image_size": 32}
+    nodes = {
+        "narrow": NARROW,
+        "convnet": CONVNET,
+        "mobilenet": {**TORCHVISION, "name": "mobilenet_v3_small"},
+        "vit": vit,
+    }
+    saved(tmp_path, nodes.get(node, RESNET))
+    folder = export_huggingface(tmp_path, tmp_path / "hub", license="mit")
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
+    image.save(tmp_path / "image.png")
+    words = [python, "-P", "-c", FRESH, folder, tmp_path / "image.png", tmp_path / "features.pt"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    subprocess.run(words, check=True, cwd=tmp_path, env=environment | {"HF_HOME": str(tmp_path / "home")})
+    encoder, transform = load_encoder(folder)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            torch.load(tmp_path / "features.pt"), encoder(transform(image)), atol=1e-4, rtol=1e-4
+        )
+
+
+@pytest.mark.parametrize("node", [NARROW, CONVNET], ids=["narrow", "convnet"])
+def test_torch_alone_loads_the_program(node, tmp_path, capsys):
+    encoder = saved(tmp_path, node, side=8)
+    assert main([str(tmp_path), "--pt2"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.pt2")
+    program = torch.export.load(tmp_path / "encoder.pt2").module()
+    _, transform = load_encoder(tmp_path)
+    for n in (1, 5):  # not the batch that it was traced with
+        image = torch.randint(0, 256, (n, 3, 8, 8), dtype=torch.uint8)
+        with torch.no_grad():
+            torch.testing.assert_close(program(image / 255), encoder(transform(image)), atol=1e-4, rtol=1e-4)
+
+
+def test_torchvisions_networks_load_their_weights(tmp_path, capsys):
+    for node in (RESNET, {**TORCHVISION, "name": "mobilenet_v3_small"}):
+        encoder = saved(tmp_path, node)
+        assert main([str(tmp_path), "--torchvision"]) == 0
+        file = Path(capsys.readouterr().out.strip())
+        network = get_model(file.stem)
+        keys = network.load_state_dict(torch.load(file), strict=False)
+        assert keys.unexpected_keys == []
+        assert {key.partition(".")[0] for key in keys.missing_keys} <= {"fc", "classifier"}
+        setattr(network, "fc" if isinstance(network, ResNetOfTorchvision) else "classifier", torch.nn.Identity())
+        x = torch.randn(2, 3, 32, 32)
+        with torch.no_grad():
+            torch.testing.assert_close(network.eval()(x), encoder(x))
+    for node in (NARROW, CONVNET, {**RESNET, "stem": "small"}):
+        saved(tmp_path, node)
+        assert main([str(tmp_path), "--torchvision"]) == 2
+        assert "torchvision has no network like that" in capsys.readouterr().err
 
 
 RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}

@@ -12,7 +12,12 @@ from contrastive.experiment import build as building
 from contrastive.experiment import machine
 from contrastive.experiment.build import build
 from contrastive.experiment.machine import choose_compile, pays_to_compile, start_device
-from tests.helpers import TINY
+from contrastive.experiment.run import run_experiment
+from contrastive.run.files import read_result
+from contrastive.training.features import home
+from contrastive.training.precision import choose
+from contrastive.types import Shard
+from tests.helpers import TINY, run_until_step
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 OLD, NEW = (6, 0), (9, 0)
@@ -157,3 +162,35 @@ def test_the_pieces_that_are_compiled(composed, monkeypatch, setting, epochs, pi
     monkeypatch.setattr(building, "choose_compile", lambda setting, device: setting == "auto" and "augmentation")
     build(composed(*TINY, f"compile={setting}", f"epochs={epochs}"))
     assert len(compiled) == pieces
+
+
+def test_auto_is_apples_gpu_where_there_is_no_other(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    mps = start_device("auto")
+    assert mps == torch.device("mps") == start_device("mps")
+    assert (choose("auto", mps), choose("tf32", mps)) == ("fp32", "fp32")
+    for precision in ("bf16", "fp16"):
+        with pytest.raises(ConfigError, match="try precision=auto"):
+            choose(precision, mps)
+    assert choose_compile("auto", mps) is False
+    with pytest.raises(ConfigError, match="compile=true needs a CPU or a GPU of NVIDIA"):
+        choose_compile(True, mps)
+    assert home(mps) == CPU
+    monkeypatch.setattr(machine, "shard", lambda: Shard(0, 2))
+    assert start_device("auto") == CPU
+    with pytest.raises(ConfigError, match="several processes cannot share Apple's GPU: try device=cpu"):
+        start_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"no GPU of Apple .*: try device=auto"):
+        start_device("mps")
+
+
+@pytest.mark.skipif(not torch.backends.mps.is_available(), reason="a GPU of Apple")
+def test_a_run_on_apples_gpu_goes_on_where_it_was_interrupted(composed, tmp_path):
+    words = [*TINY, "device=mps", "augmentation=rotation_jitter", "loss=cross_entropy", "evaluator=[knn,classifier]"]
+    run_until_step(9, composed(*words, "checkpoint_every=1"), tmp_path / "run")
+    for name in ("run", "whole"):
+        run_experiment(composed(*words, "checkpoint_every=1"), tmp_path / name)
+    resumed, whole = (read_result(tmp_path / name)["test"] for name in ("run", "whole"))
+    assert resumed == pytest.approx(whole, abs=1.0)

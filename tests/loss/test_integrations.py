@@ -90,11 +90,13 @@ class Embeds(nn.Module):
         return {"sentence_embedding": features["column"]}
 
 
-def pair_loss(loss: contrastive.Loss, columns: list[Tensor], across: str | None) -> Tensor:
+def pair_loss(loss: contrastive.Loss, columns: list[Tensor], across: str | None, **options: Any) -> Tensor:
     pytest.importorskip("sentence_transformers")
     from contrastive.integrations.sentence_transformers import PairLoss
 
-    value: Tensor = PairLoss(Embeds(), loss, across=across)([{"column": column} for column in columns], None)
+    model = options.pop("model", Embeds())
+    whole = PairLoss(model, loss, across=across, **options)
+    value: Tensor = whole([{"column": column} for column in columns], None)
     return value
 
 
@@ -112,6 +114,84 @@ def test_ranking_loss_of_sentence_transformers(across: str, n_columns: int) -> N
         expected = value_and_gradients(theirs.compute_loss_from_embeddings(columns, None), columns)
         found = value_and_gradients(pair_loss(contrastive.NTXent(temperature=1 / scale), columns, across), columns)
         torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("n_columns", [2, 3, 4])
+def test_queries_against_queries_are_the_joint_softmax_of_sentence_transformers(n_columns: int) -> None:
+    losses = pytest.importorskip("sentence_transformers.losses")
+    columns, directions = [leaf(B, D, seed=seed) for seed in range(n_columns)], ("query_to_doc", "query_to_query")
+    theirs = losses.MultipleNegativesRankingLoss(None, scale=2, directions=directions, partition_mode="joint")
+    expected = value_and_gradients(theirs.compute_loss_from_embeddings(columns, None), columns)
+    found = pair_loss(contrastive.NTXent(temperature=0.5), columns, "first", directions=directions)
+    torch.testing.assert_close(value_and_gradients(found, columns), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_columns", [2, 3, 4])
+def test_all_four_directions_by_their_formula(n_columns: int) -> None:
+    columns = [leaf(B, D, seed=seed) for seed in range(n_columns)]
+    query, document, *negatives = (F.normalize(column, dim=1) for column in columns)
+    total = torch.zeros((), dtype=torch.float64)
+    for i in range(B):
+        others = [j for j in range(B) if j != i]
+        of_query = [*document, *(x for column in negatives for x in column), *(query[j] for j in others)]
+        of_document = [*query, *(column[j] for column in (document, *negatives) for j in others)]
+        for anchor, positive, candidates in ((query, document, of_query), (document, query, of_document)):
+            log_z = torch.stack([anchor[i] @ x / 0.5 for x in candidates]).logsumexp(0)
+            total = total + log_z - anchor[i] @ positive[i] / 0.5
+    directions = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")
+    found = pair_loss(contrastive.NTXent(temperature=0.5), columns, "first", directions=directions)
+    expected = value_and_gradients(total / (2 * B), columns)
+    torch.testing.assert_close(value_and_gradients(found, columns), expected, rtol=1e-12, atol=1e-12)
+    if n_columns == 2:  # two views, all others of the batch against them
+        torch.testing.assert_close(found, contrastive.NTXent(temperature=0.5)(columns[0], columns[1]))
+
+
+@pytest.mark.parametrize("directions", [("doc_to_query",), ("query_to_doc", "doc_to_doc"), ("query_to_dog",)])
+def test_directions_that_are_none_are_refused(directions: tuple[str, ...]) -> None:
+    with pytest.raises(contrastive.ConfigError, match="try directions="):
+        pair_loss(contrastive.NTXent(), [leaf(B, D)], "first", directions=directions)
+
+
+class Drops(nn.Module):
+    """A model with dropout, which notes how many rows it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.sizes = nn.Linear(D, D).double(), list[int]()
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        self.sizes.append(len(features["column"]))
+        return {"sentence_embedding": F.dropout(self.linear(features["column"]), 0.3)}
+
+
+def test_mini_batches_have_the_gradient_of_the_batch_and_their_own_dropout() -> None:
+    columns, model, loss = [leaf(B, D, seed=seed) for seed in range(3)], Drops(), contrastive.DebiasedPos(tau_plus=0.1)
+    torch.manual_seed(3)
+    parts = [torch.cat([model({"column": part})["sentence_embedding"] for part in c.split(4)]) for c in columns]
+    expected = value_and_gradients(pair_loss(loss, parts, "both"), [*columns, *model.parameters()])
+    model.sizes = []
+    torch.manual_seed(3)
+    found = pair_loss(loss, columns, "both", model=model, mini_batch_size=4)
+    assert model.sizes == [4, 2] * 3
+    torch.testing.assert_close(value_and_gradients(found, [*columns, *model.parameters()]), expected)
+    assert sorted(model.sizes) == [2] * 6 + [4] * 6  # each once more, on the way back
+
+
+def test_mini_batches_are_the_cached_loss_of_sentence_transformers(bert: Any) -> None:
+    losses = pytest.importorskip("sentence_transformers.losses")
+    from contrastive.integrations.sentence_transformers import PairLoss
+
+    bert.eval()  # their mini-batches draw another dropout
+    found = []
+    for loss in (
+        losses.CachedMultipleNegativesRankingLoss(bert, scale=2, mini_batch_size=5),
+        PairLoss(bert, contrastive.NTXent(temperature=0.5), mini_batch_size=5),
+    ):
+        bert.zero_grad()
+        value = loss([bert.tokenize(ANCHORS), bert.tokenize(POSITIVES)], None)
+        value.backward()
+        found.append((value.detach(), *(p.grad for p in bert.parameters() if p.grad is not None)))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("across", "n_columns"), CASES)

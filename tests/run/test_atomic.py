@@ -2,12 +2,16 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from contrastive.errors import ConfigError
 from contrastive.files import atomic, locked, write_text
+from contrastive.run.files import is_locked, lock
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -70,3 +74,36 @@ def test_a_lock_admits_one_process_at_a_time(tmp_path):
     for process in processes:
         process.join()
     assert (tmp_path / "log").read_text() == "xxxx"
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from contrastive.run.files import lock
+with lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_lock_of_a_killed_process_is_free(tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    assert is_locked(tmp_path)
+    with pytest.raises(ConfigError, match=rf"another process \(pid {holder.pid} on .*\) is running"), lock(tmp_path):
+        pass
+    holder.kill()
+    holder.wait()
+    assert not is_locked(tmp_path)
+    with lock(tmp_path):
+        assert is_locked(tmp_path)
+
+
+def test_a_link_in_place_of_a_lock_is_refused_also_by_a_system_that_would_follow_it(tmp_path, monkeypatch):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "lock").symlink_to(tmp_path / "precious")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"lock is a link, .*: try rm "), locked(tmp_path / "lock"):
+            pass
+        monkeypatch.delattr(os, "O_NOFOLLOW", raising=False)
+    assert (tmp_path / "precious").read_text() == "mine"

@@ -1,11 +1,11 @@
 """`contrastive runs` tells apart what runs, what was interrupted and what is done."""
 
-import fcntl
 import json
 from pathlib import Path
 
 import pytest
 import yaml
+from filelock import lock_descriptor
 
 from contrastive.cli import runs
 from contrastive.run.files import is_locked, lock
@@ -42,7 +42,7 @@ def test_looking_neither_makes_nor_keeps_a_lock(tmp_path: Path) -> None:
         assert is_locked(tmp_path)
     assert not is_locked(tmp_path)
     with (tmp_path / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert lock_descriptor(file.fileno(), blocking=False)
 
 
 def test_no_run_ends_in_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ import errno
 import functools
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -22,6 +21,8 @@ from contrastive.training.step import TrainStep
 from tests.forked import at_call
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, saved_weights, wait_for, without_time
 from tests.run.test_faults import run, whole  # noqa: F401  a fixture
+
+resource = pytest.importorskip("resource")  # not on Windows
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,6 @@ import pty
 import re
 import subprocess
 import sys
-import termios
 import time
 
 import pytest
@@ -19,6 +18,8 @@ from contrastive.training import progress
 from contrastive.training.progress import LINES, Progress, line_every
 from tests.cli.hostile import call
 from tests.helpers import ONE_THREAD, ROOT, TINY
+
+termios = pytest.importorskip("termios")  # not on Windows
 
 LINE = re.compile(
     r"epoch +\d+/\d+  loss \d+\.\d+  kNN \d+\.\d(?: \(epoch \d+\))?  [\d,]+ views/s  (?:\d.* left|trained in \d.*)"

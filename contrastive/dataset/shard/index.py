@@ -1,6 +1,5 @@
 """Where each image of a shard lies, what its bytes hash to, and its labels: an array that is mapped into memory."""
 
-import fcntl
 import hashlib
 import io
 import json
@@ -8,9 +7,9 @@ import os
 import warnings
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_
 from contrastive.dataset.shard.store import AT_ONCE, Files, Remote, Shard, Tar, at_hand, beside
 from contrastive.dataset.shard.tar import samples
 from contrastive.errors import ConfigError
-from contrastive.files import atomic, open_lock, write_text
+from contrastive.files import atomic, claimed, write_text
 from contrastive.listing.found import Seen
 
 FORMAT = 2  # of the index: raise it when the same shard would be indexed otherwise
@@ -89,24 +88,12 @@ def _indexed(
     """The index of a shard, from disk or built; None if another process works at it and this one is not to wait."""
     place = _folder(shard, cache)
     place.mkdir(parents=True, exist_ok=True)
-    with _claimed(place / f".{shard.name}.lock", wait=wait) as is_mine:
-        if not is_mine:
+    with claimed(place / f".{shard.name}.lock", wait=wait) as lock:
+        if lock is None:
             return None
         if make is not None and not shard.exists():
             make(i)
         return _read(shard, cache, fields) or _copied(shard, cache, fields) or _build(shard, cache, fields)
-
-
-@contextmanager
-def _claimed(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Whether this process holds the lock: after waiting for it, or at once."""
-    with open_lock(path) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 def _files(shard: Shard, cache: Path | None, fields: Fields) -> tuple[Path, Path]:
