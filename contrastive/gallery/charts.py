@@ -63,7 +63,7 @@ def groups_chart(groups: list[dict[str, Any]]) -> Spec:
     """
     read_outs = list(dict.fromkeys(own["read_out"] for own in groups))
     base = alt.Chart().encode(
-        y=alt.Y("group:N", sort=alt.EncodingSortField("top1"), title=None, axis=alt.Axis(labelLimit=200)),
+        y=alt.Y("group:N", sort=alt.EncodingSortField("top1", op="min"), title=None, axis=alt.Axis(labelLimit=200)),
         tooltip=["group:N", "n:Q", *(alt.Tooltip(f"{key}:Q", format=".1f") for key in ("top1", "low", "high"))],
     )
     x = alt.X("top1:Q", title="% right", scale=alt.Scale(domain=[0, 100]))
