@@ -19,10 +19,10 @@ def map_chart(points: list[dict[str, Any]], maps: list[str], classes: list[str])
     """
     shown = alt.selection_point(name="shown", fields=["class"], bind="legend")
     fields = [name for name in ("class", "guess", "bias", "image") if name in points[0]]  # vega shows an `image`
-    axis = {"axis": alt.Axis(labels=False, ticks=False, title=None)}
+    axis = alt.Axis(labels=False, ticks=False, title=None)
     chart = alt.Chart(ROWS).mark_point(filled=True, size=MARK).encode(
-        x=alt.X("x:Q", scale=alt.Scale(zero=False), **axis),
-        y=alt.Y("y:Q", scale=alt.Scale(zero=False), **axis),
+        x=alt.X("x:Q", scale=alt.Scale(zero=False), axis=axis),
+        y=alt.Y("y:Q", scale=alt.Scale(zero=False), axis=axis),
         color=alt.Color("class:N", scale=scale(classes)),
         opacity=alt.condition(shown, alt.value(0.85), alt.value(0.05)),
         tooltip=[alt.Tooltip(field=name, type="nominal") for name in fields],

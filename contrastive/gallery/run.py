@@ -52,7 +52,9 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
         confusion=confusion_chart(cells, names) if cells else None,
         n_classes=len(found.data.classes),
         n_shown=len(names),
-        groups=groups_chart(groups) if groups else None,
+        groups=groups_chart(lowest(groups)) if groups else None,
+        n_groups=len({group["group"] for group in groups}),
+        n_bars=N_GROUPS,
         worst_groups=worst_groups(groups),
         worst=worst(found),
         curves=charts.curves_chart(series, [path.name], keys) if keys else None,
@@ -135,9 +137,13 @@ def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, A
          **dict(zip(("low", "high"), wilson(top1, own["n"]), strict=True))}
         for own in audited for read_out, top1 in own["top1"].items()
     ]  # fmt: skip
-    bars.sort(key=lambda bar: bar["top1"])
-    of_read_out = [[bar for bar in bars if bar["read_out"] == name] for name in audited[0]["top1"]]
-    return [bar for own in of_read_out for bar in own[:N_GROUPS]]
+    return sorted(bars, key=lambda bar: bar["top1"])
+
+
+def lowest(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first bars of each read-out."""
+    names = dict.fromkeys(bar["read_out"] for bar in bars)
+    return [bar for name in names for bar in [own for own in bars if own["read_out"] == name][:N_GROUPS]]
 
 
 def wilson(percent: float, n: int) -> tuple[float, float]:
