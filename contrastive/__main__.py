@@ -14,13 +14,14 @@ COMMANDS = {  # name: its module, the words that it begins with, and what it doe
     "evaluate": ("cli.evaluate", [], "evaluate finished runs again, also on other data"),
     "verify": ("cli.verify", [], "recompute the metrics of a finished run or of a table"),
     "look": ("cli.look", [], "what a folder, table, shard or array holds, and what to type to train on it"),
+    "show": ("cli.show", [], "a page of what a run learned and gets wrong; of two runs, where they differ"),
     "pack": ("cli.pack", [], "write a folder of images as tar shards for dataset=shards"),
     "doctor": ("cli.doctor", [], "check this machine"),
     "embed": ("cli.embed", [], "write the features of images, with their paths and labels"),
     "export": ("cli.export", [], "export a trained encoder to ONNX, torch.export, torchvision or Hugging Face"),
     "compare": ("cli.compare", [], "is my loss really better? an equal search, fresh seeds, a verdict"),
     "report": ("cli.report", [], "tables, comparisons and the best of finished runs"),
-    "page": ("cli.report", ["page"], "one HTML file of runs and tables"),
+    "page": ("cli.report", ["page"], "one HTML file of runs and tables, also while they run: --watch"),
     "table": ("cli.table", [], "reproduce a table: the same as make reproduce-table"),
 }
 USAGE = "usage: contrastive COMMAND ..., each with --help\n\n" + "".join(

@@ -3,9 +3,14 @@
     python -m contrastive look PATH
     python -m contrastive look PATH dataset.channels=1
     python -m contrastive look dataset=image_folder dataset.root=PATH dataset.table=labels.csv
+    python -m contrastive look PATH augmentation=simclr -o look.html
 
 PATH is a folder of images or of tar shards, a table of images (.csv, .tsv) or arrays (.npy, .npz); settings of its
-dataset may follow. Of a folder or a table up to 256 images are decoded. The last line is a command that trains on it.
+dataset and of the augmentation may follow. Of a folder or a table up to 256 images are decoded. The last line is a
+command that trains on it.
+
+    -o look.html          a page to look at, too: images of each class, the views that training makes of them, the mean
+                          image. All images are read for it, as a run reads them: its first start has them then
 """
 
 import shlex
@@ -18,10 +23,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.arguments import Parser, answering
+from contrastive.config.compose import importable
+from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
+from contrastive.config.paths import CONFIGS
+from contrastive.config.settings import checked_settings
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError
-from contrastive.text import show
+from contrastive.files import write_text
+from contrastive.text import as_typed, show
 
 if TYPE_CHECKING:
     from contrastive.dataset.folder.layout import Part
@@ -37,18 +47,40 @@ TABLES, ARRAYS = (".csv", ".tsv"), (".npy", ".npz")
 def main(words: list[str]) -> int:
     """Print the report and the command; returns the exit code."""
     parser = Parser("look", __doc__)
-    parser.add_argument("words", metavar="WORD", nargs="+", help="PATH, and KEY=VALUE of its dataset")
-    typed = parser.parse_args(words).words
+    parser.add_argument("words", metavar="WORD", nargs="+", help="PATH, and KEY=VALUE as in train.py")
+    parser.add_argument("-o", dest="page", metavar="FILE.html", type=Path, help="the page to write")
+    options = parser.parse_args(words)
+    typed = options.words
     paths = [word for word in typed if "=" not in word or Path(word).exists()]
     if len(paths) > 1:
         raise ConfigError(f"look takes one path, got {' and '.join(paths)}: try it with {paths[0]} alone")
     guessed = guess(paths[0]) if paths else []
     settings = [*guessed, *(word for word in typed if word not in paths)]
-    values = parsed(settings)
+    values = parsed([word for word in settings if key_of(word).partition(".")[0] == "dataset"])
     name = values.pop("dataset", "image_folder")
     report, further = images_of(values) if name == "image_folder" else data_of(name, values)
-    show(f"{report}\n\n{shlex.join(['python', 'train.py', *settings, *further])}")
+    settings += [word for word in further if key_of(word) not in map(key_of, settings)]
+    command = shlex.join(["python", "train.py", *settings])
+    hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
+    show(f"{report}{hint}\n\n{command}")
+    if options.page:
+        write_text(options.page, page_of(quote_paths(settings), command))
+        show(f"page to look at: {as_typed(options.page)}")
     return 0
+
+
+def page_of(words: list[str], command: str) -> str:
+    """The page with pictures of the data and the augmentation that `python train.py` has for these words.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+    """
+    from hydra import compose, initialize_config_dir
+
+    from contrastive.gallery.look import look_page  # late: importing torch takes seconds
+
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd()]):
+        return look_page(checked_settings(compose("train", words), words), command)
 
 
 def parsed(words: list[str]) -> dict[str, Any]:

@@ -11,12 +11,9 @@ import sys
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.errors import ConfigError
-from contrastive.run import log
-from contrastive.run.files import RunState, is_locked, run_state
+from contrastive.gallery.seen import runs_seen
 from contrastive.text import as_typed, colored, printable
 
-WORDS = {"finished": "done", "resumable": "interrupted", "empty": "stopped early", "damaged": "damaged"}
 COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped early": "yellow", "damaged": "red"}
 
 
@@ -26,15 +23,10 @@ def main(words: list[str]) -> int:
     parser = Parser("runs", (__doc__ or "").strip())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
-    folders = parser.parse_args(words).folders
-    paths = sorted({path.parent for folder in folders for path in folder.rglob("config.yaml")})
-    states = {path: run_state(path) for path in paths}
-    kinds = {path: "running" if is_locked(path) else WORDS[state.kind] for path, state in states.items()}
-    if not states:
-        raise ConfigError(f"no run under {', '.join(map(str, folders))}: try python train.py first")
-    rows = [[kinds[path], epochs(path, state), knn(state), as_typed(path.resolve())] for path, state in states.items()]
+    runs = runs_seen(parser.parse_args(words).folders)
+    rows = [[run.kind, run.epochs, run.knn, as_typed(run.path.resolve())] for run in runs]
     print_rows([["state", "epochs", "kNN", "run"], *rows])
-    counts = {word: list(kinds.values()).count(word) for word in COLORS}
+    counts = {word: sum(run.kind == word for run in runs) for word in COLORS}
     print("\n" + ", ".join(f"{n} {word}" for word, n in counts.items() if n))
     return 0
 
@@ -55,19 +47,3 @@ def shortened(text: str, width: int | None) -> str:
         return text
     tail = 2 * (width - 1) // 3
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
-
-
-def epochs(path: Path, state: RunState) -> str:
-    """`12/40`: how far the log goes, of how many."""
-    if state.kind == "damaged":
-        return ""
-    points = log.read_points(path) if (path / "metrics.jsonl").exists() else []
-    last = max((point["epoch"] for point in points), default=0)
-    total = state.config.get("epochs", "")
-    return f"{total if state.kind == 'finished' else int(last)}/{total}"
-
-
-def knn(state: RunState) -> str:
-    """kNN accuracy in percent of a finished run."""
-    value = state.result.get("test", {}).get("knn_top1")
-    return "" if value is None else f"{value:.2f}"

@@ -1,6 +1,7 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
 import re
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -10,6 +11,7 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import open_dict
 from torch import Tensor, nn
 
+from contrastive import notebook
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
@@ -25,6 +27,8 @@ from contrastive.types import Data
 
 if TYPE_CHECKING:
     from contrastive.experiment.keywords import Keywords  # a stub
+
+MOST_CURVES = 4  # in a notebook
 
 
 class Result:
@@ -59,6 +63,17 @@ class Result:
         figures = [f"{name} {value:.2f}" for name, value in self.test.items()]
         shown = [*figures[:5], *([f"and {len(figures) - 5} more"] if len(figures) > 5 else [])]
         return f"Result({str(self.path)!r}: {', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: where the run is, its figures before and after training, and curves on the test split."""
+        before = {name: f"{value:.2f}" for name, value in self.untrained.items()}
+        rows = [[name, before.get(name, "-"), f"{value:.2f}"] for name, value in self.test.items()]
+        lines = self.curves
+        names = ("train/loss", *(f"test/{name}" for name in self.test))
+        curves = {name: [(line["epoch"], line[name]) for line in lines if name in line] for name in names}
+        drawn = [notebook.curve(name, points) for name, points in curves.items() if len(points) > 2]
+        head = notebook.table([["", "untrained", "trained"], *rows])
+        return f"<p><code>{escape(str(self.path))}</code></p>{head}{''.join(drawn[:MOST_CURVES])}"
 
     @property
     def curves(self) -> list[dict[str, float]]:

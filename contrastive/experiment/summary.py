@@ -45,8 +45,16 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
         f"                features: {encoder.dim} values, {feature(encoder)}\n"
         f"training        {training}\n"
         f"                {experiment.precision} on {experiment.device}, {threads}\n"
-        f"run directory   {as_typed(run.path)}{left_out}"
+        f"run directory   {as_typed(run.path)}{watching(run.path) if settings.epochs else ''}{left_out}"
     )
+
+
+def watching(path: Path) -> str:
+    """A line that says how to look while the run goes on; none where nobody sits before the screen."""
+    here = path.absolute()
+    folder = Path(*here.relative_to(Path.cwd()).parts[:1]) if here.is_relative_to(Path.cwd()) else here
+    line = f"\nto look         {command('python')} -m contrastive page --watch {as_typed(folder)}"
+    return line if sys.stdout.isatty() else ""
 
 
 def finished(folder: Path, result: dict[str, Any]) -> str:

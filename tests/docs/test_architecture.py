@@ -14,7 +14,7 @@ PACKAGE = ROOT / "contrastive"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A folder imports from its own line and from those above it.
 ORDER = """
-    types listing errors gathering seeding files text bits verdict
+    types listing errors gathering seeding files text bits verdict notebook
     pairs
     dataset augmentation encoder head optimizer schedule
     loss
@@ -26,6 +26,7 @@ ORDER = """
     hook average tracker teacher
     experiment testing export integrations
     study
+    gallery
     cli
 """.strip().splitlines()
 LEVEL = {folder: level for level, line in enumerate(ORDER) for folder in line.split()}

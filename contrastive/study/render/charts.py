@@ -20,6 +20,7 @@ VERDICT_COLORS = {
 }
 CONFIG: Spec = {
     "font": "system-ui, sans-serif",
+    "background": "transparent",  # the page has one, light or dark
     "view": {"stroke": None},
     "axis": {"gridColor": "#e8e8e8", "domainColor": "#999", "tickColor": "#999", "labelColor": "#444"},
     "legend": {

@@ -2,6 +2,10 @@
 
 RUN_OR_TABLE is the JSON that make reproduce-table writes beside its Markdown, the folder of a table's runs, or any
 folder with finished runs. --metric chooses the columns of runs; a table has its own.
+
+    contrastive page page.html outputs outputs/table/digits.json
+    contrastive page --watch outputs      running and interrupted runs, too, in outputs/runs.html or OUT.html: written
+                                          again as runs go on, and a browser loads it again by itself
 """
 
 import argparse
@@ -20,6 +24,7 @@ from contrastive.study.judge import judge_claims
 from contrastive.study.palette import colors_of
 from contrastive.study.render import comparison
 from contrastive.study.render.claims import LEGEND, claims_grid
+from contrastive.study.render.html import chart_module, filled
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
 from contrastive.text import show
@@ -29,13 +34,15 @@ Record = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", type=Path, metavar="OUT.html", help="the file to write")
-    parser.add_argument("paths", nargs="+", type=Path, metavar="RUN_OR_TABLE", help="runs, folders of runs, or tables")
+    parser.add_argument("out", nargs="?", type=Path, metavar="OUT.html", help="the file to write")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="RUN_OR_TABLE", help="runs, folders of runs, or tables")
     add_metrics(parser)
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not arguments.paths:
+        raise ConfigError("a page needs a file to write and runs to show: try contrastive page page.html outputs")
     records, left_out = read_sources(arguments.paths, arguments.metric)
     write_text(arguments.out, page(records, static=arguments.static))
     for sentence in left_out:
@@ -51,28 +58,14 @@ def page(records: list[Record], *, static: bool = False) -> str:
     Raises:
         ConfigError: a package that draws it is not installed.
     """
-    try:
-        import jinja2
-
-        from contrastive.study.render import charts  # late: only pages need them
-    except ImportError as error:
-        raise ConfigError(f"a page needs {error.name}, which is missing: try pip install -e '.[report]'") from None
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("contrastive.study.render"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    titles = [record["title"] for record in records]
-    return environment.get_template("page.html").render(
+    charts, titles = chart_module(), [record["title"] for record in records]
+    return filled(
+        "page.html",
+        charts=charts,
+        static=static,
         title=" · ".join(titles) if len(titles) < 3 else "Results",
         sections=[section(record, charts) for record in records],
         datasets=list(dict.fromkeys(dataset_of(record) for record in records)),
-        static=static,
-        library="" if static else charts.javascript(),
-        svg=charts.svg,
         claims_legend=LEGEND,
         verdicts=VERDICTS,
     )

@@ -1,0 +1,114 @@
+"""What the page of a run shows of its features: computed once, from the images that the run was judged on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive.config.compose import importable
+from contrastive.config.targets import check_targets
+from contrastive.errors import ConfigError
+from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
+from contrastive.experiment.build import load_data
+from contrastive.experiment.encoder import load_run_encoder
+from contrastive.experiment.machine import start_device
+from contrastive.run.files import RunState
+from contrastive.training.features import extract
+from contrastive.training.precision import Normalize
+from contrastive.types import Data, unit
+
+N_NEIGHBORS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The test images of a run by its nearest neighbors.
+
+    Attributes:
+        h: (N, F) features of the test images, on the CPU.
+        neighbors: (N, at most 10) training images with the nearest features, rows of `data.pretrain`.
+        share: (N, C) of the neighbors' votes by class, as the evaluator `knn` of the run counts them; C = 0 without
+            labels.
+    """
+
+    data: Data
+    h: Tensor
+    neighbors: Tensor
+    share: Tensor
+
+    @property
+    def guess(self) -> Tensor:
+        """(N,) class of the most votes."""
+        return self.share.argmax(1)
+
+    @property
+    def wrong(self) -> Tensor:
+        """(n,) test images with a label that is not the guess; fewest votes for the label first."""
+        label = self.data.test.label.cpu()
+        rows = ((label >= 0) & (self.guess != label)).nonzero().squeeze(1)
+        return rows[self.share[rows, label[rows]].argsort(stable=True)]
+
+
+def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Data:
+    """The data of a run.
+
+    Args:
+        folders: of modules that the configuration may name.
+
+    Raises:
+        ConfigError: they are not there, are others than those that the run was judged on, or the configuration names
+            something that is no dataset.
+    """
+    with importable(folders):
+        check_targets({"dataset": state.config["dataset"]}, folders)
+        data, data_hash, _ = load_data(state.config["dataset"], state.config.get("held_out"))
+    if data_hash != state.environment["data"]:
+        raise ConfigError(f"the data of {path} changed since it ran: try its command with rerun=true")
+    return data
+
+
+def judged(path: Path, state: RunState, *, device: str = "auto", folders: Sequence[Path] = ()) -> Judged:
+    """Encode the images of a run, and let their neighbors vote.
+
+    Args:
+        folders: as of `run_data`.
+
+    Raises:
+        ConfigError: the weights are gone, or see `run_data`.
+    """
+    data, chosen = run_data(path, state, folders=folders), start_device(device)
+    with importable(folders):
+        check_targets({"encoder": state.config["encoder"]}, folders)
+        encoder, transform = load_run_encoder(path, state.config)
+    encoder, normalize = encoder.to(chosen), Normalize(transform.mean, transform.std, device=chosen)
+    rows = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1) if data.classes else torch.arange(len(data.pretrain))
+    bank, test = extract(encoder, data.pretrain, normalize, rows), extract(encoder, data.test, normalize)
+    knn = knn_of(state.config["evaluator"].get("knn", {}))
+    k = at_most_a_tenth(knn.k, bank)
+    similarity, index = (found.cpu() for found in nearest(bank.h, test.h, min(max(k, N_NEIGHBORS), len(rows))))
+    share = torch.zeros(len(test.h), 0)
+    if data.classes:
+        label = bank.label.cpu()[index[:, :k]]
+        votes = vote(similarity[:, :k], label, n_classes=len(data.classes), temperature=knn.temperature)
+        share = votes / votes.sum(1, keepdim=True)
+    return Judged(data=data, h=test.h.cpu(), neighbors=rows[index[:, :N_NEIGHBORS]], share=share)
+
+
+def knn_of(node: dict[str, Any]) -> KNN:
+    """The evaluator `knn` of a run; that of train.py where it had none."""
+    return KNN(**{key: node[key] for key in ("k", "temperature") if key in node})
+
+
+def plane(h: Tensor) -> dict[str, Tensor]:
+    """{name: (N, 2)} of features (N, F) scaled to length 1: principal components, and UMAP where it is installed."""
+    x = unit(h.double())
+    x = x - x.mean(0)
+    flat = {"PCA": x @ torch.linalg.svd(x, full_matrices=False).Vh[:2].T}
+    try:
+        from umap import UMAP  # no dependency: it brings numba
+    except ImportError:
+        return flat
+    return {**flat, "UMAP": torch.from_numpy(UMAP(metric="cosine", random_state=0).fit_transform(h.numpy()))}

@@ -1,0 +1,103 @@
+"""The page of `contrastive look`: a data set and the views that training draws of it, before anything is trained."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive.augmentation.base import Augmentation
+from contrastive.augmentation.compose import Compose
+from contrastive.config.identity import dataset_name, option_name
+from contrastive.config.settings import Settings
+from contrastive.experiment.build import load_data
+from contrastive.experiment.components import build_augmentation
+from contrastive.gallery.images import as_uri, spaced, uris
+from contrastive.listing.found import NAMED
+from contrastive.seeding import generator
+from contrastive.study.render.html import filled
+from contrastive.types import Data, Split, as_float
+
+N_CLASSES, OF_A_CLASS = 20, 5  # classes that show images, and how many
+N_IMAGES, N_VIEWS = 8, 8  # augmented images, and views of each
+OF_MEAN = 2000  # images at most, that the mean image is of
+
+
+def look_page(settings: Settings, command: str) -> str:
+    """The whole document.
+
+    Args:
+        command: that trains on the data.
+
+    Raises:
+        ConfigError: the data cannot be read, or the augmentation has no meaning for them.
+    """
+    augmentation = build_augmentation(settings)
+    data = load_data(settings.dataset).data
+    if isinstance(augmentation, Compose):
+        augmentation.check_channels(data.n_channels)
+    train, found, node = data.pretrain, data.found, settings.dataset
+    left_out = found.left_out if found else {}
+    height, width = train.image.shape[-2:]
+    return filled(
+        "look.html",
+        charts=None,
+        title=dataset_name(option_name(node["_target_"]), node),
+        command=command,
+        facts=[
+            ("images", f"{len(train):,} to train on, {len(data.test):,} to test on"),
+            ("each", f"{data.n_channels} × {height} × {width}, {str(train.image.dtype).removeprefix('torch.')}"),
+            ("mean", ", ".join(f"{value:.3f}" for value in data.mean)),
+            ("deviation", ", ".join(f"{value:.3f}" for value in data.std)),
+        ],
+        operations=[repr(op) for op in augmentation.ops.values()] if isinstance(augmentation, Compose) else [],
+        counts=counts(data),
+        by_bias=bias_counts(train, data) if train.bias is not None else [],
+        classes=class_images(train, data.classes),
+        views=views(train, augmentation, settings.seed),
+        mean=mean_image(train),
+        left_out=[(why, len(names), ", ".join(names[:NAMED])) for why, names in left_out.items()],
+        notes=found.notes if found else (),
+    )
+
+
+def counts(data: Data) -> list[list[str]]:
+    """Images of each class to train and to test on, as a grid."""
+    splits = {"train": data.pretrain.label, "test": data.test.label}
+    numbers = [*enumerate(data.classes), (-1, "no label")]
+    rows = [[name, *(int((label == c).sum()) for label in splits.values())] for c, name in numbers]
+    return [["class", *splits], *([name, *map("{:,}".format, own)] for name, *own in rows if any(own))]
+
+
+def bias_counts(train: Split, data: Data) -> list[list[str]]:
+    """Training images of each class (rows) and bias (columns), as a grid."""
+    assert train.bias is not None
+    numbers = torch.zeros(len(data.classes) + 1, len(data.biases), dtype=torch.long)  # the last row: no label
+    numbers.index_put_((train.label.cpu(), train.bias.cpu()), torch.tensor(1), accumulate=True)
+    rows = zip(data.classes, numbers.tolist(), strict=False)
+    return [["class", *data.biases], *([name, *map("{:,}".format, own)] for name, own in rows)]
+
+
+def class_images(train: Split, classes: tuple[str, ...]) -> list[tuple[str, int, list[str]]]:
+    """(name, number of training images, some of them) of the first classes; of data without labels of all images."""
+    named = [*enumerate(classes[:N_CLASSES])] or [(-1, "no label")]
+    rows = {name: (train.label == c).nonzero().squeeze(1) for c, name in named}
+    return [(name, len(own), uris(train, spaced(own, OF_A_CLASS))) for name, own in rows.items()]
+
+
+def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]]:
+    """A row for each of some images: the image, and views of it as the first epoch of a run with this seed has them."""
+    rows = spaced(torch.arange(len(train)), N_IMAGES)
+    split, extent = train.for_views(rows.to(train.label.device))
+    image = split.image.cpu()
+    sides: tuple[Any, Any] = image.shape[-2:] if extent is None else extent.repeat(N_VIEWS, 1).unbind(1)
+    drawn = augmentation.draw(N_VIEWS * len(rows), *sides, generator("cpu", seed, "augmentation", 0))
+    views = augmentation.apply(torch.cat([image] * N_VIEWS), drawn).unflatten(0, (N_VIEWS, len(rows)))
+    originals = uris(train, rows)
+    return [[originals[i], *(as_uri(view) for view in views[:, i])] for i in range(len(rows))]
+
+
+def mean_image(train: Split) -> str:
+    """The mean of evenly spaced training images: what all of them share, such as a border, a stamp or a background."""
+    rows = spaced(torch.arange(len(train)), OF_MEAN).to(train.image.device)
+    total: Tensor = sum(as_float(train.image[part]).sum(0) for part in rows.split(256))  # type: ignore[assignment]
+    return as_uri(total / len(rows))

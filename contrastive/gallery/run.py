@@ -1,0 +1,175 @@
+"""The page of `contrastive show RUN`: what a run learned, and what it gets wrong."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from contrastive.evaluator.bias_audit import listed_groups
+from contrastive.gallery.features import Judged, judged, plane
+from contrastive.gallery.images import spaced, uris
+from contrastive.run.files import RunState
+from contrastive.study.curves import read_series
+from contrastive.study.render.html import chart_module, filled
+from contrastive.study.render.markdown import facts
+from contrastive.study.render.sources import runs_record
+from contrastive.types import Features
+
+N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels
+N_QUERIES, N_WORST = 12, 20
+N_CLASSES, N_GROUPS = 40, 40  # of the confusion matrix, and bars
+Z = 1.96  # of a 95 % interval
+
+
+def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequence[Path] = ()) -> str:
+    """The whole document of a finished run.
+
+    Raises:
+        ConfigError: see `judged`; or a package that draws charts is not installed.
+    """
+    charts = chart_module()
+    from contrastive.gallery.charts import confusion_chart, groups_chart, map_chart  # late: they need Altair
+
+    found, result = judged(path, state, device=device, folders=folders), state.result
+    record = runs_record({path.name: {path: state}}, list(result["test"]))
+    series = [one for one in read_series(record) if len(one.epoch) > 2]
+    keys = sorted(dict.fromkeys(one.key for one in series), key=lambda key: not key.startswith("test/"))
+    points, maps = map_points(found)
+    groups = group_bars(found, result["audit"].get("groups", []))
+    cells, names = confusion(found) if found.data.classes else ([], [])
+    figures = [[name, _number(result["untrained"].get(name)), _number(x)] for name, x in result["test"].items()]
+    return filled(
+        "run.html",
+        charts=charts,
+        title=str(path),
+        facts=facts(record),
+        figures=[["", "untrained", "trained"], *figures],
+        map=map_chart(points, maps, list(dict.fromkeys(sorted(point["class"] for point in points)))),
+        maps=maps,
+        neighbors=neighbors(found),
+        confusion=confusion_chart(cells, names) if cells else None,
+        n_classes=len(found.data.classes),
+        n_shown=len(names),
+        groups=groups_chart(lowest(groups)) if groups else None,
+        n_groups=len({group["group"] for group in groups}),
+        n_bars=N_GROUPS,
+        worst_groups=worst_groups(groups),
+        worst=worst(found),
+        curves=charts.curves_chart(series, [path.name], keys) if keys else None,
+        views=record["views"],
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def map_points(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
+    """(a point for each of evenly spaced test images, names of the maps)."""
+    rows = spaced(torch.arange(len(found.h)), N_POINTS)
+    split, data = found.data.test.select(rows.to(found.data.test.label.device)), found.data
+    images = uris(split, torch.arange(len(rows)), POINT)
+    points: list[dict[str, Any]] = [
+        {"class": name_of(c, data.classes), "image": uri} for c, uri in zip(split.label.tolist(), images, strict=True)
+    ]
+    maps = plane(found.h[rows])
+    for i, point in enumerate(points):
+        if data.classes:
+            point["guess"] = data.classes[int(found.guess[rows[i]])]
+        if split.bias is not None:
+            point["bias"] = name_of(int(split.bias[i]), data.biases)
+        point |= {
+            f"{name} {axis}": round(float(xy[i, j]), 4) for name, xy in maps.items() for j, axis in enumerate("xy")
+        }
+    return points, list(maps)
+
+
+def name_of(number: int, names: Sequence[str]) -> str:
+    """The name of a class or a bias."""
+    return names[number] if 0 <= number < len(names) else "no label" if number < 0 else str(number)
+
+
+def neighbors(found: Judged) -> list[dict[str, Any]]:
+    """Test images with the nearest training images: {image, title, near: [(uri, title, whether of another class)]}."""
+    test, train, classes = found.data.test, found.data.pretrain, found.data.classes
+    shown = []
+    for row in spaced(torch.arange(len(found.h)), N_QUERIES).tolist():
+        near = found.neighbors[row]
+        label, labels = int(test.label[row]), train.label[near.to(train.label.device)].tolist()
+        shown.append({
+            "image": uris(test, torch.tensor([row]))[0], "title": name_of(label, classes),
+            "near": [
+                (uri, name_of(c, classes), bool(classes) and c != label)
+                for uri, c in zip(uris(train, near), labels, strict=True)
+            ],
+        })  # fmt: skip
+    return shown
+
+
+def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
+    """(cells of the matrix, its classes with their numbers of test images): of many classes those with most errors."""
+    label, classes = found.data.test.label.cpu(), found.data.classes
+    known = label >= 0
+    matrix = torch.zeros(len(classes), len(classes), dtype=torch.long)
+    matrix.index_put_((label[known], found.guess[known]), torch.tensor(1), accumulate=True)
+    n, errors = matrix.sum(1), matrix.sum(1) - matrix.diagonal()
+    chosen = sorted(errors.argsort(descending=True, stable=True)[:N_CLASSES].tolist())
+    names = {c: f"{classes[c]} ({int(n[c]):,})" for c in chosen}
+    cells = [
+        {"class": names[c], "guess": names[g], "n": count, "percent": 100 * count / int(n[c])}
+        for c in chosen for g in chosen if (count := int(matrix[c, g]))
+    ]  # fmt: skip
+    return cells, list(names.values())
+
+
+def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A bar for each (class, bias) group of test images and read-out: those of the run's audit, else by neighbors."""
+    data = found.data
+    if data.test.bias is None:
+        return []
+    if not audited:
+        test = Features(found.h, data.test.label.cpu(), data.test.bias.cpu())
+        audited = listed_groups({"knn": found.guess}, test, data.classes, data.biases)
+    bars = [
+        {"group": f"{own['class']}, {own['bias']} ({own['n']:,})", "n": own["n"], "read_out": read_out, "top1": top1,
+         **dict(zip(("low", "high"), wilson(top1, own["n"]), strict=True))}
+        for own in audited for read_out, top1 in own["top1"].items()
+    ]  # fmt: skip
+    return sorted(bars, key=lambda bar: bar["top1"])
+
+
+def lowest(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first bars of each read-out."""
+    names = dict.fromkeys(bar["read_out"] for bar in bars)
+    return [bar for name in names for bar in [own for own in bars if own["read_out"] == name][:N_GROUPS]]
+
+
+def wilson(percent: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share of n images, in percent (Wilson 1927): it stays within 0 and 100."""
+    p = percent / 100
+    center, half = p + Z**2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    return 100 * (center - half) / (1 + Z**2 / n), 100 * (center + half) / (1 + Z**2 / n)
+
+
+def worst_groups(bars: list[dict[str, Any]]) -> list[str]:
+    """A sentence for each read-out on its worst group."""
+    first: dict[str, dict[str, Any]] = {}
+    for bar in bars:
+        first.setdefault(bar["read_out"], bar)
+    return [
+        f"{name}: {bar['group']}, {bar['top1']:.1f} % right ({bar['low']:.1f} to {bar['high']:.1f})"
+        for name, bar in first.items()
+    ]
+
+
+def worst(found: Judged) -> list[tuple[str, str]]:
+    """(image, `class → guess (share of votes)`) of the test images whose own class has the fewest votes."""
+    data, rows = found.data, found.wrong[:N_WORST] if found.data.classes else torch.tensor([], dtype=torch.long)
+    said = [
+        f"{data.classes[int(data.test.label[row])]} → {data.classes[guess := int(found.guess[row])]} "
+        f"({100 * float(found.share[row, guess]):.0f} %)"
+        for row in rows.tolist()
+    ]
+    return list(zip(uris(data.test, rows), said, strict=True))

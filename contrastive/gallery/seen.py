@@ -1,0 +1,53 @@
+"""Runs as they stand on the disk now: running, interrupted, done, stopped early or damaged. Imports no torch."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from contrastive.errors import ConfigError
+from contrastive.run import log
+from contrastive.run.files import RunState, is_locked, run_state
+
+WORDS = {"finished": "done", "resumable": "interrupted", "empty": "stopped early", "damaged": "damaged"}
+
+
+class Seen(NamedTuple):
+    """A run; `points` are the lines of its metrics.jsonl."""
+
+    path: Path
+    kind: str
+    state: RunState
+    points: list[dict[str, float]]
+
+    @property
+    def epochs(self) -> str:
+        """`12/40`: how far the log goes, of how many."""
+        if self.kind == "damaged":
+            return ""
+        total = self.state.config.get("epochs", "")
+        last = max((point["epoch"] for point in self.points), default=0)
+        return f"{total if self.state.kind == 'finished' else int(last)}/{total}"
+
+    @property
+    def knn(self) -> str:
+        """kNN accuracy in percent of a finished run."""
+        value = self.state.result.get("test", {}).get("knn_top1")
+        return "" if value is None else f"{value:.2f}"
+
+
+def runs_seen(folders: Iterable[Path]) -> list[Seen]:
+    """Every run below the folders, by path.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    paths = sorted({path.parent for folder in folders for path in folder.rglob("config.yaml")})
+    if not paths:
+        raise ConfigError(f"no run under {', '.join(map(str, folders))}: try python train.py first")
+    return [_seen(path) for path in paths]
+
+
+def _seen(path: Path) -> Seen:
+    state = run_state(path)
+    kind = "running" if is_locked(path) else WORDS[state.kind]
+    return Seen(path, kind, state, [] if state.kind == "damaged" else log.read_points(path))

@@ -1,0 +1,27 @@
+"""Two small finished runs on biased digits."""
+
+from pathlib import Path
+
+import pytest
+
+from contrastive.experiment.run import run_experiment
+from contrastive.run.files import run_state
+from tests.helpers import CONTIGUOUS, compose_settings
+
+WORDS = [
+    "dataset=biased_digits", "dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=2", "device=cpu",
+    "evaluator=[knn,bias_audit]", "evaluator.knn.every=1", "evaluator.bias_audit.max_iter=5", CONTIGUOUS,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The directories of two seeds on the same images."""
+    folder = tmp_path_factory.mktemp("gallery")
+    paths = []
+    for seed in (0, 1):
+        words = [*WORDS, f"seed={seed}", "dataset.data_seed=0"]
+        run_experiment(compose_settings(*words), folder / f"seed={seed}", words)
+        paths.append(folder / f"seed={seed}")
+    assert all(run_state(path).kind == "finished" for path in paths)
+    return paths

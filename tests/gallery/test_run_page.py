@@ -1,0 +1,164 @@
+"""The page of `contrastive show`: what it says agrees with the run's result and with slow transcriptions."""
+
+import base64
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contrastive.bits import unpack
+from contrastive.cli.show import main
+from contrastive.experiment.api import Result
+from contrastive.gallery.features import Judged, judged, plane
+from contrastive.gallery.run import confusion, group_bars, map_points, wilson, worst, worst_groups
+from contrastive.run.files import RunState, run_state
+from tests.gallery.pages import loads_nothing, specs, text_of
+
+charts = pytest.importorskip("contrastive.study.render.charts")
+
+
+@pytest.fixture(autouse=True)
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The charting library takes seconds to bundle: the test in a browser has it."""
+    monkeypatch.setattr(charts, "javascript", lambda: "// library")
+
+
+@pytest.fixture(scope="module")
+def state(runs: list[Path]) -> RunState:
+    return run_state(runs[0])
+
+
+@pytest.fixture(scope="module")
+def found(runs: list[Path], state: RunState) -> Judged:
+    return judged(runs[0], state, device="cpu")
+
+
+def test_guesses_are_those_of_the_result(found: Judged, state: RunState) -> None:
+    right = (found.guess == found.data.test.label).numpy()
+    assert np.array_equal(right, unpack(state.result["correct"]["knn_top1"]))
+    cells, names = confusion(found)
+    assert sum(cell["n"] for cell in cells) == len(right) and len(names) == 10
+    diagonal = sum(cell["n"] for cell in cells if cell["class"] == cell["guess"])
+    assert 100 * diagonal / len(right) == pytest.approx(state.result["test"]["knn_top1"])
+    for name in names:
+        assert sum(cell["percent"] for cell in cells if cell["class"] == name) == pytest.approx(100)
+
+
+def test_neighbors_are_the_nearest_training_images(found: Judged, runs: list[Path]) -> None:
+    encoder, transform = Result(runs[0]).encoder()
+    with torch.no_grad():
+        bank = torch.nn.functional.normalize(encoder(transform(found.data.pretrain.image)).double())
+        query = torch.nn.functional.normalize(encoder(transform(found.data.test.image[:5])).double())
+    cosines = query @ bank.T
+    nearest = cosines.gather(1, found.neighbors[:5])
+    assert torch.allclose(nearest, cosines.sort(1, descending=True).values[:, :10], atol=1e-6)
+
+
+def test_the_worst_are_wrong_and_their_class_has_the_fewest_votes(found: Judged) -> None:
+    label = found.data.test.label
+    shares = [float(found.share[row, label[row]]) for row in found.wrong]
+    assert shares == sorted(shares) and all(found.guess[row] != label[row] for row in found.wrong)
+    assert len(worst(found)) == min(20, len(found.wrong))
+    row = int(found.wrong[0])
+    assert worst(found)[0][1].startswith(f"{label[row]} → {found.guess[row]} (")
+
+
+def test_groups_have_the_figures_of_the_audit_and_wilsons_interval(found: Judged, state: RunState) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    audited = state.result["audit"]["groups"]
+    bars = group_bars(found, audited)
+    assert bars == sorted(bars, key=lambda bar: bar["top1"])
+    lowest = min(audited, key=lambda own: own["top1"]["knn"])
+    assert bars[0]["top1"] == lowest["top1"]["knn"]
+    for bar in bars[:5]:
+        test = stats.binomtest(round(bar["top1"] * bar["n"] / 100), bar["n"])
+        interval = test.proportion_ci(method="wilson")
+        assert (bar["low"], bar["high"]) == pytest.approx((100 * interval.low, 100 * interval.high), abs=0.01)
+    assert worst_groups(bars)[0].startswith(f"knn: {bars[0]['group']}")
+    for bar, again in zip(bars, group_bars(found, []), strict=True):  # where the run had no audit
+        assert (again["n"], again["top1"]) == (bar["n"], pytest.approx(bar["top1"]))
+    assert 0 <= wilson(0, 1)[0] < wilson(0, 1)[1] < 100 and wilson(100, 3)[1] <= 100
+
+
+def test_the_map_is_that_of_principal_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    h = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
+    maps = plane(h)
+    assert list(maps) == ["PCA"]
+    x = (h / h.norm(dim=1, keepdim=True)).double().numpy()
+    x = x - x.mean(0)
+    values, vectors = np.linalg.eigh(x.T @ x)
+    assert np.allclose(np.abs(maps["PCA"]), np.abs(x @ vectors[:, values.argsort()[::-1][:2]]))
+
+
+def test_umap_is_in_the_menu_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, found: Judged) -> None:
+    package: Any = ModuleType("umap")
+    package.UMAP = lambda **_: SimpleNamespace(fit_transform=lambda h: h[:, :2] + 1)
+    monkeypatch.setitem(sys.modules, "umap", package)
+    points, maps = map_points(found)
+    assert maps == ["PCA", "UMAP"] and {"PCA x", "PCA y", "UMAP x", "UMAP y", "image", "bias"} <= points[0].keys()
+
+
+def test_the_page_of_a_run_is_one_file(runs: list[Path], state: RunState, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(runs[0])]) == 0
+    page = runs[0] / "show.html"
+    assert str(page) in capsys.readouterr().out.splitlines()[-1]
+    written = page.read_text()
+    text = text_of(written)
+    for title in ("Figures", "Groups of class and bias", "Map of the features", "Nearest neighbors", "Curves"):
+        assert title in text
+    assert f"{state.result['test']['knn_top1']:.2f}" in text and loads_nothing(written)
+    groups, features, matrix, curves = specs(written)
+    assert len(features["datasets"]["rows"]) == len(unpack(state.result["correct"]["knn_top1"]))
+    assert all(point["image"].startswith("data:image/png;base64,") for point in features["datasets"]["rows"])
+    assert len(re.findall(r"<img [^>]*>", written.split('<div class="near">')[1].split("</section>")[0])) == 12 * 11
+    vl_convert = pytest.importorskip("vl_convert")
+    for spec in (groups, features, matrix, curves):
+        assert vl_convert.vegalite_to_vega(spec)["marks"]
+
+
+def test_two_runs_show_the_images_that_one_gets_right(runs: list[Path], tmp_path: Path) -> None:
+    page = tmp_path / "two.html"
+    assert main([*map(str, runs), "-o", str(page)]) == 0
+    first, second = (unpack(run_state(path).result["correct"]["knn_top1"]) for path in runs)
+    text = re.sub(r"\s+", " ", text_of(page.read_text()))
+    for kind, mask in (
+        ("both right", first & second), ("only the first right", first & ~second),
+        ("only the second right", ~first & second), ("both wrong", ~first & ~second),
+    ):  # fmt: skip
+        assert f"{kind} {mask.sum()} {100 * mask.mean():.1f}" in text
+    assert loads_nothing(page.read_text())
+    shown = page.read_text().count("<figure>")
+    assert shown == sum(min(40, int(mask.sum())) for mask in (first & ~second, ~first & second, ~first & ~second))
+
+
+def test_what_cannot_be_shown_is_refused_in_a_sentence(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*words: object) -> str:
+        assert main([str(word) for word in words]) == 2
+        return capsys.readouterr().err
+
+    assert "there is no finished run in" in refused(tmp_path) and "holds 2 runs: try" in refused(runs[0].parent)
+    assert "one run or two" in refused(*runs, *runs) and "both runs are" in refused(runs[0], runs[0])
+    other = shutil.copytree(runs[1], tmp_path / "other")
+    environment = json.loads((other / "environment.json").read_text())
+    (other / "environment.json").write_text(json.dumps({**environment, "data": "another"}))
+    assert "judged on other images: try two runs on the same data" in refused(runs[0], other)
+    assert "changed since it ran: try its command with rerun=true" in refused(other)
+
+
+def test_a_result_shows_itself_in_a_notebook(runs: list[Path]) -> None:
+    shown = Result(runs[0])._repr_html_()
+    assert "<th>untrained</th><th>trained</th>" in shown and f"<td>{Result(runs[0]).test['knn_top1']:.2f}</td>" in shown
+    assert "test/knn_top1: " in shown and shown.count("<svg") >= 1 and "src=" not in shown
+    corners = re.findall(r'points="([^"]+)"', shown)[0].split()
+    assert all(0 <= float(part) <= 220 for corner in corners for part in corner.split(","))
+    assert len(base64.b64encode(shown.encode())) < 20_000
