@@ -1,12 +1,7 @@
 """The words for a difference, the same for a claim of a table, a pair of a comparison and one run before and after."""
 
-VERDICTS = (
-    "better",
-    "worse",
-    "equal",
-    "undecided",
-    "failed",
-)  # failed: there is nothing to judge, for a run broke down
+# failed: there is nothing to judge, for a run broke down
+VERDICTS = ("better", "worse", "equal", "undecided", "failed")
 
 
 def verdict(low: float | None, high: float | None, *, gap: float = 0.0, margin: float = 0.0) -> str:
@@ -14,7 +9,10 @@ def verdict(low: float | None, high: float | None, *, gap: float = 0.0, margin: 
     than the margin (equal), or none of these (undecided).
 
     Args:
-        low, high: its ends; None where there is no interval.
+        low: its lower end; None where there is no interval.
+        high: its upper end.
+        gap: what a difference must exceed, such as that of a claim.
+        margin: what counts as equal.
     """
     if low is None or high is None:
         return "undecided"
