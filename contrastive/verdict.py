@@ -1,12 +1,6 @@
 """The words for a difference, the same for a claim of a table, a pair of a comparison and one run before and after."""
 
-VERDICTS = (
-    "better",
-    "worse",
-    "equal",
-    "undecided",
-    "failed",
-)  # failed: there is nothing to judge, for a run broke down
+VERDICTS = ("better", "worse", "equal", "undecided", "failed")  # failed: a run broke down, so that nothing is judged
 
 
 def verdict(low: float | None, high: float | None, *, gap: float = 0.0, margin: float = 0.0) -> str:
@@ -14,7 +8,10 @@ def verdict(low: float | None, high: float | None, *, gap: float = 0.0, margin: 
     than the margin (equal), or none of these (undecided).
 
     Args:
-        low, high: its ends; None where there is no interval.
+        low: its lower end; None where there is no interval.
+        high: its upper end.
+        gap: what a difference must exceed to be called better or worse.
+        margin: within which a difference is called equal.
     """
     if low is None or high is None:
         return "undecided"
