@@ -496,12 +496,11 @@ def test_a_page_has_a_forest_the_numbers_and_a_paragraph_for_a_paper(tmp_path):
     assert "searched 3 times with 4 points" in text
 
 
-def test_a_tuned_run_alone_has_pages_without_a_verdict(tmp_path, monkeypatch):
+def test_a_tuned_run_alone_has_pages_without_a_verdict(tmp_path):
     record = outcome(tmp_path, "budget=4", "seeds=3", a=70.0, b=58.0)
     own = record["comparison"]
     own["plan"]["contestants"] = own["plan"]["contestants"][:1]
     own["judged"] = []
-    monkeypatch.setattr(Plan, "__post_init__", lambda _: None)  # which asks for two
     assert (sentences(record), forest(record), verdicts(record)) == ([], [], "")
     (tmp_path / "pages").mkdir()
     write_pages(record, tmp_path / "pages/t")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
 from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
@@ -24,9 +23,9 @@ from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.listing.places import places
-from contrastive.run.files import lock, read_result
+from contrastive.run.files import lock
 from contrastive.run.provenance import module_hashes
-from contrastive.study.compare.judge import is_decided, power_text
+from contrastive.study.compare.judge import is_decided
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plan
 from contrastive.study.compare.seal import (
@@ -42,8 +41,8 @@ from contrastive.study.compare.seal import (
 )
 from contrastive.study.compare.space import Knob, knobs_of, point_at
 from contrastive.study.compare.stages import WORST, Contest
-from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
-from contrastive.study.jobs import Run, composer, default_jobs, run_here, short_hours, this_device
+from contrastive.study.compare.trial import Trial, costs, deepest, hours, try_contestants
+from contrastive.study.jobs import Run, composer, default_jobs, run_here, this_device
 from contrastive.study.render.comparison import forest, sentences
 from contrastive.study.render.files import write_pages
 from contrastive.study.render.sentences import tuned_text
@@ -327,41 +326,10 @@ def announcement(contest: Contest) -> str:
         known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
         lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
     n_runs = sum(map(contest.n_runs, plan.contestants))
-    lines.append(f"  {n_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}")
+    final = f"{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}"
+    lines.append(f"  {n_runs} runs at most: {searched}{final}")
     lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
     return "\n".join(lines)
-
-
-def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, device: str) -> str:
-    """What is left to run, by contestant and in all, from a trial of each."""
-    lines = []
-    for own in contest.plan.contestants:
-        trial = trials[own.name]
-        n_left = counted(contest.n_left(own), "run")
-        lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
-        if not trial.is_finite:
-            lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
-    place = contest.base.absolute()
-    free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
-    left = sum(map(contest.n_left, contest.plan.contestants))
-    needed = short_hours(hours(contest, trials) / n_parallel)
-    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
-    lines.append(
-        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {written:.2g} of "
-        f"{free / 1e9:.0f} GB that are free on the disk"
-    )
-    n_images = next(iter(trials.values())).n_images
-    if contest.plan.opponents:
-        lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
-    return "\n".join(lines)
-
-
-def accuracy_so_far(contest: Contest) -> float | None:
-    """The mean of the metric over the finished runs, on test or held-out images; None before the first."""
-    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
-    figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in results if result is not None]
-    known = [figure for figure in figures if figure is not None]
-    return mean(known) if known else None
 
 
 def conclude(contest: Contest) -> str:
