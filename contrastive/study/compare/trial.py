@@ -2,13 +2,11 @@
 
 import contextlib
 import io
-import shutil
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
@@ -18,13 +16,11 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
-from contrastive.run.files import read_result
 from contrastive.run.provenance import LIBRARIES
-from contrastive.study.compare.judge import power_text
 from contrastive.study.compare.plan import Plan, auto_budget
 from contrastive.study.compare.stages import Contest, data_key
 from contrastive.study.jobs import Compose
-from contrastive.text import clock, counted
+from contrastive.text import counted
 
 
 class Trial(NamedTuple):
@@ -101,38 +97,6 @@ def disk(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -> i
 def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:
     """Hours of all runs that are left, one after the other."""
     return sum(contest.n_left(own) * trials[own.name].minutes for own in contest.plan.contestants) / 60
-
-
-def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, device: str) -> str:
-    """What is left to run, by contestant and in all, from a trial of each."""
-    lines = []
-    for own in contest.plan.contestants:
-        trial = trials[own.name]
-        n_left = counted(contest.n_left(own), "run")
-        lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
-        if not trial.is_finite:
-            lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
-    place = contest.base.absolute()
-    free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
-    left = sum(map(contest.n_left, contest.plan.contestants))
-    needed = clock(3600 * hours(contest, trials) / n_parallel)
-    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
-    lines.append(
-        f"  {left} to go at most on {device}: {needed}, {n_parallel} at a time; {written:.2g} of "
-        f"{free / 1e9:.0f} GB that are free on the disk"
-    )
-    n_images = next(iter(trials.values())).n_images
-    if contest.plan.opponents:
-        lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
-    return "\n".join(lines)
-
-
-def accuracy_so_far(contest: Contest) -> float | None:
-    """The mean of the metric over the finished runs, on test or held-out images; None before the first."""
-    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
-    figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in results if result is not None]
-    known = [figure for figure in figures if figure is not None]
-    return mean(known) if known else None
 
 
 @dataclass(frozen=True)
