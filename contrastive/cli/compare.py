@@ -6,6 +6,7 @@
 Comma lists make the contestants; every other setting of train.py is common to all. Ranges replace what is searched:
 'temperature=interval(0.05,1)'. More contestants: rows="{pushed: 'loss=nt_xent loss.push=2'}"; a row may have ranges.
 One loss alone is tuned: contrastive compare loss=nt_xent
+dataset=digits,mnist,cifar10 compares on each, and gives one verdict over all of them.
 
     budget=auto    points of a search for each contestant: 8 x (knobs + 1) of the one with most; or a number
     hours=4        in place of a budget: the deepest search that ends in so many hours here
@@ -29,7 +30,8 @@ from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
-from contrastive.study.compare.engine import conclude, run_comparison
+from contrastive.study.compare.engine import run_comparison
+from contrastive.study.compare.progress import answer
 from contrastive.text import show
 
 
@@ -51,10 +53,10 @@ def main(words: list[str]) -> int:
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
     is_dry = asked[-1:] == ["true"]
     done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, dry_run=is_dry)
-    if done.not_done:
-        said = [*done.not_done, "there is no verdict before these runs are done: run the same command again"]
+    if not_done := [text for own in done for text in own.not_done]:
+        said = [*not_done, "there is no verdict before these runs are done: run the same command again"]
         show("\n".join(said), file=sys.stderr)
         return 1
     if not is_dry:
-        show(conclude(done.contest))
+        show(answer([own.contest for own in done]))
     return 0

@@ -102,6 +102,7 @@ def run_here(
     n_parallel: int,
     gpus: Sequence[str] = (),
     code: Path | None = None,
+    say: Callable[[int, int, Run, object], None] | None = None,
 ) -> dict[Run, str]:
     """Do runs in processes of this machine, each writing what it prints to its log; returns why one failed.
 
@@ -110,19 +111,24 @@ def run_here(
         n_parallel: processes at a time.
         gpus: that they are spread over.
         code: a folder whose modules come before all others of their names.
+        say: told of each that ends, see `print_end`, which is the default.
     """
     failed: dict[Run, str] = {}
     # composed when its process starts: a table of a hundred runs begins at once
     tasks = (_Task(compose(run.overrides), run, tuple(folders), code) for run in runs)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
-        run, place = task.run, f"[{count}/{len(runs)}] {task.run}"
-        if failure is None:
-            result = read_result(run.path)  # none of a dry run
-            print(f"{place}: done{f' in {minutes_of(result):.1f} min' if result else ''}", flush=True)
-        else:
-            failed[run] = str(failure)
-            print(f"{place}: FAILED, see {run.log}: {failure}", flush=True)
+        (say or print_end)(count, len(runs), task.run, failure)
+        if failure is not None:
+            failed[task.run] = str(failure)
     return failed
+
+
+def print_end(count: int, n: int, run: Run, failure: object) -> None:
+    """Print that a run, the count-th of n, is done, or why not."""
+    result = read_result(run.path)  # none of a dry run
+    took = f" in {minutes_of(result):.1f} min" if result else ""
+    said = f"done{took}" if failure is None else f"FAILED, see {run.log}: {failure}"
+    print(f"[{count}/{n}] {run}: {said}", flush=True)
 
 
 @dataclass(frozen=True)

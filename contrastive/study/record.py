@@ -142,16 +142,24 @@ class Record(TypedDict):
     comparison: NotRequired[ComparisonRecord]
 
 
+class DatasetsRecord(TypedDict):
+    """The JSON of a comparison over data sets: the record on each, and what is said over all."""
+
+    table: str
+    title: str
+    looks: int
+    left_out: list[str]
+    datasets: dict[str, dict[str, Any]]
+    judged: list[dict[str, Any]]
+
+
 def read_record(path: Path) -> dict[str, Any] | None:
     """The record of a table; None if the file holds something else.
 
     Raises:
         ConfigError: the record lacks what is printed today.
     """
-    try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
+    record = _read_json(path)
     if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
         return None
     if (place := record_misfit(record)) is not None:
@@ -160,6 +168,28 @@ def read_record(path: Path) -> dict[str, Any] | None:
             "runs nothing again"
         )
     return record
+
+
+def read_datasets(path: Path) -> dict[str, Any] | None:
+    """The record of a comparison over data sets; None if the file holds something else.
+
+    Raises:
+        ConfigError: it, or the record on one of the data sets, lacks what is printed today.
+    """
+    record = _read_json(path)
+    if not (isinstance(record, dict) and {"table", "datasets", "judged"} <= record.keys()):
+        return None
+    parts = record["datasets"].values() if (place := misfit(record, DatasetsRecord)) is None else []
+    if place := place or next((found for part in parts if (found := record_misfit(part)) is not None), None):
+        raise ConfigError(f"{path} is damaged or of an older version ({place}): try contrastive compare with its words")
+    return record
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
 
 
 def record_misfit(record: Any) -> str | None:

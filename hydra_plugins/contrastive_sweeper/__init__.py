@@ -1,6 +1,7 @@
 """The Hydra sweeper of comparisons, with any launcher: train.py -m hydra/sweeper=compare loss=nt_xent,debiased_pos."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from omegaconf import DictConfig
 
 from contrastive.errors import ConfigError
 from contrastive.run.files import lock
-from contrastive.study.compare.engine import begin, conclude, contest_of, in_time, run_until_decided
-from contrastive.study.compare.plan import read_plan
+from contrastive.study.compare.engine import begin, contest_of, in_one_folder, in_time, run_each
+from contrastive.study.compare.plan import read_plans
+from contrastive.study.compare.progress import answer, base_of, lines_of
+from contrastive.study.compare.stages import Contest
 from contrastive.study.jobs import Run
 from contrastive.text import show
 from hydra_plugins.contrastive_launcher import failure
@@ -37,21 +40,24 @@ class CompareSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> list[str]:
         own = [word for word in arguments if not word.startswith("+hydra.")]
-        plan = read_plan([*own, *(f"{key}={value}" for key, value in self.numbers.items())])
+        plans = read_plans([*own, *(f"{key}={value}" for key, value in self.numbers.items())])
         sources = self.composed.hydra.runtime.config_sources
         folders = [Path(source.path) for source in sources if source.provider == "command-line"]  # --config-dir
-        self.contest, trials = in_time(contest_of(plan, folders), n_parallel=1)
+        timed = [in_time(contest_of(plan, folders), n_parallel=1) for plan in plans]
+        contests = in_one_folder([contest for contest, _ in timed])
         self.kept = [word for word in arguments if word not in own]  # callbacks that record every job
         self.n_jobs = 0
-        with lock(self.contest.base, instead="then the same command shows what came out"):
-            begin(self.contest, trials, n_parallel=1, device="the launcher's device")
-            done = run_until_decided(self.contest, self.launch)
-            if done.not_done:
-                raise ConfigError(f"{done.not_done[0]}: try the same command again, which goes on")
-            show(conclude(done.contest))
+        with lock(base_of(contests), instead="then the same command shows what came out"):
+            for contest, (_, trials) in zip(contests, timed, strict=True):
+                begin(contest, trials, n_parallel=1, device="the launcher's device")
+            lines = lines_of(contests, [{}] * len(contests), n_parallel=1, is_live=False)
+            done = run_each(contests, lambda own: partial(self.launch, own.contest), lines)
+            if not_done := [text for one in done for text in one.not_done]:
+                raise ConfigError(f"{not_done[0]}: try the same command again, which goes on")
+            show(answer([one.contest for one in done]))
         return []
 
-    def launch(self, runs: Sequence[Run]) -> dict[Run, str]:
+    def launch(self, contest: Contest, runs: Sequence[Run]) -> dict[Run, str]:
         """Run all of a stage; returns why a run was not done.
 
         Raises:
@@ -59,7 +65,7 @@ class CompareSweeper(Sweeper):
         """
         returns = self.launching.launch([self.words(run) for run in runs], initial_job_idx=self.n_jobs)
         self.n_jobs += len(runs)
-        if contest_of(self.contest.plan, self.contest.folders).base != self.contest.base:
+        if contest_of(contest.plan, contest.folders).base.name != contest.base.name:
             raise ConfigError("code or settings changed while this comparison ran: undo that and run the same command")
         failures = [failure(done) for done in returns]
         return {run: str(error) for run, error in zip(runs, failures, strict=True) if error is not None}

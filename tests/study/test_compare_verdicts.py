@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrastive.bits import pack
+from contrastive.bits import pack, unpack
 from contrastive.errors import ConfigError
-from contrastive.study.compare.engine import at_look, conclude, race, run_all, run_until_decided
+from contrastive.study.compare.engine import at_look, run_all, run_until_decided
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
 from contrastive.study.compare.plan import Plan, read_plan
+from contrastive.study.compare.progress import Lines, conclude, race
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest, search_of
+from contrastive.study.compare.trial import Trial
 from contrastive.study.compare.whole import faults
 from contrastive.study.jobs import Run
 from contrastive.study.render.comparison import (
+    alone_right,
     at_an_edge,
     best_of_curves,
     command,
@@ -496,17 +499,54 @@ def test_a_page_has_a_forest_the_numbers_and_a_paragraph_for_a_paper(tmp_path):
     assert "searched 3 times with 4 points" in text
 
 
-def test_a_tuned_run_alone_has_pages_without_a_verdict(tmp_path, monkeypatch):
+def test_a_tuned_run_alone_has_pages_without_a_verdict(tmp_path):
     record = outcome(tmp_path, "budget=4", "seeds=3", a=70.0, b=58.0)
     own = record["comparison"]
     own["plan"]["contestants"] = own["plan"]["contestants"][:1]
     own["judged"] = []
-    monkeypatch.setattr(Plan, "__post_init__", lambda _: None)  # which asks for two
     assert (sentences(record), forest(record), verdicts(record)) == ([], [], "")
     (tmp_path / "pages").mkdir()
     write_pages(record, tmp_path / "pages/t")
     assert not (tmp_path / "pages/t-effects.csv").exists()
     assert "| against" not in (tmp_path / "pages/t.md").read_text()
+
+
+def test_images_that_only_one_is_right_about_are_counted(tmp_path):
+    record = outcome(tmp_path, "budget=2", "finalists=0", "seeds=3", a=70.0, b=58.0)
+    right = {
+        row["name"]: [unpack(run["correct"]["knn_top1"]).tolist() for run in row["runs"]] for row in record["rows"]
+    }
+    only = {"a": [], "b": []}
+    for ours, theirs in zip(right["a"], right["b"], strict=True):
+        only["a"].append({i for i in range(400) if ours[i] and not theirs[i]})
+        only["b"].append({i for i in range(400) if theirs[i] and not ours[i]})
+    (said,) = alone_right(record)
+    about = {name: f"{np.mean([len(images) for images in only[name]]):.1f}" for name in only}
+    assert f"b alone is right about {about['b']} and a alone about {about['a']}, the mean of 3 seeds" in said
+    every = [len(set.intersection(*only[name])) for name in ("b", "a")]
+    assert said.endswith(f"with every seed about {every[0]} and {every[1]}")
+    for row in record["rows"]:
+        for run in row["runs"]:
+            run["correct"] = {}
+    assert alone_right(record) == []
+
+
+def test_a_terminal_has_one_line_that_is_rewritten_and_keeps_failures(tmp_path, capsys):
+    contest, made = contest_of(tmp_path, "budget=2", "finalists=0", "seeds=3", a=70.0, b=70.0)
+    trial = Trial(minutes=2.0, memory="", is_finite=True, data={}, n_images=400, checkpoint=1, weights=1)
+    lines = Lines(contest, "digits, ", trials={"a": trial, "b": trial}, n_parallel=2, later=1.0, is_live=True)
+    run, *others = contest.due()
+    lines.begin([run, *others])
+    assert capsys.readouterr().out == "\r\x1b[2Kdigits, search: 4 runs; about 46 min 00 s to go in all"
+    made([run])
+    lines.end(1, 4, run, None)
+    lines.end(2, 4, others[0], "its data were away")
+    lines.clear()
+    first, last = capsys.readouterr().out.split("\n")
+    assert first.startswith("\r\x1b[2Kdigits, search: 4 runs, 1 done; about 4")
+    assert first.endswith(f"\r\x1b[2K[2/4] {others[0]}: FAILED, see {others[0].log}: its data were away")
+    assert last.startswith("\r\x1b[2Kdigits, search: 4 runs, 2 done; ")
+    assert last.endswith("\r\x1b[2K")
 
 
 def test_looking_again_after_more_seeds_counts(tmp_path):
@@ -524,9 +564,11 @@ def test_another_metric_margin_or_choice_of_pairs_is_another_look(tmp_path):
     for metric, *words in (["knn"], ["knn", "margin=2"], ["knn", "pairs=all"], ["linear"], ["linear"]):
         plan = read_plan(["loss=a,b", "seeds=3", f"metric={metric}_top1", *words])
         contest = Contest(plan=plan, knobs={}, base=tmp_path / plan.folder("digits", plan.digest({})))
-        looks.append(number_of_looks(contest))
+        looks.append(number_of_looks(contest.base, plan))
     assert looks == [1, 2, 3, 4, 4]
-    assert number_of_looks(Contest(plan=plan, knobs={}, base=tmp_path / plan.folder("mnist", plan.digest({})))) == 1
+    base = tmp_path / plan.folder("mnist", plan.digest({}))
+    assert number_of_looks(base, plan) == 1
+    assert [number_of_looks(base, plan, names) for names in (["mnist"], ["mnist", "digits"], ["mnist"])] == [2, 3, 3]
 
 
 def test_an_undecided_page_says_what_it_would_take(tmp_path):

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.messages import user_message
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import as_word
-from contrastive.study.compare.engine import conclude, run_comparison
+from contrastive.study.compare.engine import run_comparison
+from contrastive.study.compare.progress import answer, base_of
 from contrastive.study.frame import runs
+from contrastive.study.render import datasets
 from contrastive.study.render.comparison import sentences
 
 if TYPE_CHECKING:
@@ -25,22 +27,31 @@ class Comparison:
         claims: {name, against, verdict, effect, low, high, ...} of each pair.
         sentences: what they say.
         frame: the final runs, as `contrastive.runs` gives them.
+        record: the content of PATH.json.
     """
 
     path: Path
     claims: list[dict[str, Any]]
     sentences: list[str]
     frame: "pd.DataFrame"
+    record: dict[str, Any]
 
     def __repr__(self) -> str:
         return f"Comparison({str(self.path)!r}: {'; '.join(self.sentences)})"
+
+    def _repr_html_(self) -> str:
+        """The sentences, forest and effects, as a notebook shows them."""
+        from contrastive.study.render.page import verdict_html  # late: only pages need its packages
+
+        return verdict_html(self.record)
 
 
 def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1, **settings: Any) -> Comparison:
     """Search every contestant equally, train the best with fresh seeds, judge them: `contrastive compare`.
 
-    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. The same call
-    continues an interrupted comparison, and returns the result of a finished one.
+    A list makes contestants: `compare(loss=["nt_xent", "debiased_pos"], dataset="digits", seeds=8)`. A list of data
+    sets gives one verdict over all of them; `frame` then has the runs on each. The same call continues an interrupted
+    comparison, and returns the result of a finished one.
 
     Args:
         words: KEY=VALUE, as typed after `contrastive compare`.
@@ -54,19 +65,26 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
     typed = [*words, *(f"{key}={_text(key, value)}" for key, value in settings.items())]
     try:
         done = run_comparison(typed, folders=[] if config_dir is None else [Path(config_dir).resolve()], n_jobs=n_jobs)
-        if done.not_done:
-            raise ConfigError(f"{done.not_done[0]}: try the same call again, which continues")
-        conclude(done.contest)
+        if not_done := [text for own in done for text in own.not_done]:
+            raise ConfigError(f"{not_done[0]}: try the same call again, which continues")
+        contests = [own.contest for own in done]
+        answer(contests)
     except Exception as error:
         message = user_message(error, words=typed)
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
-    base = done.contest.base
+    base = base_of(contests)
     record = json.loads(base.with_name(f"{base.name}.json").read_text())
-    finals = [folder for kind in ("final", "default") for folder in base.glob(f"*/*/{kind}")]
-    claims = record["comparison"]["judged"]
-    return Comparison(path=base, claims=claims, sentences=sentences(record), frame=runs(*finals))
+    finals = [folder for one in contests for kind in ("final", "default") for folder in one.base.glob(f"*/*/{kind}")]
+    is_over = "datasets" in record
+    return Comparison(
+        path=base,
+        claims=record["judged"] if is_over else record["comparison"]["judged"],
+        sentences=datasets.sentences(record) if is_over else sentences(record),
+        frame=runs(*finals),
+        record=record,
+    )
 
 
 def _text(key: str, value: Any) -> str:

@@ -1,16 +1,15 @@
 """A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
+import hashlib
 import json
-import shutil
 import sys
-import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from statistics import mean
 from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
@@ -22,33 +21,29 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
-from contrastive.files import write_text
 from contrastive.listing.places import places
-from contrastive.run.files import lock, read_result
+from contrastive.run.files import lock
 from contrastive.run.provenance import module_hashes
-from contrastive.study.compare.judge import is_decided, power_text
+from contrastive.study.compare.judge import is_decided
 from contrastive.study.compare.outcome import comparison_record
-from contrastive.study.compare.plan import Contestant, Plan, auto_budget, read_plan
+from contrastive.study.compare.plan import Contestant, Plan, auto_budget, folder_name, read_plans
+from contrastive.study.compare.progress import Lines, announcement, base_of, conclude, costs, lines_of
 from contrastive.study.compare.seal import (
     CODE,
     OPTIONS,
     PLAN,
     check_package,
-    other_comparisons,
     package_hash,
     read_sealed,
     read_sources,
     seal,
 )
 from contrastive.study.compare.space import Knob, knobs_of, point_at
-from contrastive.study.compare.stages import WORST, Contest
-from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
-from contrastive.study.jobs import Run, composer, default_jobs, run_here, short_hours, this_device
-from contrastive.study.render.comparison import forest, sentences
-from contrastive.study.render.files import write_pages
-from contrastive.study.render.sentences import tuned_text
+from contrastive.study.compare.stages import Contest
+from contrastive.study.compare.trial import Trial, deepest, try_contestants
+from contrastive.study.jobs import Run, composer, default_jobs, run_here, this_device
 from contrastive.study.statistics import planned_looks
-from contrastive.text import as_typed, clock, counted, marked, show
+from contrastive.text import counted, show
 
 BASE = Path("outputs") / "compare"
 TRIES, PAUSE = 3, 20.0  # of a run that the machine ended, and seconds before one where nothing else is left to do
@@ -65,11 +60,11 @@ class Done(NamedTuple):
 
 def run_comparison(
     words: Sequence[str], *, folders: Sequence[Path] = (), n_jobs: int = -1, dry_run: bool = False
-) -> Done:
-    """Run a comparison in processes of this machine.
+) -> list[Done]:
+    """Run a comparison on each data set in processes of this machine.
 
     Args:
-        words: KEY=VALUE, see `read_plan`.
+        words: KEY=VALUE, see `read_plans`.
         folders: of options and modules of one's own.
         n_jobs: runs at a time; -1 = one on each GPU or core.
         dry_run: say what it would take, and stop.
@@ -77,27 +72,54 @@ def run_comparison(
     Raises:
         ConfigError: the plan, its data or a contestant cannot be used, or another process runs this comparison.
     """
-    plan = read_plan(words)
+    plans = read_plans(words)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
-        contest = contest_of(plan, folders)  # mistakes are answered before torch is imported
-        on_cpu, device = this_device(list(plan.common))
-        gpus = gpus_for(list(plan.common))
+        contests = [contest_of(plan, folders) for plan in plans]  # mistakes are answered before torch is imported
+        common = list(plans[0].common)
+        on_cpu, device = this_device(common)
+        gpus = gpus_for(common)
         n_parallel = max(n_jobs, 0) or default_jobs(gpus, on_cpu)
-        contest, trials = in_time(contest, n_parallel=n_parallel, gpus=gpus)
-        with nullcontext() if dry_run else lock(contest.base, instead="then the same command shows what came out"):
-            trials = begin(contest, trials, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
+        timed = [in_time(contest, n_parallel=n_parallel, gpus=gpus) for contest in contests]
+        contests = in_one_folder([contest for contest, _ in timed])
+        with nullcontext() if dry_run else lock(base_of(contests), instead="then the same command shows what came out"):
+            trials = [
+                begin(one, tried, n_parallel=n_parallel, device=device, gpus=gpus, dry_run=dry_run)
+                for one, (_, tried) in zip(contests, timed, strict=True)
+            ]
             if dry_run:
-                return Done(contest, [])
-            composed = composer([contest.base / OPTIONS, *folders])
+                return [Done(contest, []) for contest in contests]
 
-            def launch(runs: Sequence[Run]) -> dict[Run, str]:
+            def launch(lines: Lines, runs: Sequence[Run]) -> dict[Run, str]:
+                base = lines.contest.base
+                composed = composer([base / OPTIONS, *folders])
                 failed = run_here(
-                    runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=contest.base / CODE
-                )
-                check_package(contest)
+                    runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=base / CODE,
+                    say=lines.end,
+                )  # fmt: skip
+                check_package(lines.contest)
                 return failed
 
-            return run_until_decided(contest, launch, trials=trials, n_parallel=n_parallel)
+            lines = lines_of(contests, trials, n_parallel=n_parallel, is_live=sys.stdout.isatty())
+            return run_each(contests, lambda own: partial(launch, own), lines)
+
+
+def in_one_folder(contests: Sequence[Contest]) -> list[Contest]:
+    """Comparisons on several data sets with their folders in a common one; one alone stays where it is.
+
+    The name of the common folder has a hash of what depends on no data set: with one more data set it goes on there.
+    """
+    if len(contests) == 1:
+        return list(contests)
+    plan = contests[0].plan
+    listed = [contest.made_of["contestants"].values() for contest in contests]
+    modules = [{item for own in made for item in own["modules"].items()} for made in listed]
+    common = [word for word in plan.common if key_of(word) != "dataset"]
+    made_of = [plan.contestants, common, plan.ranges, plan.finalists, plan.batch, contests[0].made_of["package"],
+               sorted({contest.plan.budget for contest in contests}), sorted(set.intersection(*modules))]  # fmt: skip
+    digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:8]
+    names = "+".join(own.name for own in plan.contestants)
+    base = BASE / f"{folder_name(f'datasets-{names}')[:80]}-{digest}-{plan.metric}"
+    return [replace(contest, base=base / contest.base.name) for contest in contests]
 
 
 def in_time(contest: Contest, *, n_parallel: int, gpus: Sequence[str] = ()) -> tuple[Contest, dict[str, Trial]]:
@@ -154,7 +176,8 @@ def contest_of(plan: Plan, folders: Sequence[Path] = ()) -> Contest:
     listed = [places(one.config["dataset"]).values() for one in made.values()]
     where = sorted({", ".join(place["path"] for place in files) for files in listed})
     if several := next((names for names in (datasets, where) if len(names) > 1), None):
-        raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(several)}: try one at a time")
+        instead = f"dataset={','.join(datasets)} for all of them" if len(datasets) > 1 else "one at a time"
+        raise ConfigError(f"contestants are compared on one dataset, got {' and '.join(several)}: try {instead}")
     sealed = {"package": package_hash(), "contestants": {name: one.hashes for name, one in made.items()}}
     knobs = {name: one.knobs for name, one in made.items()}
     plan = _sized(plan, knobs, datasets[0], sealed)
@@ -182,7 +205,7 @@ def _sized(plan: Plan, knobs: Mapping[str, Sequence[Knob]], dataset: str, sealed
         return replace(plan, budget=1, finalists=0)
     if not plan.hours:
         return replace(plan, budget=auto_budget(knobs))
-    for file in sorted(BASE.glob(f"*/{PLAN}")):
+    for file in sorted([*BASE.glob(f"*/{PLAN}"), *BASE.glob(f"*/*/{PLAN}")]):
         earlier = json.loads(file.read_text())["plan"]
         found = replace(plan, budget=earlier["budget"])
         if earlier.get("hours") == plan.hours and found.folder(dataset, found.digest(sealed)) == file.parent.name:
@@ -255,24 +278,37 @@ def at_look(contest: Contest) -> Contest:
     return now
 
 
-def run_until_decided(
-    contest: Contest, launch: Launch, *, trials: Mapping[str, Trial] | None = None, n_parallel: int = 1
-) -> Done:
+def run_each(contests: Sequence[Contest], launching: Callable[[Lines], Launch], lines: Sequence[Lines]) -> list[Done]:
+    """Run the comparison on each data set until it is decided; of several each says what came out.
+
+    Args:
+        launching: gives what runs the runs of a comparison, by its lines.
+        lines: of each.
+    """
+    if len(contests) == 1:
+        return [run_until_decided(contests[0], launching(lines[0]), lines[0])]
+    done = []
+    for contest, own in zip(contests, lines, strict=True):
+        now, not_done = run_until_decided(contest, launching(own), own)
+        done.append(Done(now, [f"{contest.dataset}, {text}" for text in not_done]))
+        if not not_done:
+            show(f"\n{contest.dataset}:{conclude(now)}")
+    return done
+
+
+def run_until_decided(contest: Contest, launch: Launch, lines: Lines | None = None) -> Done:
     """Run look after look, until every pair is decided or nothing is due; see `run_all`."""
     while (now := at_look(contest)).due():
-        if not_done := run_all(now, launch, trials=trials, n_parallel=n_parallel):
+        if not_done := run_all(now, launch, lines):
             return Done(now, not_done)
     return Done(now, [])
 
 
-def run_all(
-    contest: Contest, launch: Launch, *, trials: Mapping[str, Trial] | None = None, n_parallel: int = 1
-) -> list[str]:
+def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> list[str]:
     """Run stage after stage until nothing is due. A run that was not done is tried again, three times in all.
 
     Args:
-        trials: for the time that is left.
-        n_parallel: runs at a time.
+        lines: that tell how it stands.
 
     Returns:
         a sentence for each run that is still not done.
@@ -280,113 +316,17 @@ def run_all(
     Raises:
         ConfigError: a run lacks the figure that is judged, or was trained on other data.
     """
+    lines = lines or Lines(contest)
     tried, reasons = Counter[Path](), dict[Run, str]()
-    pace = 1.0  # how long runs take by the clock, in their trials' time
     while runs := [run for run in contest.due() if tried[run.path] < TRIES]:
         if all(tried[run.path] for run in runs):
+            lines.clear()
             print(f"{counted(len(runs), 'run')} not done for a reason of the machine: trying again", flush=True)
             time.sleep(PAUSE)
-        left = f"; about {clock(3600 * pace * hours(contest, trials) / n_parallel)} to go in all" if trials else ""
-        stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
-        print(f"{' and '.join(stages)}: {counted(len(runs), 'run')}{race(contest)}{left}", flush=True)
-        since = time.monotonic()
+        lines.begin(runs)
         reasons |= launch(runs)
         contest.clean()
-        if trials:
-            expected = 60 * sum(trials[run.row].minutes for run in runs) / n_parallel
-            pace = (time.monotonic() - since) / max(expected, 1e-9)
         tried.update(run.path for run in runs)
+    lines.clear()
     contest.check_data(read_sealed(contest.base).get("data", {}))
     return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]
-
-
-def race(contest: Contest) -> str:
-    """The best search run of each contestant so far; empty before all have one."""
-    best = {own.name: contest.best_so_far(own) for own in contest.plan.contestants}
-    if WORST in best.values():
-        return ""
-    said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
-    return f"; best on held-out images so far: {said}"
-
-
-def announcement(contest: Contest) -> str:
-    """What is compared, and what it can find, before anything runs."""
-    plan = contest.plan
-    searched, again = "nothing is searched, ", ""
-    if plan.budget > 1:
-        first = (
-            f" ({plan.n_first} of them spread evenly, then {plan.batch} at a time)"
-            if plan.n_first < plan.budget
-            else ""
-        )
-        searched = f"{plan.budget} points{first}, {plan.finalists} finalists with two more seeds, "
-        again = " and as many of the default settings"
-    lines = [f"{' against '.join(own.name for own in plan.contestants)}, judged by {plan.metric}"]
-    for name, own in contest.knobs.items():
-        alone = ", ".join(f"{key}={value}" for key, value in contest.left_alone.get(name, {}).items())
-        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
-        lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
-    n_runs = sum(map(contest.n_runs, plan.contestants))
-    lines.append(f"  {n_runs} runs: {searched}{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}")
-    lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
-    return "\n".join(lines)
-
-
-def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, device: str) -> str:
-    """What is left to run, by contestant and in all, from a trial of each."""
-    lines = []
-    for own in contest.plan.contestants:
-        trial = trials[own.name]
-        n_left = counted(contest.n_left(own), "run")
-        lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
-        if not trial.is_finite:
-            lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
-    place = contest.base.absolute()
-    free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
-    left = sum(map(contest.n_left, contest.plan.contestants))
-    needed = short_hours(hours(contest, trials) / n_parallel)
-    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
-    lines.append(
-        f"  {left} to go on {device}: {needed} hours, {n_parallel} at a time; {written:.2g} of "
-        f"{free / 1e9:.0f} GB that are free on the disk"
-    )
-    n_images = next(iter(trials.values())).n_images
-    if contest.plan.opponents:
-        lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
-    return "\n".join(lines)
-
-
-def accuracy_so_far(contest: Contest) -> float | None:
-    """The mean of the metric over the finished runs, on test or held-out images; None before the first."""
-    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
-    figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in results if result is not None]
-    known = [figure for figure in figures if figure is not None]
-    return mean(known) if known else None
-
-
-def conclude(contest: Contest) -> str:
-    """Judge, write the pages, and say what came out."""
-    record = comparison_record(contest)
-    write_pages(record, contest.base)
-    said = zip(sentences(record), record["comparison"]["judged"], strict=True)
-    alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
-    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), *alone, "", *forest(record), ""]
-    if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
-        lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
-    path = contest.base.with_name(f"{contest.base.name}.html")
-    try:
-        from contrastive.study.render.page import page  # late: only the page needs its packages
-
-        write_text(path, page([record]))
-        lines.append(f"page        {as_typed(path)}")
-    except ConfigError as error:
-        lines.append(f"no page was written: {error}")
-    lines.append(f"table       {as_typed(contest.base)}.md, .csv, .tex and .json")
-    return "\n".join(lines)
-
-
-def verdict_text(sentence: str, verdict: str) -> str:
-    """A sentence in the color of its verdict, on a terminal in lines that fit."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(sentence) + 1
-    lines = textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return marked("\n".join(lines), {"better": "green", "worse": "red"}.get(verdict, "yellow"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contrastive.errors import ConfigError
 from contrastive.study.compare.plan import Plan
 from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
-from contrastive.study.judge import MIN_SEEDS, Figure, estimate, pairs_of
+from contrastive.study.judge import MIN_SEEDS, Figure, Pairs, estimate, pairs_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import look_up
 from contrastive.study.statistics import (
@@ -27,6 +27,7 @@ from contrastive.study.statistics import (
     least_error,
     look_level,
     of_rows,
+    paired_estimate,
     probability_better,
     rows_that_decide,
 )
@@ -43,6 +44,9 @@ SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
 RANGE_IN_SDS = 3.29  # the length of a 90 % range of a normal distribution
 SHARES = ("worse", "within", "better", "p_better")
 NUMBERS = ("effect", "low", "high", "p", *SHARES, "floor", "found", "gain", "gain_against")
+NUMBERS_OVER = ("effect", "low", "high", "p", *SHARES[:3], "found", "gain", "gain_against")  # over data sets
+
+Claim = dict[str, Any]  # what is said of a pair
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
 Searches = Mapping[str, Sequence[Mapping[str, Any]]]  # its searches, as a record has them
@@ -72,9 +76,51 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches
         claim["failed"] = max(failed.get(claim["name"], 0), failed.get(claim["against"], 0))
         if claim["failed"] or claim["effect"] is None:  # the one that broke down
             claim["broke"] = max((claim["against"], claim["name"]), key=lambda own: (failed.get(own, 0), not rows[own]))
-        claim["verdict"] = _verdict(claim, plan.margin)
+        claim["verdict"] = verdict_of(claim, plan.margin)
         claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
     return judged
+
+
+def judge_datasets(plans: Sequence[Plan], judged: Sequence[Sequence[Mapping[str, Any]]], looks: int) -> list[Claim]:
+    """A verdict for each pair over several data sets: what other data sets like these would give.
+
+    A data set is one row of a paired t-test: how an effect differs between data sets is in its interval, and so are
+    searches, seeds and test images, which differ with them. Signed ranks (Demšar 2006, JMLR 7) could find nothing at
+    5 % with less than six data sets. A method that failed on one data set failed.
+
+    Args:
+        plans: of each data set.
+        judged: what `judge_comparison` said of each.
+        looks: how many such judgements there were, this one included.
+
+    Returns:
+        {name, against, verdict, effect, low, high, p, worse, within, better, gain, gain_against, found, decide: as
+        `judge_comparison`, n: data sets, each: the effect on each, ahead: on how many it is above 0, same, failed: the
+        number of data sets on which a final run failed}
+    """
+    plan = plans[0]
+    level = look_level(len(plans), 0, looks) / max(1, len(plan.opponents))
+    return [_over_datasets(claims, level, plan.margin) for claims in zip(*judged, strict=True)]
+
+
+def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, margin: float) -> Claim:
+    each = [claim["effect"] for claim in claims]
+    known = [effect for effect in each if effect is not None]
+    over: Claim = {
+        **{key: claims[0][key] for key in ("name", "against")}, **dict.fromkeys(NUMBERS_OVER), "n": len(claims),
+        "each": each, "ahead": sum(effect > 0 for effect in known), "decide": None,
+        "same": all(claim["same"] for claim in claims), "failed": sum(claim["verdict"] == "failed" for claim in claims),
+        **{key: mean(claim[key] for claim in claims) for key in ("gain", "gain_against")},
+    }  # fmt: skip
+    if len(known) == len(each):
+        found = paired_estimate(known)
+        over["effect"] = found.effect
+        if found.error:
+            over |= answers(found, level, margin, over["gain"], over["gain_against"])
+            over["found"] = effect_found(found, level)
+            over["decide"] = rows_that_decide(found.error * math.sqrt(len(each)), 0.0, margin, level=level)
+    over["verdict"] = verdict_of(over, margin)
+    return over | {key: round(over[key], 4) for key in NUMBERS_OVER if over[key] is not None}
 
 
 def is_decided(judged: Sequence[Mapping[str, Any]]) -> bool:
@@ -87,17 +133,16 @@ def level_of(plan: Plan) -> float:
     return look_level(plan.rows, plan.planned, plan.looks) / max(1, len(plan.opponents))
 
 
-def _verdict(claim: Mapping[str, Any], margin: float) -> str:
+def verdict_of(claim: Mapping[str, Any], margin: float) -> str:
+    """What the interval of a claim shows; the same runs are equal."""
     if claim["failed"] or claim["effect"] is None:
         return "failed"
     return "equal" if claim["same"] else verdict(claim["low"], claim["high"], margin=margin)
 
 
 def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str) -> dict[str, Any]:
-    """The difference of two contestants over their common final seeds; a salt adds the same to each seed."""
-    ours, theirs = ({run["seed"] % SEEDS_OF_A_SALT: run for run in rows[key]} for key in (name, against))
-    common = sorted(ours.keys() & theirs.keys())
-    pairs = [(ours[place], theirs[place]) for place in common]
+    """The difference of two contestants over their common final seeds."""
+    pairs = paired_runs(rows, name, against)
     claim: dict[str, Any] = {
         "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None, "p": None,
         "worse": None, "within": None, "better": None, "p_better": None, "gain": 0.0, "gain_against": 0.0,
@@ -105,10 +150,8 @@ def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str)
     }  # fmt: skip
     if not pairs:
         return claim
-    values, bits = found = pairs_of(
-        [(_figure(name, a, plan.metric), _figure(against, b, plan.metric)) for a, b in pairs]
-    )
-    places = np.array(list(map(search_of, common)))
+    values, bits = found = compared(pairs, name, against, plan.metric)
+    places = np.array([search_of(run["seed"]) for run, _ in pairs])
     claim["effect"] = found.effect
     claim["p_better"] = _probability(values, places)
     weights = all(a.get("weights") is not None and a["weights"] == b.get("weights") for a, b in pairs)
@@ -138,17 +181,27 @@ def _judged(
     if not found.error:
         return {"floor": floor}
     level, margin = level_of(plan), plan.margin
-    half, ahead, behind = found.half(level), claim["gain"], claim["gain_against"]
-    tail = min(
-        found.at_most(behind), 1 - found.at_most(-ahead)
-    )  # what the loser may still gain counts against the winner
+    return {
+        **answers(found, level, margin, claim["gain"], claim["gain_against"]), "floor": floor,
+        "found": effect_found(found, level),
+        "decide": rows_that_decide(sd, floor, margin, level=level, prior_df=prior_df),
+    }  # fmt: skip
+
+
+def answers(found: Estimate, level: float, margin: float, ahead: float, behind: float) -> dict[str, float]:
+    """The interval of an effect, its corrected p, and how likely each answer is.
+
+    Args:
+        level: of the interval.
+        ahead, behind: the points that more search may still bring the method, and the one that it is judged against.
+    """
+    half = found.half(level)
+    tail = min(found.at_most(behind), 1 - found.at_most(-ahead))  # what the loser may still gain counts
     settled = found._replace(effect=found.effect + ahead - behind)
     worse, at_most = settled.at_most(-margin), settled.at_most(margin)
     return {
         "effect": found.effect, "low": found.effect - half - behind, "high": found.effect + half + ahead,
         "p": min(1.0, 2 * tail * LEVEL / level), "worse": worse, "within": at_most - worse, "better": 1 - at_most,
-        "floor": floor, "found": effect_found(found, level),
-        "decide": rows_that_decide(sd, floor, margin, level=level, prior_df=prior_df),
     }  # fmt: skip
 
 
@@ -211,6 +264,21 @@ def _figure(name: str, run: Mapping[str, Any], metric: str) -> Figure:
         known = ", ".join(run["test"]) or "no figures at all"
         raise ConfigError(f"{name}, seed {run['seed']}, has no {metric}, it has {known}: try another metric")
     return Figure(value, run.get("correct", {}).get(correct_name(metric)))
+
+
+def paired_runs(rows: Rows, name: str, against: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The final runs of two contestants with common seeds; a salt adds the same to each seed."""
+    ours, theirs = ({run["seed"] % SEEDS_OF_A_SALT: run for run in rows[key]} for key in (name, against))
+    return [(ours[place], theirs[place]) for place in sorted(ours.keys() & theirs.keys())]
+
+
+def compared(pairs: Sequence[tuple[Any, Any]], name: str, against: str, metric: str) -> Pairs:
+    """The figures of pairs of runs, and their images.
+
+    Raises:
+        ConfigError: a run has no such metric.
+    """
+    return pairs_of([(_figure(name, ours, metric), _figure(against, theirs, metric)) for ours, theirs in pairs])
 
 
 def _probability(values: NDArray[np.float64], searches: NDArray[np.int64]) -> float:

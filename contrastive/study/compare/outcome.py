@@ -9,10 +9,10 @@ from contrastive.config.identity import flatten
 from contrastive.files import write_text
 from contrastive.run.files import RunState, run_state
 from contrastive.study.collect import Shared, row_record, views_as_png
-from contrastive.study.compare.judge import judge_comparison
+from contrastive.study.compare.judge import judge_comparison, judge_datasets
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
-from contrastive.study.compare.seal import read_sealed
+from contrastive.study.compare.seal import PLAN, read_sealed
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.jobs import Run
 from contrastive.study.spec import Row
@@ -37,15 +37,14 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             for own in plan.contestants
             if first[own.fixed, own.salt] is own
         ]
-    names = [own.name for own in plan.contestants]
     record: dict[str, Any] = {
         "table": contest.base.name, "preset": "paper", "note": "", "extra": [], "claims": [],
-        "title": f"{' against '.join(names) if len(names) < 4 else f'{len(names)} methods'} on {contest.dataset}",
+        "title": f"{_contestants(plan)} on {contest.dataset}",
         "metrics": {metric: METRICS.get(metric, metric) for metric in metrics}, "rows": rows,
         "environments": shared.environments, "protocols": shared.protocols,
         "views": views_as_png(next((run.path for own in finals.values() for run in own), contest.base)),
         "comparison": {
-            "plan": {**plan.to_dict(), "looks": number_of_looks(contest)},
+            "plan": {**plan.to_dict(), "looks": number_of_looks(contest.base, plan.whole)},
             "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
@@ -66,6 +65,34 @@ def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows: dict[str, Sequence[Mapping[str, Any]]] = {row["name"]: row["runs"] for row in record["rows"]}
     judged = judge_comparison(plan, rows, own["failed"], own["searches"])
     return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
+
+
+def datasets_record(contests: Sequence[Contest]) -> dict[str, Any]:
+    """The record of comparisons on several data sets whose runs are done: theirs, and the verdicts over them."""
+    base, plan = contests[0].base.parent, contests[0].plan.whole
+    names = [contest.dataset for contest in contests]
+    counted = {contest.base.name for contest in contests}
+    record = {
+        "table": base.name, "title": f"{_contestants(plan)} over {len(names)} data sets",
+        "looks": number_of_looks(base, plan, names),
+        "left_out": sorted({file.parent.name for file in base.glob(f"*/{PLAN}")} - counted),
+        "datasets": {contest.dataset: comparison_record(contest) for contest in contests},
+    }  # fmt: skip
+    return {**record, "judged": judged_over(record)}
+
+
+def judged_over(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The verdicts over data sets of a record, computed from those on each."""
+    own = [part["comparison"] for part in record["datasets"].values()]
+    judged = judge_datasets(
+        [plan_from_dict(one["plan"]) for one in own], [one["judged"] for one in own], record["looks"]
+    )
+    return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
+
+
+def _contestants(plan: Plan) -> str:
+    names = [own.name for own in plan.contestants]
+    return " against ".join(names) if len(names) < 4 else f"{len(names)} methods"
 
 
 def shown_metrics(contest: Contest) -> list[str]:
@@ -132,13 +159,17 @@ def _from_here(folder: Path) -> str:
     return str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
 
 
-def number_of_looks(contest: Contest) -> int:
+def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = ()) -> int:
     """How many judgements of these contestants there were, this one included. They share the level, also where each is
-    by a metric of its own, which has a folder of its own."""
-    plan, base = contest.plan.whole, contest.base
+    by a metric of its own, which has a folder of its own, or over other data sets.
+
+    Args:
+        base: the folder of the comparison.
+        plan: the whole of it.
+    """
     file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
     looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
-    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs]
+    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs, *datasets]
     if now not in looks:
         looks.append(now)
         file.parent.mkdir(exist_ok=True)

@@ -216,6 +216,25 @@ def plan_from_dict(content: dict[str, Any]) -> Plan:
     return Plan(**{"batch": 0, **content, "contestants": contestants, "common": tuple(content["common"])})
 
 
+def read_plans(words: Sequence[str]) -> list[Plan]:
+    """A plan for each data set of `dataset=a,b`, which share the hours; one plan where there is no such list.
+
+    Raises:
+        ConfigError: as `read_plan`, a data set is there twice, or there is one contestant alone.
+    """
+    lists = [word for word in words if key_of(word) == "dataset" and _is_list(_parsed(word))]
+    if not lists:
+        return [read_plan(words)]
+    names = _split(lists[-1].partition("=")[2])
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"dataset={twice} is there twice: try each data set once")
+    common = [word for word in words if key_of(word) != "dataset"]
+    plans = [read_plan([*common, f"dataset={name}"]) for name in names]
+    if not plans[0].opponents:
+        raise ConfigError(f"one contestant alone is tuned on one data set at a time: try dataset={names[0]}")
+    return [replace(plan, hours=plan.hours / len(names)) for plan in plans]
+
+
 def read_plan(words: Sequence[str]) -> Plan:
     """The plan that words describe: comma lists make the contestants, ranges replace knobs, the rest is common.
 
@@ -236,12 +255,10 @@ def read_plan(words: Sequence[str]) -> Plan:
             instead = "seeds=8" if key == "seed" else "it without this word"
             raise ConfigError(f"{key} is set by the comparison: try {instead}")
         override = _parsed(word)
-        if override.is_sweep_override():
-            sweep = override.value()
-            if isinstance(sweep, ChoiceSweep) and sweep.simple_form:
-                lists.append([f"{key}={item}" for item in _split(value)])
-            else:
-                ranges[key] = value
+        if _is_list(override):
+            lists.append([f"{key}={item}" for item in _split(value)])
+        elif override.is_sweep_override():
+            ranges[key] = value
         else:
             common.append(word)
     contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
@@ -293,6 +310,12 @@ def _parsed(word: str) -> Override:
         return OverridesParser.create().parse_override(word)
     except HydraException as error:
         raise ConfigError(f"{word} is not KEY=VALUE, or its value has signs that want quotes: {EXAMPLE}") from error
+
+
+def _is_list(override: Override) -> bool:
+    """Whether its value is a comma list."""
+    value = override.value()
+    return isinstance(value, ChoiceSweep) and bool(value.simple_form)
 
 
 def _quoted(word: str) -> str:

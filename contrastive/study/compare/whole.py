@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.study.compare.outcome import AS_IT_COMES
+from contrastive.study.compare.outcome import AS_IT_COMES, judged_again, judged_over
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import WORST, Contest, Tried
@@ -34,6 +34,26 @@ def faults(record: Record) -> list[str]:
         for i, search in enumerate(own["searches"][contestant.name]):
             found += [f"{contestant.name}, search {i + 1}: {said}" for said in _search(contest, contestant, i, search)]
         found += _finals(record, contest, contestant)
+    return found
+
+
+def faults_over(record: Record) -> list[str]:
+    """The same of a record over data sets."""
+    parts = record["datasets"]
+    found = [f"{name}: {said}" for name, part in parts.items() for said in faults(part)]
+    if found:
+        return found
+    plans = {name: part["comparison"]["plan"] for name, part in parts.items()}
+    found += [f"{name}: its runs are of another data set" for name, plan in plans.items()
+              if f"dataset={name}" not in plan["common"]]  # fmt: skip
+    same = ("contestants", "finalists", "batch", "metric", "margin", "pairs")
+    first = next(iter(plans.values()))
+    found += [f"{name}: another plan than on the others" for name, plan in plans.items()
+              if any(plan[key] != first[key] for key in same)]  # fmt: skip
+    found += [f"{name}: the verdicts are not those of its runs" for name, part in parts.items()
+              if part["comparison"]["judged"] != judged_again(part)]  # fmt: skip
+    if not found and record["judged"] != judged_over(record):
+        found.append("the verdicts over data sets are not those of the data sets")
     return found
 
 

@@ -5,13 +5,13 @@ from statistics import mean
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
+from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, compared, paired_runs, search_sd
 from contrastive.study.compare.plan import Plan, folder_name, plan_from_dict
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
 from contrastive.study.render.sentences import sentence
 from contrastive.study.statistics import best_of
-from contrastive.text import format_grid, spreadsheet
+from contrastive.text import counted, format_grid, spreadsheet
 
 LEGEND = (
     "effect: mean difference with its interval. All intervals of a comparison are right together in 95 % of cases, "
@@ -90,15 +90,23 @@ def effects(record: Mapping[str, Any]) -> list[list[str]]:
     """The verdicts as cells, the head first."""
     rows = [HEAD]
     for claim in record["comparison"]["judged"]:
-        interval = "" if claim["low"] is None else f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]"
         rows.append([
-            claim["name"], claim["against"], claim["verdict"],
-            "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}",
-            *("" if claim[key] is None else f"{100 * claim[key]:.0f} %" for key in GRADES),
+            claim["name"], claim["against"], claim["verdict"], effect_text(claim), *grades(claim),
             "" if claim["p"] is None else f"{claim['p']:.3f}", claim["over"], str(claim["n"]),
             *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found")),
         ])  # fmt: skip
     return rows
+
+
+def effect_text(claim: Mapping[str, Any]) -> str:
+    """`+1.30 [+0.20, +2.40]`"""
+    interval = "" if claim["low"] is None else f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]"
+    return "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}"
+
+
+def grades(claim: Mapping[str, Any]) -> list[str]:
+    """How likely each answer is, in percent."""
+    return ["" if claim[key] is None else f"{100 * claim[key]:.0f} %" for key in GRADES]
 
 
 def chosen(record: Mapping[str, Any]) -> list[list[str]]:
@@ -147,25 +155,31 @@ def at_an_edge(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def protocol_text(record: Mapping[str, Any]) -> str:
     """What was run and how it was judged: a paragraph for the methods section of a paper."""
+    return f"Protocol: {protocol_of_one(record)}"
+
+
+def protocol_of_one(record: Mapping[str, Any]) -> str:
+    """The same without its first word."""
     plan = plan_of(record)
     again = f"; the best {plan.finalists} got two more seeds" if plan.finalists else ""
     searched = (
         "Nothing was searched: verdicts are about these settings." if plan.budget == 1
-        else f"Each method was searched {_times(plan.searches)} with {plan.budget} points, the default settings among "
+        else f"Each method was searched {times(plan.searches)} with {plan.budget} points, the default settings among "
         f"them, judged by {plan.metric} on a tenth of the training images, which these runs did not train on{again}. "
         "No search run saw a test image."
     )  # fmt: skip
     seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
     stop = f", after {plan.rows} of at most {plan.planned}" if plan.rows < plan.planned else ""
-    several = f" The plan was changed and judged again {_times(plan.looks - 1)}." if plan.looks > 1 else ""
+    several = f" The plan was changed and judged again {times(plan.looks - 1)}." if plan.looks > 1 else ""
     return (
-        f"Protocol: {searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images{stop}; the test split was "
+        f"{searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images{stop}; the test split was "
         f"read once.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "
         "training."
     )
 
 
-def _times(n: int) -> str:
+def times(n: int) -> str:
+    """once, twice, 3 times"""
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
@@ -213,26 +227,54 @@ def forest_claims(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def forest(record: Mapping[str, Any], width: int = 41) -> list[str]:
-    """The effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval."""
-    plan = plan_of(record)
-    claims = [claim for claim in record["comparison"]["judged"] if claim["low"] is not None]
-    if not claims:
+def forest(record: Mapping[str, Any]) -> list[str]:
+    """The effects as lines of text, see `bars`."""
+    judged = record["comparison"]["judged"]
+    return bars([(f"{claim['name']} - {claim['against']}", claim) for claim in judged], plan_of(record).margin)
+
+
+def alone_right(record: Mapping[str, Any]) -> list[str]:
+    """How many test images only one of a pair is right about, a sentence for each pair whose runs tell."""
+    rows, said = {row["name"]: row["runs"] for row in record["rows"]}, []
+    for claim in record["comparison"]["judged"]:
+        pairs = paired_runs(rows, claim["name"], claim["against"])
+        if (
+            not pairs
+            or (right := compared(pairs, claim["name"], claim["against"], plan_of(record).metric).right) is None
+        ):
+            continue
+        ours, theirs = (right[:, i] > right[:, 1 - i] for i in (0, 1))
+        said.append(
+            f"of {right.shape[2]:,} test images {claim['name']} alone is right about {ours.sum(1).mean():.1f} and "
+            f"{claim['against']} alone about {theirs.sum(1).mean():.1f}, the mean of {counted(len(pairs), 'seed')}; "
+            f"with every seed about {ours.all(0).sum()} and {theirs.all(0).sum()}"
+        )
+    return said
+
+
+def bars(lines: Sequence[tuple[str, Mapping[str, Any]]], margin: float, width: int = 41) -> list[str]:
+    """Effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval.
+
+    Args:
+        lines: (name, what is said of a pair) of each.
+    """
+    lines = [(name, claim) for name, claim in lines if claim["low"] is not None]
+    if not lines:
         return []
-    far = max(plan.margin, *(abs(claim[key]) for claim in claims for key in ("low", "high")))
-    names = [f"{claim['name']} - {claim['against']}" for claim in claims]
+    far = max(margin, *(abs(claim[key]) for _, claim in lines for key in ("low", "high")))
+    longest = max(len(name) for name, _ in lines)
 
     def at(x: float) -> int:
         return int(0.5 + (x / far + 1) / 2 * (width - 1))
 
-    lines = []
-    for name, claim in zip(names, claims, strict=True):
+    drawn = []
+    for name, claim in lines:
         marks = dict.fromkeys(range(at(claim["low"]), at(claim["high"]) + 1), "-")
-        marks |= {at(x): "." for x in (-plan.margin, plan.margin) if at(x) not in marks}
+        marks |= {at(x): "." for x in (-margin, margin) if at(x) not in marks}
         marks |= {at(0): "|", at(claim["effect"]): "o"}
         bar = "".join(marks.get(place, " ") for place in range(width))
-        lines.append(f"{name:{max(map(len, names))}}  {bar}  {claim['verdict']}")
-    return [*lines, f"{'':{max(map(len, names))}}  {f'{-far:.1f}':{width // 2}}0{f'{far:+.1f}':>{width // 2}}"]
+        drawn.append(f"{name:{longest}}  {bar}  {claim['verdict']}")
+    return [*drawn, f"{'':{longest}}  {f'{-far:.1f}':{width // 2}}0{f'{far:+.1f}':>{width // 2}}"]
 
 
 def effects_csv(record: Mapping[str, Any]) -> str:

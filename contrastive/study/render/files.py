@@ -7,11 +7,11 @@ from typing import Any
 
 from contrastive.files import write_text
 from contrastive.study.compare.outcome import judged_again
-from contrastive.study.compare.whole import faults
+from contrastive.study.compare.whole import faults, faults_over
 from contrastive.study.frame import record_frame
 from contrastive.study.judge import judge_claims
-from contrastive.study.record import read_record
-from contrastive.study.render import comparison
+from contrastive.study.record import read_datasets, read_record
+from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.latex import N_COLUMNS, escape, latex
 from contrastive.study.render.markdown import best_figures, grid, minutes, page
@@ -34,6 +34,21 @@ def write_pages(record: dict[str, Any], base: Path) -> str:
     for suffix, body in content.items():
         write_text(base.with_name(base.name + suffix), body)
     return text
+
+
+def write_dataset_pages(record: dict[str, Any], base: Path) -> None:
+    """Write base.md, base-effects.csv, base.tex and base.json of a comparison over data sets."""
+    label = f"{record['table']}-effects"
+    caption = f"{record['title']}: effects on each data set and over all, with simultaneous 95 % intervals."
+    cells = [line[:8] for line in datasets.effects(record)]
+    content = {
+        ".md": f"{datasets.markdown(record)}\n",
+        "-effects.csv": datasets.effects_csv(record),
+        ".tex": f"{latex(cells, caption=caption, label=label)}\n\n{escape(datasets.protocol_text(record))}\n",
+        ".json": as_json(record),
+    }
+    for suffix, body in content.items():
+        write_text(base.with_name(base.name + suffix), body)
 
 
 def table_csv(record: dict[str, Any]) -> str:
@@ -99,6 +114,9 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
     for path in table_files(folder):
         record = read_record(path)
         if record is None:
+            if (over := read_datasets(path)) is not None:
+                checked += 1
+                wrong += _check_datasets(path, over)
             continue
         checked += 1
         if "comparison" in record and (said := faults(record)):
@@ -113,3 +131,14 @@ def check_folder(folder: Path) -> tuple[int, list[str]]:
         if not markdown.exists() or page(record) not in markdown.read_text():
             wrong.append(f"{markdown} is not what {path.name} gives: {remedy}")
     return checked, wrong
+
+
+def _check_datasets(path: Path, record: dict[str, Any]) -> list[str]:
+    """What is wrong with the record of a comparison over data sets, and with its page."""
+    remedy = "try contrastive compare with its words"
+    if said := faults_over(record):
+        return [f"{path}: the record is not whole: {'; '.join(said)}: {remedy}"]
+    markdown = path.with_suffix(".md")
+    if not markdown.exists() or datasets.markdown(record) not in markdown.read_text():
+        return [f"{markdown} is not what {path.name} gives: {remedy}"]
+    return []

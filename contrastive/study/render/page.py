@@ -22,7 +22,7 @@ from contrastive.study.curves import method_and_setting, read_series, read_sweep
 from contrastive.study.frame import add_metrics
 from contrastive.study.judge import judge_claims
 from contrastive.study.palette import colors_of
-from contrastive.study.render import comparison
+from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid
 from contrastive.study.render.html import chart_module, filled
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
@@ -55,20 +55,37 @@ def run(arguments: argparse.Namespace) -> int:
 def page(records: list[Record], *, static: bool = False) -> str:
     """The whole document; a static one has no menus and runs no script.
 
+    Args:
+        records: of tables, and of comparisons over data sets, whose tables follow them.
+
     Raises:
         ConfigError: a package that draws it is not installed.
     """
     charts, titles = chart_module(), [record["title"] for record in records]
+    over = [record for record in records if "datasets" in record]
+    tables = [one for record in records for one in (record["datasets"].values() if "datasets" in record else [record])]
     return filled(
         "page.html",
         charts=charts,
         static=static,
         title=" · ".join(titles) if len(titles) < 3 else "Results",
-        sections=[section(record, charts) for record in records],
-        datasets=list(dict.fromkeys(dataset_of(record) for record in records)),
+        over=[datasets.section(record, charts) for record in over],
+        sections=[section(record, charts) for record in tables],
+        datasets=list(dict.fromkeys(dataset_of(record) for record in tables)),
         claims_legend=LEGEND,
         verdicts=VERDICTS,
     )
+
+
+def verdict_html(record: Record) -> str:
+    """The sentences, forest and effects of a comparison, on one data set or over several: a part of a document.
+
+    Raises:
+        ConfigError: a package that draws it is not installed.
+    """
+    charts = chart_module()
+    own = datasets.section(record, charts) if "datasets" in record else comparison_section(record, charts)
+    return filled("verdict.html", charts=charts, static=True, own=own, verdicts=VERDICTS)
 
 
 def section(record: Record, charts: ModuleType) -> dict[str, Any]:
@@ -137,6 +154,8 @@ def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:
         "forest": charts.claims_chart(forest) if (forest := comparison.forest_claims(record)) else None,
         "effects": comparison.effects(record),
         "legend": comparison.LEGEND,
+        "images": comparison.alone_right(record),
+        "ticks": "each search, or seed",
         "chosen": comparison.chosen(record),
         "notes": comparison.notes(record),
         "protocol": comparison.protocol_text(record),

@@ -64,18 +64,18 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     """What it would take to decide."""
     what, n = ("seeds", claim["n"]) if plan.budget == 1 else ("such searches", plan.searches)
     if claim["decide"] is not None:
-        needed = _about(claim["decide"])
+        needed = about(claim["decide"])
         return f". About {needed} {what} would be needed to decide for sure" if needed > n else ""
     if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or 3.92 * claim["floor"] < plan.margin:
         return ""
     least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
     return (
         f". No number of runs is sure to decide on these {claim['images']:,} test images; "
-        f"some {_about(least):,} images could"
+        f"some {about(least):,} images could"
     )
 
 
-def _about(n: float) -> int:
+def about(n: float) -> int:
     """n to one digit, upward: 18 is 20, 103 is 200."""
     unit: int = 10 ** (len(str(int(n))) - 1)
     return math.ceil(n / unit) * unit

@@ -7,7 +7,7 @@ from contrastive.errors import ConfigError
 from contrastive.run.files import RunState, run_state
 from contrastive.study.collect import Shared, row_record, views_as_png
 from contrastive.study.frame import Frame, read_frame
-from contrastive.study.record import read_record
+from contrastive.study.record import read_datasets, read_record
 from contrastive.study.spec import Row
 
 
@@ -31,7 +31,7 @@ def read_sources(paths: list[Path], metrics: list[str] | None = None) -> tuple[l
         file = path if path.is_file() else path.parent / f"{path.name}.json"
         if not file.exists():
             folders.append(path)
-        elif (record := read_record(file)) is not None:
+        elif (record := read_record(file) or read_datasets(file)) is not None:
             tables.append(record)
         else:
             left_out.append(f"{path} holds no table and is left out")

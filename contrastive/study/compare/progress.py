@@ -1,0 +1,225 @@
+"""What a comparison says on the terminal: before it runs, while it does, and at its end, when it writes its pages."""
+
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from contrastive.errors import ConfigError
+from contrastive.files import write_text
+from contrastive.run.files import read_result
+from contrastive.study.compare.judge import power_text
+from contrastive.study.compare.outcome import comparison_record, datasets_record
+from contrastive.study.compare.seal import other_comparisons
+from contrastive.study.compare.stages import WORST, Contest
+from contrastive.study.compare.trial import Trial, disk, hours
+from contrastive.study.jobs import Run, print_end
+from contrastive.study.render import datasets
+from contrastive.study.render.comparison import alone_right, forest, sentences
+from contrastive.study.render.files import write_dataset_pages, write_pages
+from contrastive.study.render.sentences import tuned_text
+from contrastive.text import as_typed, clock, counted, marked, printable
+
+
+def announcement(contest: Contest) -> str:
+    """What is compared, and what it can find, before anything runs."""
+    plan = contest.plan
+    searched, again = "nothing is searched, ", ""
+    if plan.budget > 1:
+        first = (
+            f" ({plan.n_first} of them spread evenly, then {plan.batch} at a time)"
+            if plan.n_first < plan.budget
+            else ""
+        )
+        searched = f"{plan.budget} points{first}, {plan.finalists} finalists with two more seeds, "
+        again = " and as many of the default settings"
+    names = " against ".join(own.name for own in plan.contestants)
+    lines = [f"{names} on {contest.dataset}, judged by {plan.metric}"]
+    for name, own in contest.knobs.items():
+        alone = ", ".join(f"{key}={value}" for key, value in contest.left_alone.get(name, {}).items())
+        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
+        lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
+    n_runs = sum(map(contest.n_runs, plan.contestants))
+    final = f"{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}"
+    lines.append(f"  {n_runs} runs at most: {searched}{final}")
+    lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
+    return "\n".join(lines)
+
+
+def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, device: str) -> str:
+    """What is left to run, by contestant and in all, from a trial of each."""
+    lines = []
+    for own in contest.plan.contestants:
+        trial = trials[own.name]
+        n_left = counted(contest.n_left(own), "run")
+        lines.append(f"  {own.name}: {n_left} of {clock(60 * trial.minutes)}, memory {' '.join(trial.memory.split())}")
+        if not trial.is_finite:
+            lines.append(f"warning: the loss of {own.name} is not finite in its first steps")
+    place = contest.base.absolute()
+    free = shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
+    left = sum(map(contest.n_left, contest.plan.contestants))
+    needed = clock(3600 * hours(contest, trials) / n_parallel)
+    written = disk(contest, trials, n_parallel=n_parallel) / 1e9
+    lines.append(
+        f"  {left} to go at most on {device}: {needed}, {n_parallel} at a time; {written:.2g} of "
+        f"{free / 1e9:.0f} GB that are free on the disk"
+    )
+    n_images = next(iter(trials.values())).n_images
+    if contest.plan.opponents:
+        lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
+    return "\n".join(lines)
+
+
+def accuracy_so_far(contest: Contest) -> float | None:
+    """The mean of the metric over the finished runs, on test or held-out images; None before the first."""
+    results = (read_result(file.parent) for file in contest.base.rglob("result.json"))
+    figures = [{**result["val"], **result["test"]}.get(contest.plan.metric) for result in results if result is not None]
+    known = [figure for figure in figures if figure is not None]
+    return mean(known) if known else None
+
+
+def race(contest: Contest) -> str:
+    """The best search run of each contestant so far; empty before all have one."""
+    best = {own.name: contest.best_so_far(own) for own in contest.plan.contestants}
+    if WORST in best.values():
+        return ""
+    said = ", ".join(f"{name} {value:.1f}" for name, value in sorted(best.items(), key=lambda item: -item[1]))
+    return f"; best on held-out images so far: {said}"
+
+
+class Lines:
+    """A line for each stage and each run that ends; on a terminal one that is rewritten, and one for each failure.
+
+    Args:
+        before: of every line, such as the data set.
+        trials: for the time that is left; {} = it is not told.
+        n_parallel: runs at a time.
+        later: hours of the comparisons after this one, one run at a time.
+        is_live: whether standard output is a terminal that nothing else writes to.
+    """
+
+    def __init__(
+        self,
+        contest: Contest,
+        before: str = "",
+        *,
+        trials: Mapping[str, Trial] | None = None,
+        n_parallel: int = 1,
+        later: float = 0.0,
+        is_live: bool = False,
+    ) -> None:
+        self.contest, self.before, self.is_live = contest, before, is_live
+        self.trials, self.n_parallel, self.later = trials or {}, n_parallel, later
+        self.stage, self.until = "", 0.0
+        self.since, self.expected = time.monotonic(), 0.0  # of the runs that began last, in seconds
+
+    def begin(self, runs: Sequence[Run]) -> None:
+        """Say what is run next, and how long all takes at the pace of the runs before."""
+        now = time.monotonic()
+        stages = [stage for stage in ("search", "finalists", "final") if any(run.stage == stage for run in runs)]
+        self.stage = f"{self.before}{' and '.join(stages)}: {counted(len(runs), 'run')}"
+        if self.trials:
+            pace = (now - self.since) / self.expected if self.expected else 1.0
+            left = hours(self.contest, self.trials) + self.later
+            self.until = now + 3600 * pace * left / self.n_parallel
+            self.expected = 60 * sum(self.trials[run.row].minutes for run in runs) / self.n_parallel
+        self.since = now
+        self._say("")
+
+    def end(self, count: int, n: int, run: Run, failure: object) -> None:
+        """Say that a run ended, as `print_end` does."""
+        if failure is not None or not self.is_live:
+            self.clear()
+            print_end(count, n, run, failure)
+        if self.is_live:
+            self._say(f", {count} done")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self.is_live:
+            print("\r\x1b[2K", end="", flush=True)
+
+    def _say(self, done: str) -> None:
+        left = max(0.0, self.until - time.monotonic()) if self.until else None
+        time_left = "" if left is None else f"; about {clock(left)} to go in all"
+        text = printable(f"{self.stage}{done}{time_left}{race(self.contest)}")
+        self.clear()
+        if self.is_live:
+            print(text[: shutil.get_terminal_size().columns - 1], end="", flush=True)
+        else:
+            print(text, flush=True)
+
+
+def lines_of(
+    contests: Sequence[Contest], trials: Sequence[Mapping[str, Trial]], *, n_parallel: int, is_live: bool
+) -> list[Lines]:
+    """The lines of the comparison on each data set.
+
+    Args:
+        trials: of each; none where every run is done.
+    """
+    needed = [hours(contest, own) if own else 0.0 for contest, own in zip(contests, trials, strict=True)]
+    return [
+        Lines(contest, f"{contest.dataset}, " if len(contests) > 1 else "", trials=trials[i], n_parallel=n_parallel,
+              later=sum(needed[i + 1 :]), is_live=is_live)
+        for i, contest in enumerate(contests)
+    ]  # fmt: skip
+
+
+def base_of(contests: Sequence[Contest]) -> Path:
+    """The folder of a comparison, on one data set or several; its pages lie beside it."""
+    return contests[0].base if len(contests) == 1 else contests[0].base.parent
+
+
+def answer(contests: Sequence[Contest]) -> str:
+    """What came out: on one data set, or over several, after `run_each` has said what came out on each."""
+    if len(contests) == 1:
+        return conclude(contests[0])
+    record, base = datasets_record(contests), base_of(contests)
+    write_dataset_pages(record, base)
+    said = zip(datasets.sentences(record), record["judged"], strict=True)
+    lines = [verdict_text(text, claim["verdict"]) for text, claim in said]
+    return "\n".join(["", *lines, "", *datasets.forest(record), "", *_pages(record, base)])
+
+
+def conclude(contest: Contest) -> str:
+    """Judge a comparison on one data set, write its pages, and say what came out."""
+    record = comparison_record(contest)
+    write_pages(record, contest.base)
+    said = zip(sentences(record), record["comparison"]["judged"], strict=True)
+    alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
+    images = list(map(_wrapped, alone_right(record)))
+    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), *alone, *images]
+    lines += ["", *forest(record), ""]
+    if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
+        lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
+    return "\n".join([*lines, *_pages(record, contest.base)])
+
+
+def _pages(record: Mapping[str, Any], base: Path) -> list[str]:
+    """Write the page to look at, and say where all of them are."""
+    path = base.with_name(f"{base.name}.html")
+    table = f"table       {as_typed(base)}.md, -effects.csv, .tex and .json"
+    try:
+        from contrastive.study.render.page import page  # late: only the page needs its packages
+
+        write_text(path, page([dict(record)]))
+    except ConfigError as error:
+        return [f"no page was written: {error}", table]
+    return [f"page        {as_typed(path)}", table]
+
+
+def verdict_text(sentence: str, verdict: str) -> str:
+    """A sentence in the color of its verdict."""
+    return marked(_wrapped(sentence), {"better": "green", "worse": "red"}.get(verdict, "yellow"))
+
+
+def _wrapped(sentence: str) -> str:
+    """On a terminal in lines that fit."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(sentence) + 1
+    lines = textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
