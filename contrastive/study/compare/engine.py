@@ -22,6 +22,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
+from contrastive.experiment.summary import watching
 from contrastive.files import write_text
 from contrastive.listing.places import places
 from contrastive.run.files import lock, read_result
@@ -127,7 +128,7 @@ def begin(
     Returns:
         the trials; none where every run is done.
     """
-    show(announcement(contest))
+    show(announcement(contest) + ("" if dry_run else watching(contest.base)))
     sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
     if (contest if dry_run else at_look(contest)).due():
         trials = trials or try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
