@@ -1,8 +1,5 @@
 """The page of `contrastive look`: a data set and the views that training draws of it, before anything is trained."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -90,8 +87,8 @@ def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]
     rows = spaced(torch.arange(len(train)), N_IMAGES)
     split, extent = train.for_views(rows.to(train.label.device))
     image = split.image.cpu()
-    sides: Sequence[Any] = image.shape[-2:] if extent is None else extent.repeat(N_VIEWS, 1).unbind(1)
-    drawn = augmentation.draw(N_VIEWS * len(rows), *sides, generator("cpu", seed, "augmentation", 0))
+    height, width = image.shape[-2:] if extent is None else extent.repeat(N_VIEWS, 1).unbind(1)
+    drawn = augmentation.draw(N_VIEWS * len(rows), height, width, generator("cpu", seed, "augmentation", 0))
     views = augmentation.apply(torch.cat([image] * N_VIEWS), drawn).unflatten(0, (N_VIEWS, len(rows)))
     originals = uris(train, rows)
     return [[originals[i], *(as_uri(view) for view in views[:, i])] for i in range(len(rows))]
