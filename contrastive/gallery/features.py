@@ -18,6 +18,7 @@ from contrastive.experiment.machine import start_device
 from contrastive.run.files import RunState
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
+from contrastive.training.progress import announced
 from contrastive.types import Data, unit
 
 N_NEIGHBORS = 10
@@ -85,7 +86,8 @@ def judged(path: Path, state: RunState, *, device: str = "auto", folders: Sequen
         encoder, transform = load_run_encoder(path, state.config)
     encoder, normalize = encoder.to(chosen), Normalize(transform.mean, transform.std, device=chosen)
     rows = (data.pretrain.label.cpu() >= 0).nonzero().squeeze(1) if data.classes else torch.arange(len(data.pretrain))
-    bank, test = extract(encoder, data.pretrain, normalize, rows), extract(encoder, data.test, normalize)
+    with announced("encoding the images"):
+        bank, test = extract(encoder, data.pretrain, normalize, rows), extract(encoder, data.test, normalize)
     knn = knn_of(state.config["evaluator"].get("knn", {}))
     k = at_most_a_tenth(knn.k, bank)
     similarity, index = (found.cpu() for found in nearest(bank.h, test.h, min(max(k, N_NEIGHBORS), len(rows))))

@@ -1,8 +1,8 @@
 """The page of `contrastive page --watch`: every run below some folders, running ones too, written anew as their files
 change."""
 
-import time
 from pathlib import Path
+from time import sleep, strftime
 from typing import Any
 
 from contrastive.files import write_text
@@ -31,7 +31,7 @@ def watch(folders: list[Path], page: Path) -> None:
                 if not before:
                     show(f"page to look at: {as_typed(page)}, written again as runs go on; Ctrl-C ends it")
                 before = now
-            time.sleep(EVERY)
+            sleep(EVERY)
     except KeyboardInterrupt:
         write_text(page, live_page(runs_seen(folders), folders, refresh=None))
         show(f"\n{as_typed(page)} stays as it is")
@@ -56,7 +56,7 @@ def live_page(runs: list[Seen], folders: list[Path], *, refresh: int | None) -> 
         charts=charts,
         refresh=refresh,
         title=", ".join(f"{n} {kind}" for kind, n in counts.items()),
-        written=time.strftime("%H:%M:%S"),
+        written=strftime("%H:%M:%S"),
         folders=", ".join(map(str, folders)),
         runs=[["state", "epochs", "kNN", "run"], *([run.kind, run.epochs, run.knn, str(run.path)] for run in rows)],
         curves=charts.curves_chart(series, methods, keys) if series else None,

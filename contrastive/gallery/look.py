@@ -1,7 +1,5 @@
 """The page of `contrastive look`: a data set and the views that training draws of it, before anything is trained."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -64,8 +62,8 @@ def counts(data: Data) -> list[list[str]]:
     """Images of each class to train and to test on, as a grid."""
     splits = {"train": data.pretrain.label, "test": data.test.label}
     numbers = [*enumerate(data.classes), (-1, "no label")]
-    rows = [[name, *(int((label == c).sum()) for label in splits.values())] for c, name in numbers]
-    return [["class", *splits], *([name, *map("{:,}".format, own)] for name, *own in rows if any(own))]
+    rows = [(name, [int((label == c).sum()) for label in splits.values()]) for c, name in numbers]
+    return [["class", *splits], *([name, *map("{:,}".format, own)] for name, own in rows if any(own))]
 
 
 def bias_counts(train: Split, data: Data) -> list[list[str]]:
@@ -89,8 +87,8 @@ def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]
     rows = spaced(torch.arange(len(train)), N_IMAGES)
     split, extent = train.for_views(rows.to(train.label.device))
     image = split.image.cpu()
-    sides: tuple[Any, Any] = image.shape[-2:] if extent is None else extent.repeat(N_VIEWS, 1).unbind(1)
-    drawn = augmentation.draw(N_VIEWS * len(rows), *sides, generator("cpu", seed, "augmentation", 0))
+    height, width = image.shape[-2:] if extent is None else extent.repeat(N_VIEWS, 1).unbind(1)
+    drawn = augmentation.draw(N_VIEWS * len(rows), height, width, generator("cpu", seed, "augmentation", 0))
     views = augmentation.apply(torch.cat([image] * N_VIEWS), drawn).unflatten(0, (N_VIEWS, len(rows)))
     originals = uris(train, rows)
     return [[originals[i], *(as_uri(view) for view in views[:, i])] for i in range(len(rows))]

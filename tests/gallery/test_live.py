@@ -51,7 +51,7 @@ def test_the_page_follows_runs_and_ends_with_ctrl_c(folder: Path, monkeypatch: p
         with (folder / "goes on/metrics.jsonl").open("a") as file:
             file.write(json.dumps({"step": 99, "epoch": 7.0, "test/knn_top1": 12.0}) + "\n")
 
-    monkeypatch.setattr(live.time, "sleep", stops_after(log, look))
+    monkeypatch.setattr(live, "sleep", stops_after(log, look))
     with lock(folder / "goes on"):
         assert main(["page", "--watch", str(folder)]) == 0
     first, second, last = *seen, page.read_text()
@@ -71,7 +71,7 @@ def test_nothing_is_written_while_nothing_changes(folder: Path, monkeypatch: pyt
     def look() -> None:
         times.append(page.stat().st_mtime_ns)
 
-    monkeypatch.setattr(live.time, "sleep", stops_after(look, look))
+    monkeypatch.setattr(live, "sleep", stops_after(look, look))
     assert main(["page", str(page), "--watch", str(folder)]) == 0
     assert times[0] == times[1] and not (folder / "runs.html").exists()
 

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from contrastive.bits import unpack
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
+from contrastive.experiment.run import run_experiment
 from contrastive.gallery.features import Judged, judged, plane
 from contrastive.gallery.run import confusion, group_bars, map_points, wilson, worst, worst_groups
 from contrastive.run.files import RunState, run_state
 from tests.gallery.pages import loads_nothing, specs, text_of
+from tests.helpers import CONTIGUOUS, compose_settings
 
 charts = pytest.importorskip("contrastive.study.render.charts")
 
@@ -122,6 +125,22 @@ def test_the_page_of_a_run_is_one_file(runs: list[Path], state: RunState, capsys
     vl_convert = pytest.importorskip("vl_convert")
     for spec in (groups, features, matrix, curves):
         assert vl_convert.vegalite_to_vega(spec)["marks"]
+
+
+def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for i in range(30):
+        Image.fromarray(np.full((8, 8, 3), 8 * i, np.uint8)).save(tmp_path / f"photos/{i:02}.png")
+    words = [
+        "dataset=image_folder", f"dataset.root={tmp_path}/photos", "dataset.size=8", f"dataset.cache={tmp_path}",
+        "encoder.width=2", "batch_size=16", "epochs=1", "device=cpu", "evaluator=[rankme]", CONTIGUOUS,
+    ]  # fmt: skip
+    run_experiment(compose_settings(*words), tmp_path / "run", words)
+    assert main([str(tmp_path / "run")]) == 0
+    written = (tmp_path / "run/show.html").read_text()
+    text = text_of(written)
+    assert "Map of the features" in text and "Nearest neighbors" in text
+    assert "What is taken for what" not in text and "The worst images" not in text and 'class="other"' not in written
 
 
 def test_two_runs_show_the_images_that_one_gets_right(runs: list[Path], tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
 from contrastive.errors import ConfigError
+from contrastive.experiment.summary import watching
 from contrastive.listing.places import places
 from contrastive.run.files import lock
 from contrastive.run.provenance import module_hashes
@@ -149,7 +150,7 @@ def begin(
     Returns:
         the trials; none where every run is done.
     """
-    show(announcement(contest))
+    show(announcement(contest) + ("" if dry_run else watching(contest.base)))
     sources = read_sources(contest.targets, contest.folders)  # before the trials: what is tried is what is sealed
     if (contest if dry_run else at_look(contest)).due():
         trials = trials or try_contestants(contest, compose=composer(contest.folders), n_parallel=n_parallel, gpus=gpus)
