@@ -21,7 +21,7 @@ def n_busy() -> float:
     """How many of these cores are at work at this moment, as seen for a fifth of a second: the average over the last
     minute would tell of what has ended since."""
     percent = psutil.cpu_percent(0.2, percpu=True)
-    return sum(percent[i] for i in _cores() if i < len(percent)) / 100
+    return float(sum(percent[i] for i in _cores() if i < len(percent))) / 100
 
 
 def _cores() -> list[int]:

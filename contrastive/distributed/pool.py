@@ -14,14 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from contrastive.distributed.signals import explain_stop, interrupts_blocked, unblock_interrupts
 from contrastive.distributed.streams import keep_printing
 
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
+
 Task = TypeVar("Task", bound=Callable[[], Any])
 HAS_SERVER = "forkserver" in multiprocessing.get_all_start_methods()  # not on Windows
-SERVER = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")
+SERVER: "ForkServerContext | SpawnContext" = (
+    multiprocessing.get_context("forkserver") if HAS_SERVER else multiprocessing.get_context("spawn")
+)
 NAME = "job of a pool"
 
 

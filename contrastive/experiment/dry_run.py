@@ -152,7 +152,10 @@ def evaluation_seconds(experiment: Experiment) -> tuple[float, dict[str, float]]
 
 def timed(task: Callable[[], object], device: torch.device) -> float:
     """Seconds of one call, the device's work included."""
-    waits = {"cuda": partial(torch.cuda.synchronize, device), "mps": torch.mps.synchronize}
+    waits: dict[str, Callable[[], object]] = {
+        "cuda": partial(torch.cuda.synchronize, device),
+        "mps": torch.mps.synchronize,
+    }
     wait = waits.get(device.type, torch.cpu.synchronize)
     wait()
     since = time.perf_counter()

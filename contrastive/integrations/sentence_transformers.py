@@ -93,7 +93,8 @@ class PairLoss(nn.Module):
         hard = torch.cat(negatives) if negatives else None
         if not self.directions or (hard is None and self.directions in OF_ACROSS.values()):
             across = self.across if not self.directions else "both" if len(self.directions) == 2 else "first"
-            return self._value(torch.stack([first, document], 1), labels, across=across, memory=self._gathered(hard))
+            memory = None if hard is None else self._gathered(hard)
+            return self._value(torch.stack([first, document], 1), labels, across=across, memory=memory)
         ids = shard_of().rank * len(first) + torch.arange(len(first), device=first.device)
         # a query is compared with all hard negatives, a document with those of other queries
         further = [] if hard is None else [(hard, ids.new_full((len(hard),), -1))]
@@ -119,8 +120,8 @@ class PairLoss(nn.Module):
         embedding: Tensor = self.model(dict(column))["sentence_embedding"]  # a copy: models add what they compute
         return embedding
 
-    def _gathered(self, x: Tensor | None) -> Tensor | None:
-        return x if x is None or not self.gather_across_devices else gather(x)
+    def _gathered(self, x: Tensor) -> Tensor:
+        return gather(x) if self.gather_across_devices else x
 
     def _from(
         self, anchor: Tensor, other: Tensor, labels: Tensor | None, ids: Tensor, further: list[tuple[Tensor, Tensor]]

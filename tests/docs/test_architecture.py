@@ -102,6 +102,12 @@ def test_only_settings_and_commands_know_hydra():
     assert not [path for path in [*FILES, *scripts] if any("hydra._internal" in name for name in imports(path))]
 
 
+def test_no_module_needs_what_windows_lacks():
+    unix = {"fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"}
+    found = [f"{path}: {name}" for path in FILES for name in imports(path) if name.partition(".")[0] in unix]
+    assert not found
+
+
 def test_settings_are_checked_without_importing_torch():
     modules = [f"contrastive.config.{path.stem}" for path in (PACKAGE / "config").glob("[!_]*.py")]
     modules += ["contrastive.cli.train", "hydra_plugins.contrastive_sweeper"]  # which Hydra loads before anything else

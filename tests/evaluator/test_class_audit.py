@@ -8,6 +8,7 @@ from contrastive.evaluator.base import Scores, evaluate
 from contrastive.evaluator.class_audit import ClassAudit
 from contrastive.evaluator.knn import KNN
 from contrastive.experiment.summary import _by_class
+from contrastive.run import figures
 from contrastive.types import Features
 from tests.helpers import feature_sets
 
@@ -47,3 +48,14 @@ def test_it_follows_a_probe_in_the_list() -> None:
         ClassAudit().check_names([])
     scores = evaluate({"knn": KNN(k=3), "class_audit": ClassAudit()}, feature_sets(features, features, features))
     assert scores.audit["by_class"]["knn"]["mean_top1"] == scores.test["knn_top1"]
+
+
+def test_tables_call_a_class_by_the_name_of_its_folder() -> None:
+    classes = [{"class": name, "label": label, "n": 3} for label, name in ((0, "ant"), (2, "bee"))]
+    by_class = {"linear": {"mean_top1": 60.0, "worst_top1": 20.0, "top1": {"0": 100.0, "2": 20.0}}}
+    result = {"test": {"linear_top1": 70.0}, "audit": {"by_class": by_class, "classes": classes}}
+    found = figures.test_figures(result)
+    assert found == {"linear_top1": 70.0, "linear_top1/ant": 100.0, "linear_top1/bee": 20.0}
+    assert [name for name in found if figures.is_detail(name)] == ["linear_top1/ant", "linear_top1/bee"]
+    del result["audit"]["classes"]  # an earlier version
+    assert list(figures.test_figures(result))[1:] == ["linear_top1/0", "linear_top1/2"]
