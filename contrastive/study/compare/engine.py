@@ -1,6 +1,7 @@
 """A comparison from its plan to its page. A function runs its runs: processes of this machine, or a launcher."""
 
 import json
+import math
 import shutil
 import sys
 import textwrap
@@ -42,8 +43,8 @@ from contrastive.study.compare.seal import (
 )
 from contrastive.study.compare.space import Knob, knobs_of, point_at
 from contrastive.study.compare.stages import WORST, Contest
-from contrastive.study.compare.trial import Trial, deepest, disk, hours, try_contestants
-from contrastive.study.jobs import Run, composer, default_jobs, run_here, short_hours, this_device
+from contrastive.study.compare.trial import Trial, deepest, disk, hours, minutes_of_run, try_contestants
+from contrastive.study.jobs import Run, TimeLeft, composer, default_jobs, run_here, short_hours, this_device
 from contrastive.study.render.comparison import forest, sentences
 from contrastive.study.render.files import write_pages
 from contrastive.study.render.sentences import tuned_text
@@ -64,20 +65,25 @@ class Done(NamedTuple):
 
 
 def run_comparison(
-    words: Sequence[str], *, folders: Sequence[Path] = (), n_jobs: int = -1, dry_run: bool = False
-) -> Done:
+    words: Sequence[str], *, folders: Sequence[Path] = (), n_jobs: int = -1, seconds: float = math.inf,
+    dry_run: bool = False,
+) -> Done:  # fmt: skip
     """Run a comparison in processes of this machine.
 
     Args:
         words: KEY=VALUE, see `read_plan`.
         folders: of options and modules of one's own.
         n_jobs: runs at a time; -1 = one on each GPU or core.
+        seconds: from now on, in which a run has to end that is begun.
         dry_run: say what it would take, and stop.
 
     Raises:
-        ConfigError: the plan, its data or a contestant cannot be used, or another process runs this comparison.
+        ConfigError: the plan, its data or a contestant cannot be used, another process runs this comparison, or runs
+            are due that would not end in these seconds.
     """
     plan = read_plan(words)
+    trials: dict[str, Trial] = {}
+    time_left = TimeLeft(seconds=seconds, minutes=lambda run: minutes_of_run(run, trials))
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
         contest = contest_of(plan, folders)  # mistakes are answered before torch is imported
         on_cpu, device = this_device(list(plan.common))
@@ -92,9 +98,11 @@ def run_comparison(
 
             def launch(runs: Sequence[Run]) -> dict[Run, str]:
                 failed = run_here(
-                    runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=contest.base / CODE
-                )
+                    runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=contest.base / CODE,
+                    time_left=time_left,
+                )  # fmt: skip
                 check_package(contest)
+                time_left.check()
                 return failed
 
             return run_until_decided(contest, launch, trials=trials, n_parallel=n_parallel)
