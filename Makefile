@@ -55,9 +55,9 @@ lint: $(VENV)/.done  ## ruff check, ruff format --check, mypy --strict
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy --strict
 
-reproduce-table: $(VENV)/.done  ## run a table beside its published figures, with a page to look at: TABLE=digits PRESET=paper|small|smoke SEEDS=3 JOBS=2 STRICT=1 ARGS="epochs=5"; without TABLE list them
+reproduce-table: $(VENV)/.done  ## run a table beside its published figures, with a page to look at: TABLE=digits PRESET=paper|small|smoke SEEDS=3 JOBS=2 SECONDS=840 STRICT=1 ARGS="epochs=5"; without TABLE list them
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
-	  $(if $(JOBS),--jobs $(JOBS)) $(if $(filter 1,$(STRICT)),--strict)
+	  $(if $(JOBS),--jobs $(JOBS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter 1,$(STRICT)),--strict)
 
 results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 9 MB
 	$(RUN) -m contrastive report page --static outputs/results.html $(RESULTS)

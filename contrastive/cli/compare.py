@@ -19,9 +19,11 @@ dataset=digits,mnist,cifar10 compares on each, and gives one verdict over all of
     pairs=first    each against the first contestant; all: every pair
     dry_run=true   say what it would take, and stop
 
-The same command goes on where it was interrupted; docs/compare.md has the protocol.
+The same command goes on where it was interrupted; with --seconds 840 it fills many short allocations of a machine.
+docs/compare.md has the protocol.
 """
 
+import math
 import sys
 
 from contrastive.config.arguments import Parser, answering
@@ -39,10 +41,15 @@ from contrastive.text import show
 def main(words: list[str]) -> int:
     """Run the command on its words; returns the exit code, 1 if a run failed for a reason that is not its own."""
     folders, words = take_config_dirs(words)
-    parser = Parser("compare", __doc__, usage="KEY=VALUE[,VALUE ...] [KEY=VALUE ...] [--config-dir DIR] [--jobs N]")
+    parser = Parser(
+        "compare", __doc__, usage="KEY=VALUE[,VALUE ...] [KEY=VALUE ...] [--config-dir DIR] [--jobs N] [--seconds N]"
+    )
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE", help="as above")
     parser.add_argument(
         "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
     )  # fmt: skip
     parser.add_argument("--config-dir", metavar="DIR", help="folder with YAMLs and modules of your own, as in train.py")
     arguments = parser.parse_intermixed_args(words)
@@ -52,7 +59,7 @@ def main(words: list[str]) -> int:
     if not {"true", "false"}.issuperset(asked):
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
     is_dry = asked[-1:] == ["true"]
-    done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, dry_run=is_dry)
+    done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, seconds=arguments.seconds, dry_run=is_dry)
     if not_done := [text for own in done for text in own.not_done]:
         said = [*not_done, "there is no verdict before these runs are done: run the same command again"]
         show("\n".join(said), file=sys.stderr)

@@ -3,12 +3,13 @@
     python -m contrastive table digits --preset smoke        the same: make reproduce-table TABLE=digits PRESET=smoke
 
 Every (row, seed) is a run directory of train.py; overrides of your own go to every row. Runs that are done are skipped
-and interrupted ones go on, so the same command may be given again. The table is written as Markdown, CSV, LaTeX, JSON
-and HTML.
-Exit codes: 0 done, 1 a run failed, 2 a wrong override, or missing data with --strict, 130 Ctrl-C.
+and interrupted ones go on, so the same command may be given again: with --seconds 840 a table fills over many short
+allocations of a machine. The table is written as Markdown, CSV, LaTeX, JSON and HTML.
+Exit codes: 0 done, 1 a run failed, 2 a wrong override, runs left by --seconds, missing data with --strict, 130 Ctrl-C.
 """
 
 import argparse
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -29,9 +30,12 @@ from contrastive.study.collect import table_record
 from contrastive.study.jobs import (
     Compose,
     Run,
+    TimeLeft,
     composer,
     dataset_node,
     default_jobs,
+    expected_minutes,
+    finished_minutes,
     is_done,
     missing_of,
     run_here,
@@ -56,6 +60,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 instead of the table's")
     parser.add_argument(
         "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
     parser.add_argument(
@@ -92,8 +99,11 @@ def reproduce(arguments: argparse.Namespace) -> int:
     composed = composer(folders)
     if table.script is not None:
         return subprocess.run([sys.executable, str(table.script), str(base), table.preset]).returncode
-    on_cpu, _ = this_device(arguments.overrides)
-    runs = runs_of(table, base)
+    on_cpu, device = this_device(arguments.overrides)
+    runs, stated = runs_of(table, base), {row.name: row.minutes for row in table.rows}
+    time_left = TimeLeft(
+        seconds=arguments.seconds, minutes=lambda run: expected_minutes(run, finished_minutes(runs, device), stated)
+    )
     due = [run for run in runs if not is_done(run, composed)]
     unavailable = unavailable_data(due, composed)
     blocked = {run for these in unavailable.values() for run in these}
@@ -106,8 +116,11 @@ def reproduce(arguments: argparse.Namespace) -> int:
         folders=folders,
         n_parallel=n_parallel,
         gpus=gpus,
+        time_left=time_left,
     )
-    return conclude(table, base, list(failed), unavailable, compose=composed, strict=arguments.strict)
+    exit_code = conclude(table, base, list(failed), unavailable, compose=composed, strict=arguments.strict)
+    time_left.check()
+    return exit_code
 
 
 def unavailable_data(runs: list[Run], composed: Compose) -> dict[str, list[Run]]:

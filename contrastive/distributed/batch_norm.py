@@ -207,3 +207,26 @@ def views_apart(layers: list[StepBatchNorm], n_views: int) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.n_views = 1
+
+
+def counting(*modules: nn.Module) -> list[BatchNorm]:
+    """The layers of torch's own below `modules` that count batches and never read the count."""
+    own = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    layers = [layer for module in modules for layer in module.modules() if type(layer) in own]
+    return [layer for layer in layers if layer.track_running_stats and layer.momentum is not None]  # type: ignore[misc]
+
+
+@contextmanager
+def counted_together(layers: list[BatchNorm], n: int) -> Iterator[None]:
+    """Count n batches in those of these layers that train, by one kernel and not by one for each layer."""
+    training = [layer for layer in layers if layer.training]
+    counts = [cast(Tensor, layer.num_batches_tracked) for layer in training]
+    for layer in training:
+        layer.num_batches_tracked = None
+    try:
+        yield
+    finally:
+        for layer, count in zip(training, counts, strict=True):
+            layer.num_batches_tracked = count
+    if counts:
+        torch._foreach_add_(counts, n)

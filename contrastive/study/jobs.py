@@ -3,9 +3,10 @@
 import os
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any, cast
@@ -18,13 +19,15 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import n_cores
 from contrastive.distributed.pool import run_in_processes
+from contrastive.errors import ConfigError
 from contrastive.files import locked
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
 from contrastive.study.spec import Table, row_folder
-from contrastive.text import format_grid
+from contrastive.text import counted, format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
+START, SLACK = 30.0, 1.1  # seconds before a run's own clock starts; times what is expected of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,43 @@ class Run:
 
     def __str__(self) -> str:
         return f"{self.stage}, {self.name}" if self.stage else self.name
+
+
+@dataclass(kw_only=True)
+class TimeLeft:
+    """Of a command that is to end, as on a machine that is lent: a run is begun only where it would end, too.
+
+    Attributes:
+        seconds: of the command, from now on.
+        minutes: that a run takes, by those that are done when it is asked; None where nothing tells: it is begun.
+        left: the runs that were not begun.
+    """
+
+    seconds: float
+    minutes: Callable[[Run], float | None] = lambda _: None
+    left: list[Run] = field(default_factory=list)
+    since: float = field(default_factory=lambda: time.monotonic())
+
+    def __post_init__(self) -> None:
+        if self.seconds <= 0:
+            raise ConfigError(f"--seconds must be above 0, got {self.seconds:g}: try --seconds 840")
+
+    def fits(self, run: Run) -> bool:
+        """Whether a run that begins now would end; one that would not is `left`."""
+        minutes = self.minutes(run)
+        end = time.monotonic() + (0 if minutes is None else START + SLACK * 60 * minutes)
+        if end <= self.since + self.seconds:
+            return True
+        self.left.append(run)
+        return False
+
+    def check(self) -> None:
+        """Raise ConfigError if runs are left."""
+        if self.left:
+            raise ConfigError(
+                f"{counted(len(self.left), 'run')} would not have ended in --seconds {self.seconds:g}: "
+                "try the same command again, which goes on"
+            )
 
 
 def runs_of(table: Table, base: Path) -> list[Run]:
@@ -103,6 +143,7 @@ def run_here(
     gpus: Sequence[str] = (),
     code: Path | None = None,
     say: Callable[[int, int, Run, object], None] | None = None,
+    time_left: TimeLeft | None = None,
 ) -> dict[Run, str]:
     """Do runs in processes of this machine, each writing what it prints to its log; returns why one failed.
 
@@ -112,10 +153,12 @@ def run_here(
         gpus: that they are spread over.
         code: a folder whose modules come before all others of their names.
         say: told of each that ends, see `print_end`, which is the default.
+        time_left: leaves out runs that would not end in it; None = all are done.
     """
     failed: dict[Run, str] = {}
     # composed when its process starts: a table of a hundred runs begins at once
-    tasks = (_Task(compose(run.overrides), run, tuple(folders), code) for run in runs)
+    fitting = (run for run in runs if time_left is None or time_left.fits(run))
+    tasks = (_Task(compose(run.overrides), run, tuple(folders), code) for run in fitting)
     for count, (task, failure) in enumerate(run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus), start=1):
         (say or print_end)(count, len(runs), task.run, failure)
         if failure is not None:
@@ -203,24 +246,35 @@ def short_hours(hours: float) -> str:
 def hours_left(runs: Sequence[Run], device: str, stated: Mapping[str, float | None]) -> float | None:
     """Hours of the runs that are not done, one after the other; None when nothing tells how long one takes.
 
-    A run takes what the finished runs of its row took on this device, else those of the table, else the minutes that
-    the table states.
-
     Args:
         stated: {row: minutes of a run}.
     """
-    taken = {run: minutes for run in runs if (minutes := minutes_taken(run.path, device)) is not None}
-    of_table = mean(taken.values()) if taken else None
-    total = 0.0
-    for run in runs:
-        if read_result(run.path) is not None:
-            continue
-        of_row = [minutes for other, minutes in taken.items() if other.row == run.row]
-        expected = mean(of_row) if of_row else of_table if of_table is not None else stated.get(run.row)
-        if expected is None:
-            return None
-        total += expected
-    return total / 60
+    taken = finished_minutes(runs, device)
+    expected = [expected_minutes(run, taken, stated) for run in runs if read_result(run.path) is None]
+    known = [minutes for minutes in expected if minutes is not None]
+    return sum(known) / 60 if len(known) == len(expected) else None
+
+
+def finished_minutes(runs: Sequence[Run], device: str) -> dict[Run, float]:
+    """How long each of the runs took that finished on this device."""
+    return {run: minutes for run in runs if (minutes := minutes_taken(run.path, device)) is not None}
+
+
+def expected_minutes(run: Run, taken: Mapping[Run, float], stated: Mapping[str, float | None]) -> float | None:
+    """How long a run will take; None when nothing tells.
+
+    What the finished runs of its row took, else the minutes that are stated times what other rows took of theirs.
+
+    Args:
+        taken: see `finished_minutes`.
+        stated: {row: minutes of a run}.
+    """
+    if of_row := [minutes for other, minutes in taken.items() if other.row == run.row]:
+        return mean(of_row)
+    if (minutes_stated := stated.get(run.row)) is None:
+        return mean(taken.values()) if taken else None
+    paces = [minutes / known for other, minutes in taken.items() if (known := stated.get(other.row))]
+    return minutes_stated * (mean(paces) if paces else 1)
 
 
 def minutes_taken(path: Path, device: str) -> float | None:

@@ -59,6 +59,15 @@ def test_a_small_question_is_answered(tmp_path):
 
 
 @pytest.mark.slow
+def test_no_run_begins_that_would_not_end(tmp_path):
+    words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "finalists=0", "seeds=3"]
+    done = module("compare", *words, "--seconds", "20", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: 6 runs would not have ended in --seconds 20: try the same command again" in done.stderr
+    assert not list(tmp_path.rglob("checkpoints"))
+
+
+@pytest.mark.slow
 def test_a_question_is_answered_by_one_command(compared):
     folder, said = compared
     assert "nt_xent against debiased_pos on digits, judged by knn_top1" in said

@@ -83,6 +83,20 @@ def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, 
     assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]
 
 
+def test_a_table_fills_over_short_allocations(reproduced, tmp_path):
+    shutil.copytree(reproduced, tmp_path, dirs_exist_ok=True)
+    missing = sorted(tmp_path.glob(RESULTS))[1]
+    missing.unlink()
+    short = reproduce("digits", "--preset", "smoke", "--seconds", "20", *WORDS, cwd=tmp_path)
+    assert short.returncode == 2
+    assert "error: 1 run would not have ended in --seconds 20: try the same command again" in short.stderr
+    assert not missing.exists()
+    (page,) = tmp_path.glob("outputs/table/digits-smoke-*.json")
+    assert sorted(len(row["runs"]) for row in json.loads(page.read_text())["rows"]) == [0, 1, 1]
+    assert reproduce("digits", "--preset", "smoke", "--seconds", "900", *WORDS, cwd=tmp_path).returncode == 0
+    assert missing.exists()
+
+
 def test_tables_are_listed_with_what_is_missing(tmp_path):
     listed = reproduce(cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr

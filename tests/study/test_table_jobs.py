@@ -1,15 +1,27 @@
 """Jobs of a table: what is done, what fails, what is missing, how long the rest takes."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
+from contrastive.errors import ConfigError
 from contrastive.run.files import write_config
-from contrastive.study.jobs import Run, hours_left, is_done, missing_data, tables_text
+from contrastive.study import jobs
+from contrastive.study.jobs import (
+    Run,
+    expected_minutes,
+    finished_minutes,
+    hours_left,
+    is_done,
+    missing_data,
+    tables_text,
+)
 from contrastive.study.spec import read_table, table_paths
 from tests.helpers import SOUND_CONFIG, write_finished
 
@@ -73,6 +85,34 @@ def test_hours_left_come_from_finished_runs_of_this_device(tmp_path):
     finish(runs[2], seconds=7200)
     assert hours_left(runs, "X", stated) == 3  # one hour of A, two of B
     assert hours_left([run_of(tmp_path / "C")], "X", {"A": None}) is None
+
+
+def test_a_row_without_a_finished_run_goes_by_its_stated_minutes_and_the_pace_of_the_others(tmp_path):
+    short, long, other = (run_of(tmp_path / name, row=name) for name in "ABC")
+    stated = {"A": 15.0, "B": 40.0, "C": None}
+    assert expected_minutes(long, {}, stated) == 40
+    finish(short, seconds=180)  # a fifth of what is stated
+    taken = finished_minutes([short, long], "X")
+    assert expected_minutes(long, taken, stated) == 8
+    assert expected_minutes(short, taken, stated) == 3
+    assert expected_minutes(other, taken, stated) == 3
+    assert expected_minutes(other, {}, stated) is None
+
+
+def test_no_run_begins_that_would_not_end(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    time_left = jobs.TimeLeft(seconds=600, minutes={"short": 5.0, "long": 10.0, "new": None}.get)
+    assert [time_left.fits(name) for name in ("long", "short", "new")] == [False, True, True]
+    now[0] += 599  # 30 seconds of start and 330 of work are more than what is left
+    assert [time_left.fits(name) for name in ("short", "new")] == [False, True]
+    now[0] += 2
+    assert not time_left.fits("new")
+    assert time_left.left == ["long", "short", "new"]
+    with pytest.raises(ConfigError, match=r"3 runs would not have ended in --seconds 600: try the same command again"):
+        time_left.check()
+    with pytest.raises(ConfigError, match=r"--seconds must be above 0, got 0: try --seconds 840"):
+        jobs.TimeLeft(seconds=0, minutes={}.get)
 
 
 def test_the_list_shows_every_table(tmp_path):

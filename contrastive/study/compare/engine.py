@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -41,8 +42,8 @@ from contrastive.study.compare.seal import (
 )
 from contrastive.study.compare.space import Knob, knobs_of, point_at
 from contrastive.study.compare.stages import Contest
-from contrastive.study.compare.trial import Trial, deepest, try_contestants
-from contrastive.study.jobs import Run, composer, default_jobs, run_here, this_device
+from contrastive.study.compare.trial import Trial, deepest, minutes_of_run, try_contestants
+from contrastive.study.jobs import Run, TimeLeft, composer, default_jobs, run_here, this_device
 from contrastive.study.statistics import planned_looks
 from contrastive.text import counted, show
 
@@ -60,20 +61,23 @@ class Done(NamedTuple):
 
 
 def run_comparison(
-    words: Sequence[str], *, folders: Sequence[Path] = (), n_jobs: int = -1, dry_run: bool = False
-) -> list[Done]:
+    words: Sequence[str], *, folders: Sequence[Path] = (), n_jobs: int = -1, seconds: float = math.inf,
+    dry_run: bool = False,
+) -> list[Done]:  # fmt: skip
     """Run a comparison on each data set in processes of this machine.
 
     Args:
         words: KEY=VALUE, see `read_plans`.
         folders: of options and modules of one's own.
         n_jobs: runs at a time; -1 = one on each GPU or core.
+        seconds: from now on, in which a run has to end that is begun.
         dry_run: say what it would take, and stop.
 
     Raises:
-        ConfigError: the plan, its data or a contestant cannot be used, or another process runs this comparison.
+        ConfigError: the plan, its data or a contestant cannot be used, another process runs this comparison, or runs
+            are due that would not end in these seconds.
     """
-    plans = read_plans(words)
+    plans, all_time = read_plans(words), TimeLeft(seconds=seconds)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
         contests = [contest_of(plan, folders) for plan in plans]  # mistakes are answered before torch is imported
         common = list(plans[0].common)
@@ -93,11 +97,13 @@ def run_comparison(
             def launch(lines: Lines, runs: Sequence[Run]) -> dict[Run, str]:
                 base = lines.contest.base
                 composed = composer([base / OPTIONS, *folders])
+                time_left = replace(all_time, minutes=lambda run: minutes_of_run(run, lines.trials))
                 failed = run_here(
                     runs, compose=composed, folders=folders, n_parallel=n_parallel, gpus=gpus, code=base / CODE,
-                    say=lines.end,
+                    say=lines.end, time_left=time_left,
                 )  # fmt: skip
                 check_package(lines.contest)
+                time_left.check()
                 return failed
 
             lines = lines_of(contests, trials, n_parallel=n_parallel, is_live=sys.stdout.isatty())

@@ -16,10 +16,11 @@ from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
+from contrastive.run.files import read_result
 from contrastive.run.provenance import LIBRARIES
 from contrastive.study.compare.plan import Plan, auto_budget
 from contrastive.study.compare.stages import Contest, data_key
-from contrastive.study.jobs import Compose
+from contrastive.study.jobs import Compose, Run, minutes_of
 from contrastive.text import counted
 
 
@@ -97,6 +98,16 @@ def disk(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int) -> i
 def hours(contest: Contest, trials: Mapping[str, Trial]) -> float:
     """Hours of all runs that are left, one after the other."""
     return sum(contest.n_left(own) * trials[own.name].minutes for own in contest.plan.contestants) / 60
+
+
+def minutes_of_run(run: Run, trials: Mapping[str, Trial]) -> float | None:
+    """How long a run will take: what the last one of its contestant and stage took, else its trial; None without."""
+    is_final, own = run.stage == "final", run.path.parent
+    folders = own.glob("seed=*") if is_final else own.parent.glob("point=*/seed=*")
+    done = [result for folder in folders if (result := read_result(folder)) is not None]
+    if done:
+        return minutes_of(max(done, key=lambda result: str(result["time"]["finished"])))
+    return trials[run.row].minutes if run.row in trials else None
 
 
 @dataclass(frozen=True)
