@@ -20,11 +20,11 @@ from contrastive.config.targets import resolve_builtin
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_config, run_state
+from contrastive.study.collect import runs_record
 from contrastive.study.curves import Series, label, read_series, read_sweeps
 from contrastive.study.palette import COLORS, colors_of, marker_of
 from contrastive.study.record import read_record
 from contrastive.study.render.plot import add_legend, new_figure, plot_mean, write_figure
-from contrastive.study.render.sources import runs_record
 
 MAX_IMAGES = 1000  # of a map
 

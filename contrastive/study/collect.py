@@ -9,6 +9,7 @@ from typing import Any
 from contrastive.config.identity import is_identity
 from contrastive.run.files import RunState, run_state
 from contrastive.study.curves import MAX_POINTS, read_points, short, thin
+from contrastive.study.frame import Frame
 from contrastive.study.record import correct_name
 from contrastive.study.spec import Curves, Row, Table, folder_name, row_folder
 
@@ -53,6 +54,36 @@ def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) 
         "protocols": shared.protocols,
         "views": views_as_png(next((path for own in runs.values() for path in own), base)),
     }
+
+
+def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
+    """The runs of a dataset as a table: its metrics are those of all runs of a seed, and of later evaluations."""
+    section = section.by_name()
+    shown, shared = section.shown(), section.shared()
+    states = {name: {paths[0]: run_state(paths[0]) for paths in own["paths"]} for name, own in section.rows.items()}
+    record = runs_record(states, metrics)
+    for (name, own), entry in zip(section.rows.items(), record["rows"], strict=True):
+        settings = own["settings"].iloc[0]
+        entry["name"] = shown[name]
+        entry["overrides"] = [f"{key}={settings[key]}" for key in section.differing if key in settings]
+        for run, line in zip(entry["runs"], own.to_dict("records"), strict=True):
+            known = {metric: round(line[metric], 4) for metric in section.metrics if line[metric] == line[metric]}
+            run["test"] = {metric: value for metric, value in known.items() if metric in metrics}
+            run["val"] = {m.removeprefix("val/"): value for m, value in known.items() if m.startswith("val/")}
+    note = f"In every row: {' '.join(shared)}." if shared else ""
+    return {**record, "title": f"Finished runs: {section.table['dataset'].iloc[0]}", "note": note}
+
+
+def runs_record(rows: dict[str, dict[Path, RunState]], metrics: list[str]) -> dict[str, Any]:
+    """The record of finished runs: {row: its runs, which differ in their seeds}."""
+    shared = Shared()
+    first = next(iter(next(iter(rows.values()))))
+    return {
+        "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],
+        "metrics": {metric: metric for metric in metrics}, "claims": [],
+        "rows": [row_record(Row(name=name), runs, metrics, shared) for name, runs in rows.items()],
+        "environments": shared.environments, "protocols": shared.protocols, "views": views_as_png(first),
+    }  # fmt: skip
 
 
 def finished_runs(row: Row, table: Table, base: Path, leave_out: Collection[Path]) -> dict[Path, RunState]:

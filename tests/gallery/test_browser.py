@@ -14,7 +14,7 @@ from contrastive.gallery.run import run_page
 from contrastive.gallery.seen import runs_seen
 from contrastive.run.files import run_state
 from contrastive.study.render.page import page as results_page
-from contrastive.study.render.sources import read_sources
+from contrastive.study.render.page import read_sources
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("altair", reason="an extra: try pip install '.[report]'")

@@ -31,7 +31,7 @@ from contrastive.run.log import read_points
 from contrastive.schema import misfit
 from contrastive.study.render.files import check_folder
 from contrastive.study.render.markdown import facts
-from contrastive.study.render.sources import read_sources
+from contrastive.study.render.page import read_sources
 from tests.helpers import (
     CONTIGUOUS,
     ROOT,

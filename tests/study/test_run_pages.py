@@ -9,7 +9,7 @@ import yaml
 
 from contrastive.cli.report import main
 from contrastive.errors import ConfigError
-from contrastive.study.render.sources import read_sources
+from contrastive.study.render.page import read_sources
 from scripts.figures import tsne_map
 from tests.helpers import TINY, program
 

@@ -18,15 +18,16 @@ from typing import Any
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.study.collect import section_record
 from contrastive.study.curves import method_and_setting, read_series, read_sweeps
-from contrastive.study.frame import add_metrics
+from contrastive.study.frame import add_metrics, read_frame
 from contrastive.study.judge import judge_claims
 from contrastive.study.palette import colors_of
+from contrastive.study.record import read_datasets, read_record
 from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid
 from contrastive.study.render.html import chart_module, filled
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
-from contrastive.study.render.sources import read_sources
 from contrastive.text import show
 from contrastive.verdict import VERDICTS
 
@@ -50,6 +51,41 @@ def run(arguments: argparse.Namespace) -> int:
     size = arguments.out.stat().st_size / 2**20
     print(f"{arguments.out}: {len(records)} table{'' if len(records) == 1 else 's'}, {size:.1f} MB")
     return 0
+
+
+def read_sources(paths: list[Path], metrics: list[str] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The tables among the paths in their order, then everything else as tables of runs.
+
+    Args:
+        paths: a table's JSON, the folder of its runs, or any folder with finished runs.
+        metrics: the columns of finished runs; None = the usual ones. A table has its own.
+
+    Returns:
+        the records, and a sentence for each path or run that is left out.
+
+    Raises:
+        ConfigError: a path does not exist, no run has a metric, or nothing is left to show.
+    """
+    tables, folders, left_out = [], [], []
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"{path} does not exist: try python -m contrastive report page OUT.html outputs")
+        file = path if path.is_file() else path.parent / f"{path.name}.json"
+        if not file.exists():
+            folders.append(path)
+        elif (record := read_record(file) or read_datasets(file)) is not None:
+            tables.append(record)
+        else:
+            left_out.append(f"{path} holds no table and is left out")
+    if folders:
+        frame = read_frame(folders)
+        chosen = frame.chosen(metrics) if metrics else []
+        for section in frame.sections.values():
+            tables.append(section_record(section, [m for m in chosen if m in section.metrics] or section.chosen(None)))
+        left_out += frame.notes
+    if not tables:
+        raise ConfigError(f"no table or finished run in {', '.join(map(str, paths))}: try make reproduce-table")
+    return tables, left_out
 
 
 def page(records: list[Record], *, static: bool = False) -> str:
