@@ -191,4 +191,5 @@ def data_of(name: str, settings: dict[str, Any]) -> tuple[str, Sequence[str]]:
     sized = name == "shards" and "size" not in settings
     node = component_node(f"dataset/{name}", settings | ({"size": USUAL_SIDE} if sized else {}))
     data: Data = build_one("dataset", node, Data)
-    return str(data.found or data), [f"dataset.size={USUAL_SIDE}"] if sized else []
+    further = [f"dataset.size={USUAL_SIDE}"] if sized else []
+    return str(data.found or data), [*further, *(["augmentation=intensity"] if data.n_channels != 3 else [])]
