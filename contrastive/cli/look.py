@@ -10,7 +10,7 @@ dataset and of the augmentation may follow. Of a folder or a table up to 256 ima
 command that trains on it.
 
     -o look.html          a page to look at, too: images of each class, the views that training makes of them, the mean
-                          image. All images are read for it, as a run reads them: its first start has them then
+                          image. All images are read for it, as a run reads them: the next run finds them decoded
 """
 
 import shlex
