@@ -24,9 +24,9 @@ from contrastive.study.judge import judge_claims
 from contrastive.study.palette import colors_of
 from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid
-from contrastive.study.render.html import chart_module, filled
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
 from contrastive.study.render.sources import read_sources
+from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.text import show
 from contrastive.verdict import VERDICTS
 
