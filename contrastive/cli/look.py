@@ -10,7 +10,7 @@ dataset and of the augmentation may follow. Of a folder or a table up to 256 ima
 command that trains on it.
 
     -o look.html          a page to look at, too: images of each class, the views that training makes of them, the mean
-                          image. All images are read for it, as a run reads them: its first start has them then
+                          image. All images are read for it, as a run reads them: the next run finds them decoded
 """
 
 import shlex
@@ -191,4 +191,5 @@ def data_of(name: str, settings: dict[str, Any]) -> tuple[str, Sequence[str]]:
     sized = name == "shards" and "size" not in settings
     node = component_node(f"dataset/{name}", settings | ({"size": USUAL_SIDE} if sized else {}))
     data: Data = build_one("dataset", node, Data)
-    return str(data.found or data), [f"dataset.size={USUAL_SIDE}"] if sized else []
+    further = [f"dataset.size={USUAL_SIDE}"] if sized else []
+    return str(data.found or data), [*further, *(["augmentation=intensity"] if data.n_channels != 3 else [])]

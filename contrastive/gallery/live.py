@@ -8,7 +8,7 @@ from typing import Any
 from contrastive.files import write_text
 from contrastive.gallery.seen import Seen, runs_seen
 from contrastive.study.curves import Series, thin
-from contrastive.study.render.html import chart_module, filled
+from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.text import as_typed, show
 
 EVERY = 10  # seconds between looks, and between reloads of the page

@@ -12,7 +12,7 @@ from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced, uris
 from contrastive.listing.found import NAMED
 from contrastive.seeding import generator
-from contrastive.study.render.html import filled
+from contrastive.study.render.templates.fill import filled
 from contrastive.types import Data, Split, as_float
 
 N_CLASSES, OF_A_CLASS = 20, 5  # classes that show images, and how many

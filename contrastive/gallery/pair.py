@@ -12,7 +12,7 @@ from contrastive.gallery.features import run_data
 from contrastive.gallery.images import spaced, uris
 from contrastive.gallery.run import name_of
 from contrastive.run.files import RunState
-from contrastive.study.render.html import filled
+from contrastive.study.render.templates.fill import filled
 from contrastive.types import Data
 
 N_SHOWN = 40  # images of each kind

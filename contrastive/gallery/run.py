@@ -13,8 +13,8 @@ from contrastive.gallery.images import spaced, uris
 from contrastive.run.files import RunState
 from contrastive.study.collect import runs_record
 from contrastive.study.curves import read_series
-from contrastive.study.render.html import chart_module, filled
 from contrastive.study.render.markdown import facts
+from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.types import Features
 
 N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels

@@ -95,3 +95,29 @@ def test_groups_of_class_and_bias_are_counted() -> None:
     n = sum(int(c) == 3 and int(b) == 3 for c, b in zip(train.label, train.bias, strict=True))
     row = re.search(r"<td>3</td>(.*?)</tr>", page.split("by class and bias")[1], re.DOTALL)
     assert row and re.findall(r"<td>(\d+)</td>", row[1])[3] == str(n) and n > 100
+
+
+def test_gray_arrays_get_an_augmentation_that_fits_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "gray.npy", np.arange(60 * 64, dtype=np.uint16).reshape(60, 8, 8))
+    page = tmp_path / "look.html"
+    assert main([str(tmp_path / "gray.npy"), "-o", str(page)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2] == f"python train.py dataset=arrays dataset.images={tmp_path}/gray.npy augmentation=intensity"
+    assert "1 × 8 × 8, uint16" in text_of(page.read_text()) and "no label" in text_of(page.read_text())
+
+
+def test_views_of_whole_images_are_cut_out_of_these(tmp_path: Path) -> None:
+    folder = write_image_folder(tmp_path / "bugs")
+    settings = compose_settings(
+        "dataset=image_folder", f"dataset.root={folder}", "dataset.size=8", "dataset.frame=30",
+        f"dataset.cache={tmp_path}",
+    )  # fmt: skip
+    data, augmentation = load_data(settings.dataset).data, build_augmentation(settings)
+    shown = views(data.pretrain, augmentation, settings.seed)
+    assert {tuple(pixels(uri).shape) for row in shown for uri in row} == {(3, 8, 8)}
+    whole, extent = data.pretrain.for_views(torch.tensor([0]))
+    assert extent is not None and whole.image.shape[-1] == 30
+    height, width = torch.cat([data.pretrain.for_views(spaced(torch.arange(len(data.pretrain)), 8))[1]] * 8).unbind(1)
+    drawn = augmentation.draw(64, height, width, generator("cpu", settings.seed, "augmentation", 0))
+    first = {name: {key: value[:1] for key, value in own.items()} for name, own in drawn.items()}
+    assert (pixels(shown[0][1]) - 255 * augmentation.apply(whole.image, first)[0]).abs().max() <= 1

@@ -26,8 +26,8 @@ from contrastive.study.palette import colors_of
 from contrastive.study.record import read_datasets, read_record
 from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid
-from contrastive.study.render.html import chart_module, filled
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
+from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.text import show
 from contrastive.verdict import VERDICTS
 
