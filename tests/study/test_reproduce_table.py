@@ -52,7 +52,7 @@ RESULTS = "outputs/table/digits-smoke-*/*/seed=0/result.json"
 def test_a_table_has_its_runs_and_pages_that_are_verified(reproduced):
     assert len(list(reproduced.glob(RESULTS))) == 3
     (page,) = reproduced.glob("outputs/table/digits-smoke-*.md")
-    assert "- epochs: 1\n" in page.read_text()
+    assert "| epochs | 1 |\n" in page.read_text()
     assert "<h2>Embedded digits</h2>" in page.with_suffix(".html").read_text()
     assert "smoke preset, not the published setting" in page.read_text()
     assert verify(["--table", str(page.parent)]) == 0

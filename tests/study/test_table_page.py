@@ -76,7 +76,7 @@ def test_ours_stand_beside_the_published_with_the_difference(record):
 def test_the_page_states_what_was_run(record):
     text = page(record)
     for part in (
-        "- dataset: digits size=8\n", "- encoder: ResNet width=2\n", "- epochs: 3\n", "- batch_size: 64\n",
+        "| dataset | digits size=8 |\n", "| encoder | ResNet width=2 |\n", "| epochs | 3 |\n", "| batch_size | 64 |\n",
         "2 runs on 2026-01-02", "3.0 minutes in all",
         "CPU X (1 thread, fp32), Python 3.11, torch 2.15, commit 0123456789ab",
     ):  # fmt: skip
@@ -94,7 +94,7 @@ def test_another_setting_is_not_compared_with_the_paper(tmp_path):
         assert "difference" not in text
         assert "74.3" in text
     assert "(small preset, not the published setting)" in text
-    assert "- changed in every row: epochs=3" in page(table_record(table(extra=("epochs=3",)), tmp_path))
+    assert "| changed in every row | epochs=3 |" in page(table_record(table(extra=("epochs=3",)), tmp_path))
 
 
 def test_a_figure_selected_on_test_says_so(tmp_path):
@@ -149,7 +149,7 @@ def test_csv_json_and_latex_hold_the_same_figures(record):
 
 
 def test_a_table_without_runs_can_be_written(tmp_path):
-    assert "- runs: none is finished" in write_pages(table_record(table(), tmp_path), tmp_path / "t")
+    assert "| runs | none is finished |" in write_pages(table_record(table(), tmp_path), tmp_path / "t")
 
 
 def test_a_committed_table_is_recomputed_from_its_json(record, tmp_path):

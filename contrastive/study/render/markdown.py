@@ -12,6 +12,7 @@ from contrastive.study.spec import is_published_setting, published_heading, publ
 from contrastive.text import format_grid, spread
 
 SELECTED = "best test epoch, as published"
+BAR = r"\|"  # inside a cell
 
 
 def page(record: dict[str, Any]) -> str:
@@ -24,10 +25,9 @@ def page(record: dict[str, Any]) -> str:
     legend = (
         f"Bold: the best mean of a column{where}, of rows with three seeds or more and equal epochs." if best else ""
     )
-    run = "\n".join(f"- {term}: {text}" for term, text in facts(record))
     parts = [
         heading(record), record["note"], comparison.verdicts(record), format_grid(cells), legend, mixed_rows(record),
-        *comparison.sections(record), *claims, run, protocols(record),
+        *comparison.sections(record), *claims, facts_table(record), protocols(record),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)
 
@@ -60,6 +60,12 @@ def facts(record: dict[str, Any]) -> list[tuple[str, str]]:
         return [("runs", "none is finished"), *changed]
     places = [("run on", _environment(environment)) for environment in record["environments"]]
     return [("runs", runs_and_minutes(record)), *changed, *settings_of_runs(record), *places]
+
+
+def facts_table(record: dict[str, Any]) -> str:
+    """`facts`, not padded: one long value would make every line wrap in a terminal."""
+    lines = [f"| {term} | {text.replace('|', BAR)} |" for term, text in facts(record)]
+    return "\n".join(["| what was run | |", "|---|---|", *lines])
 
 
 def settings_of_runs(record: dict[str, Any]) -> list[tuple[str, str]]:
