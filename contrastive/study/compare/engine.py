@@ -327,13 +327,14 @@ def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> lis
     tried, reasons = Counter[Path](), dict[Run, str]()
     while runs := [run for run in contest.due() if tried[run.path] < TRIES]:
         if all(tried[run.path] for run in runs):
-            lines.clear()
             print(f"{counted(len(runs), 'run')} not done for a reason of the machine: trying again", flush=True)
             time.sleep(PAUSE)
         lines.begin(runs)
-        reasons |= launch(runs)
+        try:
+            reasons |= launch(runs)
+        finally:  # whatever is said next begins a line
+            lines.clear()
         contest.clean()
         tried.update(run.path for run in runs)
-    lines.clear()
     contest.check_data(read_sealed(contest.base).get("data", {}))
     return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]

@@ -194,10 +194,20 @@ def conclude(contest: Contest) -> str:
     alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
     images = list(map(_wrapped, alone_right(record)))
     lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), *alone, *images]
-    lines += ["", *forest(record), ""]
+    lines += ["", *forest(record), "", *_to_see(contest)]
     if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     return "\n".join([*lines, *_pages(record, contest.base)])
+
+
+def _to_see(contest: Contest) -> list[str]:
+    """What to type to see the images that only one of the first pair is right about, in its first final runs."""
+    chosen = {own.name: (own, contest.chosen(own, 0)) for own in contest.plan.contestants}
+    first = {name: contest.final(own, 0, point)[0].path for name, (own, point) in chosen.items() if point is not None}
+    return [
+        f"images      contrastive show {as_typed(first[name])} {as_typed(first[against])}"
+        for name, against in contest.plan.opponents[:1] if {name, against} <= first.keys()
+    ]  # fmt: skip
 
 
 def _pages(record: Mapping[str, Any], base: Path) -> list[str]:
