@@ -211,7 +211,7 @@ def test_other_code_of_the_package_is_another_comparison(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["loss=nt_xent,supcon", "dataset=digits,cifar10"], "try one at a time"),
+        (["loss=nt_xent,supcon", "dataset=digits,cifar10"], "try dataset=cifar10,digits for all of them"),
         (
             ["rows={a: loss=nt_xent dataset.root=/a/im, b: loss=nt_xent dataset.root=/b/im}", "dataset=image_folder"],
             "one dataset, got /a/im and /b/im: try one at a time",

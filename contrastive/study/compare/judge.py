@@ -193,7 +193,8 @@ def answers(found: Estimate, level: float, margin: float, ahead: float, behind: 
 
     Args:
         level: of the interval.
-        ahead, behind: the points that more search may still bring the method, and the one that it is judged against.
+        ahead: the points that more search may still bring the method.
+        behind: those that it may bring the one that it is judged against.
     """
     half = found.half(level)
     tail = min(found.at_most(behind), 1 - found.at_most(-ahead))  # what the loser may still gain counts
