@@ -272,7 +272,7 @@ def test_a_network_whose_name_is_a_number_is_none(tmp_path, capsys):
     pytest.importorskip("timm")
     for node in (TORCHVISION, TIMM):
         save_weights(tmp_path / "encoder.safetensors", ResNet(), node={**node, "name": 5}, run=RUN)
-        export_huggingface(tmp_path, tmp_path / "hub", license="mit")
+        export_huggingface(tmp_path, tmp_path / node["_target_"], license="mit")
         assert main([str(tmp_path), "--onnx"]) == 2
         assert "try" in capsys.readouterr().err
 
