@@ -51,9 +51,11 @@ class StepBatchNorm(BatchNorm):
         return out
 
     def _by_operations(self, x: Tensor) -> Tensor:
-        out, mean, variance = _ByOperations.apply(x, self.weight, self.bias, self.eps, self.n_views)
+        views = x.unflatten(0, (self.n_views, -1))
+        out, mean, variance = _ByOperations.apply(views, self.weight, self.bias, self.eps)
         self._update_running_stats(mean, variance, world_size() * x.numel() / mean.numel())
-        return cast(Tensor, out)
+        # Flattened here: what a Function returns must be no view, or layers that work in place refuse it.
+        return cast(Tensor, out.flatten(0, 1))
 
     @torch.no_grad()
     def _update_running_stats(self, mean: Tensor, variance: Tensor, n: float) -> None:
@@ -68,19 +70,20 @@ class StepBatchNorm(BatchNorm):
 
 
 class _ByOperations(torch.autograd.Function):
-    """Normalized views, with their (V, C) means and variances: one reduction over all views, and one back.
+    """(V, B, C, ...) normalized, with (V, C) means and variances: one reduction over all views, and one back.
 
     The gradient is written out: autograd's would keep the centered views, and read each view once more.
     """
 
     @staticmethod
     def forward(
-        context: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, n_views: int
+        context: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        local = torch.stack(torch.var_mean(*_by_view(widen(x), n_views), correction=0))  # (2, V, C)
-        variances, means = gather(local[None]).unbind(1)  # (world, V, C)
-        # Equal shares: the variance of all is the mean of the variances and the variance of the means.
-        mean, variance = means.mean(0), variances.mean(0) + means.var(0, correction=0)
+        variance, mean = torch.var_mean(widen(x), _axes(x), correction=0)  # (V, C)
+        if world_size() > 1:  # else the compiler, to whom a stack is a barrier, would keep x - mean in float32
+            variances, means = gather(torch.stack([variance, mean])[None]).unbind(1)  # (world, V, C)
+            # Equal shares: the variance of all is the mean of the variances and the variance of the means.
+            mean, variance = means.mean(0), variances.mean(0) + means.var(0, correction=0)
         invstd = (variance + eps).rsqrt()
         scale = invstd if weight is None else invstd * weight
         # Centered first: in float32 x · scale and the shift by the mean are large where the mean is, and cancel.
@@ -95,28 +98,29 @@ class _ByOperations(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, invstd = context.saved_tensors
         dy, centered = widen(gradient), widen(x) - _broad(mean, x)
-        sums = torch.stack([value.sum(axes) for value, axes in (_by_view(y, len(mean)) for y in (dy, dy * centered))])
+        sum_dy, sum_dy_xmu = dy.sum(_axes(x)), (dy * centered).sum(_axes(x))  # (V, C)
         # before the all-reduce: gradients of parameters are averaged with all others, after the backward pass
-        of_weight = None if weight is None else (sums[1] * invstd).sum(0)
-        of_bias = sums[0].sum(0) if context.has_bias else None
+        of_weight = None if weight is None else (sum_dy_xmu * invstd).sum(0)
+        of_bias = sum_dy.sum(0) if context.has_bias else None
         if world_size() > 1:
+            sums = torch.stack([sum_dy, sum_dy_xmu])
             dist.all_reduce(sums)
-        shift, slope = sums / (world_size() * x.numel() / mean.numel())
+            sum_dy, sum_dy_xmu = sums.unbind()
+        n = world_size() * x.numel() / mean.numel()
+        slope = sum_dy_xmu / n * invstd.square()
         scale = invstd if weight is None else invstd * weight
-        dx = (dy - _broad(shift, x) - centered * _broad(slope * invstd.square(), x)) * _broad(scale, x)
-        return dx.to(x.dtype), of_weight, of_bias, None, None
+        dx = (dy - _broad(sum_dy / n, x) - centered * _broad(slope, x)) * _broad(scale, x)
+        return dx.to(x.dtype), of_weight, of_bias, None
 
 
-def _by_view(x: Tensor, n_views: int) -> tuple[Tensor, list[int]]:
-    """(V · B, C, ...) as (V, B, C, ...), and the axes that statistics of each view and channel are taken over."""
-    return x.unflatten(0, (n_views, -1)), [1, *range(3, x.dim() + 1)]
+def _axes(x: Tensor) -> list[int]:
+    """Of (V, B, C, ...), those that statistics of each view and channel are taken over."""
+    return [1, *range(3, x.dim())]
 
 
 def _broad(value: Tensor, x: Tensor) -> Tensor:
-    """(V, C) for each row of x (V · B, C, ...), the other dimensions 1. An output in the shape of the views would have
-    to be flattened: layers that work in place refuse a view that a Function returns, and are slow on others."""
-    rows = value.repeat_interleave(len(x) // len(value), 0)
-    return rows.view(*rows.shape, *[1] * (x.dim() - 2))
+    """(V, C), or (1, C) for all views, to be broadcast over x (V, B, C, ...)."""
+    return value.view(len(value), 1, -1, *[1] * (x.dim() - 3))
 
 
 class _ByKernels(torch.autograd.Function):
