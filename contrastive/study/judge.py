@@ -25,8 +25,8 @@ LEVEL = 0.025  # of each side: 5 % in all
 NUMBERS = ("effect", "low", "high", "p", "p_holm", "p_worse")  # of a judged claim
 
 
-class Figure(NamedTuple):
-    """An accuracy of a run, and the test images that it counts as right, packed; None where they are not known."""
+class Measured(NamedTuple):
+    """A figure of a run; of an accuracy also which test images it counts as right, packed. None: not known."""
 
     value: float
     correct: str | None
@@ -51,7 +51,7 @@ class Pairs(NamedTuple):
         return 100 * (self.right[:, 0] - self.right[:, 1])
 
 
-def pairs_of(figures: Sequence[tuple[Figure, Figure]]) -> Pairs:
+def pairs_of(figures: Sequence[tuple[Measured, Measured]]) -> Pairs:
     """The figures of pairs of runs, with their images where every run tells them and counts the same ones."""
     values = np.array([[figure.value for figure in pair] for pair in figures], dtype=float)
     rights = [[_right(figure) for figure in pair] for pair in figures]
@@ -61,7 +61,7 @@ def pairs_of(figures: Sequence[tuple[Figure, Figure]]) -> Pairs:
     return Pairs(values, np.array(rights, dtype=float))
 
 
-def _right(figure: Figure) -> NDArray[np.bool_] | None:
+def _right(figure: Measured) -> NDArray[np.bool_] | None:
     """(I,) which images are right; None where they are not those that the accuracy counts."""
     right = None if figure.correct is None else unpack(figure.correct)
     return right if right is not None and abs(100 * right.mean() - figure.value) < 0.01 else None
@@ -132,10 +132,10 @@ def _judged(frame: Frame, claim: Mapping[str, Any]) -> dict[str, Any]:
     return {"n": len(common), "over": "seeds" if pairs.right is None else "seeds, images", **found}
 
 
-def _figures(frame: Frame, row: str, metric: str) -> dict[tuple[int, str], Figure]:
+def _figures(frame: Frame, row: str, metric: str) -> dict[tuple[int, str], Measured]:
     """{(seed, processor): figure} of the runs of a row that have one."""
     lines = frame.rows[row].to_dict("records") if row in frame.rows else []
     return {
-        (line["seed"], line["processor"]): Figure(line[metric], line["correct"].get(correct_name(metric)))
+        (line["seed"], line["processor"]): Measured(line[metric], line["correct"].get(correct_name(metric)))
         for line in lines if metric in line and line[metric] == line[metric]
     }  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contrastive.errors import ConfigError
 from contrastive.study.compare.plan import Plan
 from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
-from contrastive.study.judge import MIN_SEEDS, Figure, Pairs, estimate, pairs_of
+from contrastive.study.judge import MIN_SEEDS, Measured, Pairs, estimate, pairs_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import look_up
 from contrastive.study.statistics import (
@@ -259,12 +259,12 @@ def search_sd(n_points: int, accuracy: float) -> float:
     return SEARCH_SD * slope * min(1.0, SEARCH_POINTS / n_points)
 
 
-def _figure(name: str, run: Mapping[str, Any], metric: str) -> Figure:
+def _figure(name: str, run: Mapping[str, Any], metric: str) -> Measured:
     value = look_up(dict(run), metric)
     if value is None:
         known = ", ".join(run["test"]) or "no figures at all"
         raise ConfigError(f"{name}, seed {run['seed']}, has no {metric}, it has {known}: try another metric")
-    return Figure(value, run.get("correct", {}).get(correct_name(metric)))
+    return Measured(value, run.get("correct", {}).get(correct_name(metric)))
 
 
 def paired_runs(rows: Rows, name: str, against: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
