@@ -285,7 +285,6 @@ def test_the_report_counts_classes_and_says_where_a_split_is_from(files):
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_a_run_of_arrays_is_one_of_given_data(files, monkeypatch):
     """The same images by file and from Python: the same figures; given again, a finished run is shown."""
     monkeypatch.chdir(files)

@@ -26,7 +26,6 @@ BARE = [word for word in TINY if not word.startswith("evaluator.")]
 QUICK = [*BARE, "epochs=1", "precision=fp32", "log_every=1", "evaluator=[knn]"]
 
 
-@pytest.mark.smoke
 def test_devices_2_is_one_run_in_one_directory(tmp_path):
     one = program(*QUICK, "hydra.run.dir=one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr

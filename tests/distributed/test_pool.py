@@ -36,6 +36,7 @@ class Task:
         return is_in_pool(), os.environ["OMP_NUM_THREADS"]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_takes_no_other_with_it(tmp_path, monkeypatch):
     forked.start_server()
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -72,6 +73,7 @@ def seen_gpus(tasks, *, n_parallel, gpus):
     return sorted(result for result in results if not isinstance(result, Died))
 
 
+@pytest.mark.slow
 def test_each_process_sees_one_gpu_and_more_of_them_share(tmp_path):
     tasks = [OnGpu(tmp_path, together=5) for _ in range(5)]
     assert seen_gpus(tasks, n_parallel=5, gpus=["2", "GPU-ab"]) == ["2", "2", "2", "GPU-ab", "GPU-ab"]

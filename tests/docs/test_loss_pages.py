@@ -7,7 +7,7 @@ import pytest
 
 from contrastive.config.reference import option_files
 from docs.make import loss_pages as losses
-from tests.helpers import ROOT
+from tests.helpers import ROOT, unless_quick
 
 T_975 = {2: 4.302653, 4: 2.776445}  # of Student's t, by degrees of freedom
 
@@ -36,7 +36,9 @@ def test_searched_tables_and_their_searches_exist() -> None:
         assert (ROOT / f"studies/{own['by']}/record.json").exists(), table
 
 
-@pytest.mark.parametrize("name", sorted(option_files("loss")))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=unless_quick(name)) for name in sorted(option_files("loss"))]
+)
 def test_a_page_has_every_setting_formula_and_citation(name: str) -> None:
     page = losses.loss_page(name)
     for item in losses.settings_of("loss", name):

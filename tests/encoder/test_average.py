@@ -102,7 +102,7 @@ def test_each_protocol_names_it(averaged, capsys):
     assert "encoder = checkpoint" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("n_done", [7, 10])  # inside an epoch, and at its end
+@pytest.mark.parametrize("n_done", [7, pytest.param(10, marks=pytest.mark.slow)])  # inside an epoch, and at its end
 def test_it_is_resumed_exactly(averaged, tmp_path, n_done):
     settings = compose_settings(*EMA_WORDS)
     run_until_step(n_done + 1, settings, tmp_path)

@@ -186,7 +186,7 @@ def taught(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("n_done", [7, 10])  # inside an epoch, and at its end
+@pytest.mark.parametrize("n_done", [7, pytest.param(10, marks=pytest.mark.slow)])  # inside an epoch, and at its end
 def test_it_is_resumed_exactly(taught, tmp_path, n_done):
     settings = compose_settings(*TAUGHT)
     run_until_step(n_done + 1, settings, tmp_path)

@@ -13,6 +13,7 @@ from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.pairs.tiles import Tiling
 from contrastive.testing.loss import in_tiles
+from tests.helpers import unless_quick
 from tests.loss import explicit_pairs as explicit
 from tests.loss.explicit_pairs import T
 
@@ -96,7 +97,7 @@ CHOSEN = [(name, case) for name, case in itertools.product(ALL, CASES) if taken(
 
 
 @pytest.mark.parametrize("push", [1, 1.7])
-@pytest.mark.parametrize(("name", "case"), CHOSEN)
+@pytest.mark.parametrize(("name", "case"), [pytest.param(*own, marks=unless_quick(own[0])) for own in CHOSEN])
 def test_every_loss_is_the_one_of_its_lists_of_candidates(name: str, case: str, push: float) -> None:
     (z, *others), arguments = scene(CASES[case])
     leaves = [z, *others]

@@ -277,7 +277,7 @@ def replace_by_program(path: Path) -> None:
     torch.save({"encoder": Trap()}, path)
 
 
-@pytest.mark.parametrize("damage", [flip, cut, pytest.param(replace_by_program, marks=pytest.mark.smoke)])
+@pytest.mark.parametrize("damage", [flip, cut, replace_by_program])
 def test_two_damaged_checkpoints_are_one_sentence(interrupted, damage):
     for name in ("last.pt", "previous.pt"):
         damage(interrupted / "checkpoints" / name)
