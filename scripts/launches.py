@@ -4,6 +4,9 @@ Columns are recipes, rows parts of the second step, when the optimizer has its s
 device: 0. An operation counts as one kernel but for those in `tests/gpu/fake_cuda.py`; libraries launch a few
 more. With other overrides: python -m scripts.launches loss=supcon optimizer=lars
 
+What torch.compile makes of the network, head included, for an H100: kernels that it generates, calls of libraries, and
+gigabytes that each kind reads and writes, forward and backward (torch 2.15): python -m scripts.launches --compiled
+
 What an evaluation of the untrained encoder launches and how often it waits, on a pretended GPU that computes on the CPU
 and needs the data: python -m scripts.launches --evaluators dataset=digits
 """
@@ -16,12 +19,13 @@ from unittest import mock
 
 import torch
 from hydra import compose, initialize_config_dir
-from torch import Tensor
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 
 from contrastive.augmentation.compose import Compose
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
+from contrastive.distributed.batch_norm import convert_batch_norm, counted_together, counting, views_apart
 from contrastive.evaluator.base import evaluate
 from contrastive.experiment.build import build as build_experiment
 from contrastive.experiment.components import build_encoder, build_loss, build_one, build_optimizer, instantiate_node
@@ -34,6 +38,7 @@ from contrastive.training.precision import Normalize
 from contrastive.training.step import TrainStep
 from contrastive.types import Split
 from tests.gpu.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
+from tests.gpu.generated_code import Generated, generated
 from tests.gpu.pretended_gpu import pretended_gpu
 
 N_IMAGES, N_CLASSES, SIDE = 50_000, 10, 32
@@ -53,7 +58,6 @@ def count(overrides: list[str]) -> Counter:
     with ExitStack() as stack:
         for name, (owner, method) in zip(NAMES, PARTS, strict=False):
             stack.enter_context(mock.patch.object(owner, method, labeled(counter, name, getattr(owner, method))))
-        step.__post_init__()  # it holds on to `encode`
         stack.enter_context(counter)
         batches = loader.epoch(0)
         for _ in range(2):
@@ -142,6 +146,31 @@ def evaluators(overrides: list[str]) -> list[list[str]]:
     return rows
 
 
+def compiled(recipes: dict[str, list[str]]) -> list[list[str]]:
+    """Rows of a table: what the networks of these recipes are compiled to, forward and backward."""
+    rows = [["recipe", "pass", "kernels", "GB", "library calls", "GB"]]
+    for name, overrides in recipes.items():
+        for which, made in zip(("forward", "backward"), compiled_network(compose_settings(overrides)), strict=True):
+            sizes = [f"{n / 1e9:.2f}" for n in (made.kernel_bytes, made.call_bytes)]
+            rows.append([name, which, str(made.kernels), sizes[0], str(made.calls), sizes[1]])
+    return rows
+
+
+def compiled_network(settings: Settings) -> tuple[Generated, Generated]:
+    """Of encoder and head, on the views of a batch in bf16, as `TrainStep` sends them through."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        encoder = build_encoder(settings.encoder, SIDE)
+        network = nn.Sequential(encoder, instantiate_node(settings.head, in_dim=encoder.dim))
+        counts = counting(network)
+        n_apart = settings.n_views if settings.views_forward == "per_view" else 1
+        layers = convert_batch_norm(network) if n_apart > 1 else []
+        x = torch.empty(settings.n_views * settings.batch_size, 3, SIDE, SIDE)
+        x = x.contiguous(memory_format=torch.channels_last if settings.channels_last else torch.contiguous_format)
+        autocast = torch.autocast("cpu", torch.bfloat16)
+        with views_apart(layers, n_apart), counted_together(counts, n_apart), autocast:
+            return generated(network, x)
+
+
 def compose_settings(overrides: list[str]) -> Settings:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return Settings.from_config(compose("train", overrides))
@@ -150,7 +179,10 @@ def compose_settings(overrides: list[str]) -> Settings:
 def main(words: list[str]) -> None:
     if "--evaluators" in words:
         return print(format_grid(evaluators([word for word in words if word != "--evaluators"])))
-    recipes = {" ".join(words): words} if words else RECIPES
+    overrides = [word for word in words if word != "--compiled"]
+    recipes = {" ".join(overrides): overrides} if overrides else RECIPES
+    if "--compiled" in words:
+        return print(format_grid(compiled(recipes)))
     with fake_cuda():
         counters = {name: count(overrides) for name, overrides in recipes.items()}
     table = {part: [counter.launches[part] for counter in counters.values()] for part in NAMES}
