@@ -226,26 +226,29 @@ def test_a_notebook_shows_the_sentences_a_forest_and_the_effects(whole):
 def test_real_runs_on_two_data_sets_go_on_after_a_kill(tmp_path, monkeypatch):
     """The command, killed on the second data set; then from Python, which repeats nothing."""
     numbers = ["budget=1", "finalists=0", "seeds=3"]
-    words = ["loss=nt_xent,debiased_pos", "dataset=digits,biased_digits", *SMALL[1:], *numbers]
+    (mine := tmp_path / "mine/dataset").mkdir(parents=True)
+    digits = (ROOT / "configs/dataset/digits.yaml").read_text()
+    (mine / "rare_digits.yaml").write_text(digits.replace("imbalance: null", "imbalance: 10"))
+    words = ["loss=nt_xent,debiased_pos", "dataset=digits,rare_digits", *SMALL[1:], *numbers, "--config-dir", "mine"]
     command = [sys.executable, "-m", "contrastive", "compare", *words, "--jobs", "1"]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=tmp_path, env=env, start_new_session=True, **silent)
-    until_there(tmp_path, "outputs/compare/*/biased_digits*/*/nt_xent/default/seed=1101/config.yaml", process)
+    until_there(tmp_path, "outputs/compare/*/rare_digits*/*/nt_xent/default/seed=1101/config.yaml", process)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     done = module("compare", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " data sets find a difference of " in done.stdout or "over 2 data sets" in done.stdout
-    assert "biased_digits, final: " in done.stdout and "digits, final: 6" not in done.stdout
+    assert "rare_digits, final: " in done.stdout and "\ndigits, final: " not in done.stdout
     assert check_folder(tmp_path / "outputs/compare") == (1, [])
     monkeypatch.chdir(tmp_path)
-    settings = {"loss": ["nt_xent", "debiased_pos"], "dataset": ["digits", "biased_digits"]}
+    settings = {"loss": ["nt_xent", "debiased_pos"], "dataset": ["digits", "rare_digits"]}
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
-    found = contrastive.compare(*SMALL[1:], *numbers, **settings)
+    found = contrastive.compare(*SMALL[1:], *numbers, config_dir="mine", **settings)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")} == before
     assert (found.claims, len(found.frame)) == (found.record["judged"], 12)
-    assert list(found.record["datasets"]) == ["digits", "biased_digits"]
+    assert list(found.record["datasets"]) == ["digits", "rare_digits"]
     assert "<svg" in found._repr_html_()
 
 
