@@ -73,7 +73,7 @@ class Model(nn.Module):
 def prepared(loss: contrastive.Loss, label: Tensor, bias: Tensor) -> contrastive.Loss:
     """The loss in float64, prepared with these labels; z can be logits of D classes."""
     torch.manual_seed(0)
-    split = contrastive.Split(torch.zeros(N, 3, 1, 1), label, bias, torch.eye(4)[bias].double())
+    split = contrastive.Split(torch.zeros(N, 3, 1, 1), label, bias, torch.eye(4)[bias].double(), mistaken=bias == 0)
     loss.prepare(split, n_classes=D, dim=D)
     return loss.double()
 
