@@ -30,7 +30,9 @@ def main(words: list[str]) -> int:
     parser = Parser("pack", __doc__)
     parser.add_argument("source", metavar="SOURCE", type=Path, help="the folder of the images")
     parser.add_argument("dest", metavar="DEST", type=Path, help="the folder of the shards")
-    parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help=f"{', '.join(FOLDER_KEYS)} of image_folder")
+    known = f"{', '.join(FOLDER_KEYS)} of image_folder"
+    # with a default, argparse does not name it among what is missing
+    parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", default=[], help=known)
     parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="images in a shard; default: 10000")
     options = parser.parse_args(words)
     if url := next((word for word in words if is_url(word)), None):

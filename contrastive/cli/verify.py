@@ -119,6 +119,11 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     state = run_state(path)
     if state.kind == "damaged":
         raise ConfigError(state.reason)
+    if state.kind != "finished" and not (path / "environment.json").exists():
+        below = next((file.parent for file in sorted(path.rglob("result.json"))), None)
+        raise ConfigError(
+            f"{path} is no run: try {f'one below it, {below}' if below else 'the folder of a finished one'}"
+        )
     if state.kind != "finished":
         raise ConfigError(f"{path} has no complete result.json: try the command in its environment.json")
     settings, recorded, result = read_settings(path, typed or {}), state.environment, state.result
