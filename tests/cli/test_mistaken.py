@@ -97,9 +97,9 @@ def test_a_path_is_taken_literally(path):
 def test_compare_and_pack_take_a_path_literally_too(monkeypatch):
     seen: list[str] = []
 
-    def run(words: list[str], **_: object) -> SimpleNamespace:
+    def run(words: list[str], **_: object) -> list[SimpleNamespace]:
         seen.extend(words)
-        return SimpleNamespace(not_done=["it was not asked to"])
+        return [SimpleNamespace(not_done=["it was not asked to"])]
 
     monkeypatch.setattr(compare, "run_comparison", run)
     assert compare.main(["loss=a,b", "dataset.root=My Drive (1)"]) == 1

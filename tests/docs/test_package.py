@@ -85,7 +85,9 @@ def test_the_wheel_holds_its_configs(tmp_path):
     installed = {path.relative_to(site / "contrastive") for path in (site / "contrastive").rglob("*.*")}
     expected = {path.relative_to(ROOT / "contrastive") for path in (ROOT / "contrastive").rglob("*.py*")}
     expected = {path for path in expected if path.suffix in (".py", ".pyi")}
-    expected |= {Path("study/render/templates/page.html")}
+    templates = [*(ROOT / "contrastive").rglob("*.html"), *(ROOT / "contrastive").rglob("*.css")]
+    assert len(templates) > 3
+    expected |= {path.relative_to(ROOT / "contrastive") for path in templates}
     expected |= {Path("weights/digits") / name for name in ("README.md", "config.json", "model.safetensors")}
     expected |= {path.relative_to(ROOT) for path in (ROOT / "configs").rglob("*.yaml")} | {Path("py.typed")}
     assert installed == expected
