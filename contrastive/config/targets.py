@@ -59,6 +59,9 @@ def _name_folder(module: str) -> str:
 def check_modules(config: dict[str, Any]) -> None:
     """Raise ConfigError for a `_target_` whose module Python does not find; nothing is imported, so it is quick."""
     for key, target in targets(config):
+        if target is None:  # taken from a setting that is not set, as in augmentation=callable
+            group = key.partition(".")[0]
+            raise ConfigError(f"{key} is null: try python train.py --help {group}, which says what sets it")
         first, dot, _ = str(target).partition(".")
         if first == "__main__":  # no later command would find it, nor notice that it was edited
             raise ConfigError(

@@ -79,7 +79,7 @@ class _ByOperations(torch.autograd.Function):
     def forward(
         context: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        variance, mean = torch.var_mean(widen(x), _axes(x), correction=0)  # (V, C)
+        variance, mean = _statistics(x)
         if world_size() > 1:  # else the compiler, to whom a stack is a barrier, would keep x - mean in float32
             variances, means = gather(torch.stack([variance, mean])[None]).unbind(1)  # (world, V, C)
             # Equal shares: the variance of all is the mean of the variances and the variance of the means.
@@ -111,6 +111,17 @@ class _ByOperations(torch.autograd.Function):
         scale = invstd if weight is None else invstd * weight
         dx = (dy - _broad(sum_dy / n, x) - centered * _broad(slope, x)) * _broad(scale, x)
         return dx.to(x.dtype), of_weight, of_bias, None
+
+
+def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(V, C) variances and means of (V, B, C, ...)."""
+    x, axes = widen(x), _axes(x)
+    if torch.compiler.is_compiling():  # one pass, by Welford's sums in a tree
+        return torch.var_mean(x, axes, correction=0)
+    # Eager var_mean adds one value after the other. Where a channel is all but constant, the rounding of its mean is
+    # then multiplied by up to 1 / sqrt(eps) = 316, and two processes part from one within ten steps.
+    mean = x.mean(axes)
+    return (x - _broad(mean, x)).square().mean(axes), mean
 
 
 def _axes(x: Tensor) -> list[int]:

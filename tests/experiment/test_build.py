@@ -1,6 +1,7 @@
 """From settings to objects: every option builds, what cannot run is refused at once, what can is estimated."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,6 +31,8 @@ def test_every_option_builds(composed, group, option):
         words.append("dataset=biased_digits")  # the digits have no bias
     if option in ("softcon", "jtt"):
         words.append(f"bias_from={ROOT}/contrastive/weights/digits/model.safetensors")
+    if group == "augmentation" and option == "callable":
+        words.append("augmentation.transform=torchvision.transforms.v2.functional.horizontal_flip")
     if option in ("byol", "simsiam"):
         words += ["teacher=ema", "head=predictor"]
     build(composed(*words))
@@ -77,7 +80,7 @@ def test_impossible_combinations_are_refused(composed, words, message):
 def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
     data = build(composed(*TINY)).data
     assert is_resident(data, torch.device("cpu"), "auto")
-    monkeypatch.setattr("os.sysconf", lambda name: {"SC_AVPHYS_PAGES": 2 * data.nbytes - 1, "SC_PAGE_SIZE": 1}[name])
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=2 * data.nbytes - 1))
     assert not is_resident(data, torch.device("cpu"), "auto")
     assert is_resident(data, torch.device("cpu"), True)
 
