@@ -5,7 +5,7 @@ from typing import Any
 
 from contrastive.study.compare.plan import AUTO, Plan, plan_from_dict
 from contrastive.study.render.comparison import GRADES, bars, effect_text, grades, protocol_of_one, times
-from contrastive.study.render.sentences import about, graded
+from contrastive.study.render.sentences import about, found, graded
 from contrastive.text import format_grid, spreadsheet
 
 Record = Mapping[str, Any]
@@ -53,29 +53,23 @@ def _sentence(claim: Mapping[str, Any], record: Record) -> str:
         return f"{name}: the same runs as {against} on all data sets"
     if claim["low"] is None:
         return f"{name}: undecided against {against}, {claim['effect']:+z.1f} points by {by} on each of {n} data sets"
-    if verdict in ("better", "worse"):
-        low, high = sorted((abs(claim["low"]), abs(claim["high"])))
-        size = f"{abs(claim['effect']):.1f} points {verdict} than {against} by {by} ({low:.1f} to {high:.1f})"
-        return f"{name}: {size} {over}"
-    interval = f"({claim['effect']:+z.1f} points by {by}, {claim['low']:+z.1f} to {claim['high']:+z.1f})"
-    if verdict == "equal":
-        return f"{name}: equal to {against} within {plan.margin:g} {interval} {over}"
+    said = f"{name}: {found(claim, plan, by)} {over}"
+    if verdict != "undecided":
+        return said
     enough = claim["decide"]
     needed = f", about {about(enough)} decide for sure" if enough is not None and enough > n else ""
-    return (
-        f"{name}: undecided against {against} {interval} {over}: {graded(claim, plan)}. {n} such data sets find a "
-        f"difference of {claim['found']:.1f} points in 80 %{needed}"
-    )
+    power = f"{n} such data sets find a difference of {claim['found']:.1f} points in 80 %{needed}"
+    return f"{said}: {graded(claim, plan)}. {power}"
 
 
 def rows(record: Record) -> list[tuple[str, Mapping[str, Any]]]:
     """(data set, what is said of a pair there), pair after pair; the verdict over all data sets comes last of each."""
     parts = record["datasets"]
-    found: list[tuple[str, Mapping[str, Any]]] = []
+    said: list[tuple[str, Mapping[str, Any]]] = []
     for i, over in enumerate(record["judged"]):
-        found += [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
-        found.append((f"all {len(parts)} data sets", over))
-    return found
+        said += [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
+        said.append((f"all {len(parts)} data sets", over))
+    return said
 
 
 def effects(record: Record) -> list[list[str]]:

@@ -34,16 +34,21 @@ def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
         why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"
         return f"undecided against {against}, {claim['effect']:+z.1f} points by {metric} over {claim['n']} rows, {why}"
     searched = "; nothing was searched" if plan.budget == 1 else ""
+    if verdict != "undecided":
+        return f"{found(claim, plan, metric)}{searched}"
+    return f"{found(claim, plan, metric)}: {graded(claim, plan)}{searched}{_undone(claim)}{_advice(claim, plan)}"
+
+
+def found(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    """The verdict with its effect and interval."""
+    against, verdict = claim["against"], claim["verdict"]
     if verdict in ("better", "worse"):
         low, high = sorted((abs(claim["low"]), abs(claim["high"])))
-        size = f"{abs(claim['effect']):.1f} points {verdict} than {against} by {metric}"
-        return f"{size} ({low:.1f} to {high:.1f}){searched}"
+        return f"{abs(claim['effect']):.1f} points {verdict} than {against} by {metric} ({low:.1f} to {high:.1f})"
     interval = f"({claim['effect']:+z.1f} points by {metric}, {claim['low']:+z.1f} to {claim['high']:+z.1f})"
     if verdict == "equal":
-        return f"equal to {against} within {plan.margin:g} {interval}{searched}"
-    return (
-        f"undecided against {against} {interval}: {graded(claim, plan)}{searched}{_undone(claim)}{_advice(claim, plan)}"
-    )
+        return f"equal to {against} within {plan.margin:g} {interval}"
+    return f"undecided against {against} {interval}"
 
 
 def graded(claim: Mapping[str, Any], plan: Plan) -> str:
