@@ -21,7 +21,7 @@ $(VENV)/.done: pyproject.toml
 	  { echo "Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is not: try make setup PYTHON=python3.12"; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "$(PYTHON) has no venv module: try apt-get install python3-venv"; exit 2; }
-	@echo "Setting up .venv (about 2 minutes; the CUDA build of torch also runs on CPUs)"
+	@echo "Setting up .venv (2 to 4 minutes; the CUDA build of torch also runs on CPUs)"
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
@@ -59,7 +59,7 @@ reproduce-table: $(VENV)/.done  ## run a table beside its published figures, wit
 	$(RUN) scripts/reproduce_table.py $(TABLE) $(ARGS) $(if $(PRESET),--preset $(PRESET)) $(if $(SEEDS),--seeds $(SEEDS)) \
 	  $(if $(JOBS),--jobs $(JOBS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter 1,$(STRICT)),--strict)
 
-results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 9 MB
+results-page: $(VENV)/.done  ## write outputs/results.html: every committed table to look at, 11 MB
 	$(RUN) -m contrastive report page --static outputs/results.html $(RESULTS)
 
 bench: $(VENV)/.done  ## speed and memory beside lightly, PIL and Adam: 20 minutes, some 10 on a GPU; ARGS="only=loss_16384" for a part

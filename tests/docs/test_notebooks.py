@@ -34,7 +34,7 @@ def test_the_comparison_of_a_loss_of_ones_own_ends_in_a_sentence(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(ROOT / "examples/is_my_loss_better.ipynb", as_version=4)
     for cell in notebook.cells:
-        cell.source = cell.source.replace("epochs = 5", "epochs = 1").replace("budget=4", "budget=2")
+        cell.source = cell.source.replace("epochs = 5", "epochs = 1").replace("budget=8", "budget=2")
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     (said,) = [cell.outputs[0].text for cell in notebook.cells if "found.sentences" in cell.source]
     assert said.startswith("my_margin")
