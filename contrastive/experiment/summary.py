@@ -28,6 +28,7 @@ def show_finished(settings: Settings, path: Path) -> dict[str, Any] | None:
 
 def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> str:
     """What will be trained on what, what its features are, and where it is kept."""
+    from contrastive.distributed.process import world_size
     from contrastive.experiment.components import feature
 
     settings, data, loader = experiment.settings, experiment.data, experiment.loader
@@ -38,13 +39,14 @@ def heading(experiment: "Experiment", run: "RunDirectory", *, threads: str) -> s
     training = length if settings.epochs else "no training"
     for chance in experiment.step.chance(loader.batch_size, loader.device).values():
         training += f", loss at chance {chance:.2f}"
+    processes = f"{counted(world_size(), 'process')} of " if world_size() > 1 else ""
     left_out = f"\nno image has a label: {', '.join(experiment.left_out)} are left out" if experiment.left_out else ""
     return (
         f"data            {len(data.pretrain):,} training images of {data.pretrain.image.shape[-1]} px {kind}\n"
         f"encoder         {millions:.2f} M parameters\n"
         f"                features: {encoder.dim} values, {feature(encoder)}\n"
         f"training        {training}\n"
-        f"                {experiment.precision} on {experiment.device}, {threads}\n"
+        f"                {experiment.precision} on {experiment.device}, {processes}{threads}\n"
         f"run directory   {as_typed(run.path)}{watching(run.path) if settings.epochs else ''}{left_out}"
     )
 

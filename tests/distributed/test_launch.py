@@ -31,6 +31,7 @@ def test_devices_2_is_one_run_in_one_directory(tmp_path):
     assert one.returncode == 0, one.stderr
     two = program(*QUICK, "devices=2", "hydra.run.dir=two", cwd=tmp_path)
     assert two.returncode == 0, two.stderr
+    assert "on cpu, 2 processes of 1 thread" in two.stdout and "processes" not in one.stdout
     assert two.stdout.count("Test split") == 1
     assert {p.name for p in (tmp_path / "one").rglob("*")} >= {"result.json", "last.pt"}
     # what follows in the name of an event file is time, machine and process
