@@ -199,7 +199,7 @@ def weights_path(path: str | Path) -> Path:
     if file.is_dir():
         file = file / ENCODER
     if not file.is_file():
-        raise ConfigError(f"there is no weights file {file}: try encoder.weights=PATH with a file or a finished run")
+        raise ConfigError(f"there is no weights file {file}: try a file, or the folder of a finished run")
     if not os.access(file, os.R_OK):
         raise ConfigError(f"{file} is not readable for you: try chmod u+r on it, or encoder.weights=PATH of a copy")
     return file
