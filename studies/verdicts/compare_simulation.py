@@ -90,22 +90,7 @@ def simulated(cell: Cell, leads: Array, rng: np.random.Generator) -> tuple[Any, 
         leads: (methods,) in logits.
     """
     best = special.logit(cell.accuracy / 100) + leads
-    shape = (cell.methods, cell.searches)
-    lost = _lost(cell, shape, rng) * LOGITS
-    seeds = SEED_SD * LOGITS * rng.standard_normal((*shape, cell.seeds))
-    aim = special.expit(best[:, None, None] - lost[:, :, None] + seeds)
-    spread = np.sqrt(1 + DIFFICULTY**2 + TASTE**2)
-    of_images = DIFFICULTY * rng.standard_normal(cell.images) + TASTE * rng.standard_normal((cell.methods, cell.images))
-    score = spread * stats.norm.ppf(aim)[..., None] + of_images[:, None, None]
-    right = score + rng.standard_normal(score.shape, dtype=np.float32) > 0
-    rows = {
-        f"m{c}": [
-            {"seed": 1000 * (r + 1) + 100 + s, "test": {METRIC: 100 * float(bits.mean())}, "weights": f"{c} {r} {s}",
-             "correct": {METRIC: pack(bits)}}
-            for r in range(cell.searches) for s in range(cell.seeds) for bits in [right[c, r, s]]
-        ]
-        for c in range(cell.methods)
-    }  # fmt: skip
+    rows = final_runs(cell, best[:, None] - _lost(cell, (cell.methods, cell.searches), rng) * LOGITS, rng)
     points = cell.misjudges * 100 * cell.accuracy / 100 * (1 - cell.accuracy / 100) * LOGITS * np.array(
         [cell.loses, *_quantiles(cell)]
     )  # fmt: skip
@@ -116,6 +101,28 @@ def simulated(cell: Cell, leads: Array, rng: np.random.Generator) -> tuple[Any, 
     sd = LOGITS * (SEED_SD if cell.tells else np.hypot(SEED_SD, cell.moves))
     true = 100 * special.expit(middle[:, None] + sd * at) @ (weights / weights.sum())
     return rows, searches, true - true[0]
+
+
+def final_runs(cell: Cell, reached: Array, rng: np.random.Generator) -> dict[str, list[dict[str, Any]]]:
+    """The final runs of a comparison.
+
+    Args:
+        reached: (methods, searches) the logit of the accuracy at the settings that each search chose.
+    """
+    seeds = SEED_SD * LOGITS * rng.standard_normal((*reached.shape, cell.seeds))
+    aim = special.expit(reached[:, :, None] + seeds)
+    spread = np.sqrt(1 + DIFFICULTY**2 + TASTE**2)
+    of_images = DIFFICULTY * rng.standard_normal(cell.images) + TASTE * rng.standard_normal((cell.methods, cell.images))
+    score = spread * stats.norm.ppf(aim)[..., None] + of_images[:, None, None]
+    right = score + rng.standard_normal(score.shape, dtype=np.float32) > 0
+    return {
+        f"m{c}": [
+            {"seed": 1000 * (r + 1) + 100 + s, "test": {METRIC: 100 * float(bits.mean())}, "weights": f"{c} {r} {s}",
+             "correct": {METRIC: pack(bits)}}
+            for r in range(cell.searches) for s in range(cell.seeds) for bits in [right[c, r, s]]
+        ]
+        for c in range(cell.methods)
+    }  # fmt: skip
 
 
 def _lost(cell: Cell, shape: tuple[int, int], rng: np.random.Generator) -> Array:
