@@ -49,7 +49,7 @@ _usual_hook, threading.excepthook = threading.excepthook, _all_but_writers
 class EventFile:
     """The event file of one session; `path` holds config.yaml and environment.json already.
 
-    A session that starts from nothing removes what an earlier one has left and writes the texts and the layout. One
+    A session that starts from nothing removes what an earlier one has left and writes the texts. One
     that resumes takes back the points after its checkpoint.
 
     Args:
@@ -64,7 +64,6 @@ class EventFile:
             shutil.rmtree(path / PROJECTOR, ignore_errors=True)
         self._writer: Any = SummaryWriter(str(path), purge_step=0 if step is None else step + 1)
         if step is None:
-            self._writer.add_custom_scalars(CUSTOM_SCALARS_LAYOUT)
             for name, text in texts(path).items():
                 self._writer.add_text(name, text, 0)
 
@@ -167,21 +166,6 @@ AHEAD = ("test", "train")  # groups that keep their names
 # of the test split: kNN and the linear probe stand in a group of their own, before all others
 FIRST = re.compile(r"test/(knn|linear)_top[15]$")
 OTHERS = {"audit": "test-audit", "similarity": "trained-similarity"}  # of the test split, too
-
-# The "Custom Scalars" page. Each chart takes the tags that a regular expression finds, and every selected run.
-CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
-    "At a glance": {
-        name: ["Multiline", tags]
-        for name, tags in {
-            "accuracy: kNN and linear probe": ["^test/knn_top1$", "^test/linear_top1$"],
-            "loss": ["^(train/(loss|chance)|(train-val|test-more)/loss)$"],
-            "negatives: estimate beside oracle": ["^train-debiasing/negative_(estimate|oracle)$"],
-            "positives: estimate beside oracle": ["^train-debiasing/positive_(estimate|oracle)$"],
-            "what debiasing leaves: estimate minus oracle": ["^train-debiasing/(negative|positive)_error$"],
-            "alignment and uniformity": ["^train-pairs/(alignment|uniformity)$"],
-        }.items()
-    }
-}
 
 DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
     "train/loss": "Mean of loss plus regularizers since the last point. Different losses are not comparable.",
