@@ -5,7 +5,6 @@
 An interrupted run goes on with the command that started it. Figures of finished runs: contrastive report.
 """
 
-import argparse
 import shutil
 import sys
 from pathlib import Path
@@ -20,8 +19,7 @@ COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped 
 @answering
 def main(words: list[str]) -> int:
     """Print a line for each run; returns the exit code."""
-    parser = Parser("runs", (__doc__ or "").strip())
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = Parser("runs", __doc__)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
     runs = runs_seen(parser.parse_args(words).folders)
     rows = [[run.kind, run.epochs, run.knn, as_typed(run.path.resolve())] for run in runs]

@@ -19,9 +19,9 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
+from contrastive.experiment.encoder import Transform, load_run_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import RESULT, read_config, read_result
+from contrastive.run.files import RESULT, read_config, read_result, run_below
 from contrastive.run.log import read_points
 from contrastive.types import Data
 
@@ -49,7 +49,7 @@ class Result:
     """
 
     def __init__(self, path: str | Path, *, config_dir: str | Path | None = None) -> None:
-        self.path = run_below(Path(path), RESULT)
+        self.path = run_below(Path(path))
         self._folders = [] if config_dir is None else [Path(config_dir).resolve()]
         record = read_result(self.path)
         if record is None:

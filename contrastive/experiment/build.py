@@ -28,6 +28,7 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
     build_augmentation,
+    build_chosen,
     build_encoder,
     build_evaluators,
     build_hooks,
@@ -157,7 +158,9 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     kind = GraphedStep if graphs else TrainStep
     step = build_step(kind, settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
     teacher = cast(EMA | None, step.teacher)
-    average = teacher if teacher is not None and teacher.evaluated else build_average(settings.average, step.encoder)
+    average: Average | None = build_chosen("average", settings.average, Average, encoder=step.encoder)
+    if teacher is not None and teacher.evaluated:
+        average = teacher
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
@@ -175,7 +178,7 @@ def build_parts(settings: Settings) -> Parts:
     check_components(settings)
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
-    regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
+    regularizer = build_chosen("regularizer", settings.regularizer, Loss)
     before: dict[str, Any] = {
         "augmentation": build_augmentation(settings),
         "schedule": build_schedule(settings.schedule),
@@ -188,7 +191,7 @@ def build_parts(settings: Settings) -> Parts:
             term.check_config(batch_size=settings.batch_size)
     encoder, head = build_networks(settings, input_channels(settings.encoder))
     trial_optimizer(settings)
-    build_average(settings.average, nn.Identity())
+    build_chosen("average", settings.average, Average, encoder=nn.Identity())
     check_teacher(build_teacher(settings, encoder, head), loss, settings)
     if settings.bias_from is not None:
         weights_path(settings.bias_from)
@@ -328,20 +331,9 @@ def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[
     return {name: item for name, item in evaluators.items() if data.classes or not item.needs_labels}
 
 
-def build_average(node: dict[str, Any] | None, encoder: nn.Module) -> Average | None:
-    """The average of an encoder's weights, which begins with the weights that it has; None if none is chosen."""
-    if node is None:
-        return None
-    average: Average = build_one("average", node, Average, encoder=encoder)
-    return average
-
-
 def build_teacher(settings: Settings, encoder: nn.Module, head: nn.Module) -> EMA | None:
     """The network that follows these two, which begins with the weights that they have; None if none is chosen."""
-    if settings.teacher is None:
-        return None
-    wiring = {"encoder": encoder, "head": head, "seed": settings.seed}
-    teacher: EMA = build_one("teacher", settings.teacher, EMA, **wiring)
+    teacher: EMA | None = build_chosen("teacher", settings.teacher, EMA, encoder=encoder, head=head, seed=settings.seed)
     return teacher
 
 

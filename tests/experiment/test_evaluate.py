@@ -147,8 +147,8 @@ MISTAKES = [
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
-    (["EMPTY"], "no finished run below"),
-    (["RUN", "--config-dir"], "--config-dir needs a folder"),
+    (["EMPTY"], "no finished run in"),
+    (["RUN", "--config-dir"], "config-dir/-cd: expected one argument: try python -m contrastive evaluate --help"),
     (["DAMAGED"], "config.yaml is missing or damaged: try rerun=true"),
     (["UNFINISHED"], "is not finished: try its command"),
 ]
