@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.gallery.seen import runs_seen
-from contrastive.text import as_typed, colored, printable
+from contrastive.text import as_typed, marked, show
 
 COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped early": "yellow", "damaged": "red"}
 
@@ -31,12 +31,11 @@ def main(words: list[str]) -> int:
 
 def print_rows(rows: list[list[str]]) -> None:
     """Aligned columns, the path last. On a terminal a path that is too long loses its middle; in a pipe nothing."""
-    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     room = shutil.get_terminal_size().columns - sum(widths) - 6 if sys.stdout.isatty() else None
     for state, epoch, figure, path in rows:
         line = f"{epoch:>{widths[1]}}  {figure:>{widths[2]}}  {shortened(path, room)}"
-        print(f"{colored(f'{state:{widths[0]}}', COLORS.get(state, 'bold'))}  {line}")
+        show(f"{marked(f'{state:{widths[0]}}', COLORS.get(state, 'bold'))}  {line}")
 
 
 def shortened(text: str, width: int | None) -> str:

@@ -1,17 +1,16 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
-import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import torch
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import open_dict
 from torch import Tensor, nn
 
 from contrastive import notebook
+from contrastive.config.check_types import typed
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
@@ -149,7 +148,7 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
-    overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]
+    overrides = [*words, *(f"{key}={typed(value)}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
     try:
@@ -196,15 +195,3 @@ def _given(data: Any, settings: Settings) -> Data:
     if settings.devices > 1:
         raise ConfigError("data that is given is for one process: try devices=1, or numpy.save and dataset=arrays")
     return given_data(data, name=settings.dataset["name"] or "given", hold_out=settings.dataset["hold_out"])
-
-
-def as_word(value: object) -> str:
-    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own."""
-    if value is None:
-        return "null"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(as_word, value))}]"
-    if isinstance(value, dict):
-        return f"{{{','.join(f'{key}:{as_word(item)}' for key, item in value.items())}}}"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if re.fullmatch(r"[\w./+-]+", text) else QuotedString(text, Quote.single).with_quotes()

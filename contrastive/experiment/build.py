@@ -42,7 +42,7 @@ from contrastive.experiment.components import (
     input_channels,
     instantiate_node,
 )
-from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.listing.places import Place, places
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
@@ -139,7 +139,9 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
     parts = fitting(parts, data, settings)
-    check_sizes(parts, data, settings, device=device)
+    height, width = data.pretrain.image.shape[-2:]
+    for pixels in {width, parts.augmentation.output_size(height, width)[0]}:
+        check_encoder_output(parts.encoder, pixels, data.n_channels)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
     has_label, has_bias = is_complete(train.label), is_complete(train.bias)
@@ -153,8 +155,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     loader = build_loader(settings, train, objective, device=device, streaming=is_streaming)
     if compiled == "augmentation":
         n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
-        side, _ = parts.augmentation.output_size(*data.pretrain.image.shape[-2:])
-        compiled = pays_to_compile(n_views, side) or compiled
+        compiled = pays_to_compile(n_views, parts.augmentation.output_size(height, width)[0]) or compiled
     kind = GraphedStep if graphs else TrainStep
     step = build_step(kind, settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
     teacher = cast(EMA | None, step.teacher)
@@ -228,16 +229,6 @@ def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
 def trial_optimizer(settings: Settings) -> torch.optim.Optimizer:
     """The optimizer of a single number, to be refused before there is data."""
     return build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])
-
-
-def check_sizes(parts: Parts, data: Data, settings: Settings, *, device: torch.device) -> None:
-    """Refuse images that the encoder cannot take, and a batch that the memory cannot hold."""
-    height, width = data.pretrain.image.shape[-2:]
-    side = parts.augmentation.output_size(height, width)[0]
-    for pixels in {width, side}:
-        check_encoder_output(parts.encoder, pixels, data.n_channels)
-    side = max(side, data.pretrain.frame or 0)  # of whole images, which become floats before they are cropped
-    check_views(settings.batch_size, settings.n_views, side=side, device=device, channels=data.n_channels)
 
 
 def train_split(data: Data, settings: Settings, *, device: torch.device) -> tuple[Split, dict[str, str]]:

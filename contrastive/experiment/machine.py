@@ -144,27 +144,6 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
     return data.nbytes <= free / 2
 
 
-def check_views(batch_size: int, n_views: int, *, side: int, device: torch.device, channels: int = 3) -> None:
-    """Raise ConfigError if the views of one step, in float32 and without any activation, are more than all memory.
-
-    Args:
-        batch_size: of all processes together.
-        side: of the views in pixels.
-        channels: of the images.
-    """
-    needed = 4 * channels * side**2 * n_views * batch_size // shard().world_size
-    if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory
-    else:
-        memory = psutil.virtual_memory().total
-    if needed > memory:
-        raise ConfigError(
-            f"batch_size={batch_size} with n_views={n_views} makes {counted(batch_size * n_views, 'view')} a step, "
-            f"{needed / 1e9:,.0f} GB of float32, and {device} has {memory / 1e9:,.0f} GB: "
-            f"try {'n_views=2' if n_views > 2 else 'batch_size=128'}"
-        )
-
-
 def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     """Set the number of torch's threads, of each process, for the run in `path`; returns it in words.
 

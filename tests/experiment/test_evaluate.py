@@ -16,7 +16,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
 from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.export.onnx import export_onnx
+from contrastive.export.program import export_onnx
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
 from scripts.figures import tsne_map

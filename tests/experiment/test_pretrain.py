@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from contrastive import ConfigError, Result, load_encoder, load_head, pretrain
-from contrastive.experiment.api import as_word
+from contrastive.config.check_types import typed
 from scripts.keywords import keywords
 from tests.helpers import ROOT, TINY, logged_lines, program, saved_weights, without_time
 
@@ -70,7 +70,7 @@ def test_keywords_are_the_words(result):
     ],
 )  # fmt: skip
 def test_a_keyword_reaches_hydra_as_it_is(value, word):
-    assert as_word(value) == word
+    assert typed(value) == word
     read = OverridesParser.create().parse_override(f"key={word}").value()
     assert str(read) == str(value)
 
