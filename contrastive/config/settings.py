@@ -122,8 +122,6 @@ class Settings:
             check_between(key, fraction, 0, 1, example=0.3)
             if fraction > 0 and self.n_views < 2:
                 raise ConfigError(f"{key} needs at least two views, got n_views=1: try n_views=2")
-        if self.grad_cache_chunk == 1:
-            raise ConfigError("BatchNorm cannot normalize one image, got grad_cache_chunk=1: try grad_cache_chunk=128")
         if self.devices > 1 and ":" in self.device:
             raise ConfigError(
                 f"device={self.device} names one GPU and there are {self.devices} processes: try device=cuda"

@@ -142,8 +142,6 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
     for word in words:
-        if not isinstance(word, str):
-            raise ConfigError(f'{word!r} is not KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     if callable(own := settings.get("augmentation")):

@@ -5,8 +5,6 @@ import os
 import platform
 import shutil
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +12,6 @@ from pathlib import Path
 import psutil
 import torch
 
-from contrastive.config.messages import is_out_of_memory, out_of_memory
-from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
@@ -186,16 +182,3 @@ def busy_warning() -> str:
         f"{busy:.1f} of {cores} cores are busy with other work, and {threads} threads that wait for a "
         "core are many times slower than one: try threads=1 (or OMP_NUM_THREADS=1)"
     )
-
-
-@contextmanager
-def explained_memory(settings: Settings) -> Iterator[None]:
-    """Turn a failed allocation in the body into a ConfigError that says what to try."""
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        views = (settings.grad_cache_chunk or settings.batch_size) * settings.n_views
-        consumers = f"; activations of {views} views at once are usually the most"
-        raise ConfigError(out_of_memory(error, consumers)) from error

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from contrastive.errors import ConfigError
 from contrastive.run.weights import read_safetensors
 
-TRAINED = ("encoder_q", "backbone")  # beside the network that follows it: MoCo's encoder_k, momentum_backbone
+# where the trained network is beside one that follows it, such as encoder_k, momentum_backbone, model_ema
+TRAINED = ("", "encoder_q", "backbone", "encoder", "f", "model", "state_dict")
 CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
 STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")  # children of a ResNet that have tensors
 # blocks of each stage, and whether they are bottlenecks → depth of the ResNet
@@ -24,7 +25,7 @@ DEPTHS: dict[tuple[tuple[int, ...], bool], int] = {
 }  # fmt: skip
 OURS = (18, 34, 50)  # depths that have a YAML of their own
 SHORTCUT = re.compile(r"((?:^|\.)layer\d\.\d+)\.shortcut\.")
-NUMBERED = re.compile(r"(|.*?\.)(\d+)\.")  # a name up to its first number
+NUMBERED = re.compile(r"^(|.*?\.)(\d+)\.")  # a name up to its first number
 
 
 def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
@@ -99,7 +100,8 @@ def find_place(tensors: Collection[str], names: Collection[str], prefix: str | N
             "try encoder.prefix=PREFIX, or another encoder"
         )
     best = [place for place, n in fitting.items() if n == max(fitting.values())]
-    trained = [place for place in best if len(best) == 1 or place.rstrip(".").rpartition(".")[2] in TRAINED]
+    pairs = zip(best, [best[-1], *best[:-1]], strict=True)  # each beside another, a single one beside itself
+    trained = [place for place, other in pairs if place == other or _first_other_part(place, other) in TRAINED]
     if len(trained) != 1:
         choices = " or ".join(f"encoder.prefix={place[:-1]}" for place in best)
         raise ConfigError(f"the weights file holds several networks that fit this encoder: try {choices}")
