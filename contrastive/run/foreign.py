@@ -15,7 +15,7 @@ from contrastive.errors import ConfigError
 from contrastive.run.weights import read_safetensors
 
 # where the trained network is beside one that follows it, such as encoder_k, momentum_backbone, model_ema
-TRAINED = ("", "encoder_q", "backbone", "encoder", "f", "model", "state_dict")
+TRAINED = ("encoder_q", "backbone", "encoder", "f", "model", "state_dict")
 CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
 STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")  # children of a ResNet that have tensors
 # blocks of each stage, and whether they are bottlenecks → depth of the ResNet
@@ -103,7 +103,7 @@ def find_place(tensors: Collection[str], names: Collection[str], prefix: str | N
     pairs = zip(best, [best[-1], *best[:-1]], strict=True)  # each beside another, a single one beside itself
     trained = [place for place, other in pairs if place == other or _first_other_part(place, other) in TRAINED]
     if len(trained) != 1:
-        choices = " or ".join(f"encoder.prefix={place[:-1]}" for place in best)
+        choices = " or ".join(f"encoder.prefix={place[:-1]}" for place in best if place)
         raise ConfigError(f"the weights file holds several networks that fit this encoder: try {choices}")
     return trained[0]
 
