@@ -15,6 +15,8 @@ setup(
             "py.typed",
             "__init__.pyi",
             "experiment/keywords.pyi",
+            "export/cards/*",
+            "run/curves.yaml",
             "study/render/templates/*",
             "weights/*/*",
         ],

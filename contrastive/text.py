@@ -50,11 +50,6 @@ def marked(text: str, color: str) -> str:
     return f"{MARKS[color]}{text}{END}"
 
 
-def colored(text: str, color: str) -> str:
-    """The text in a color, or bold, where standard output is a terminal and NO_COLOR is not set."""
-    return f"\x1b[{ANSI[color]}m{text}\x1b[0m" if has_colors(sys.stdout) else text
-
-
 def has_colors(stream: TextIO) -> bool:
     """Whether it is a terminal that shows colors, and NO_COLOR is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -131,15 +131,11 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to the device, see `move`."""
-        return Batch(
-            image=move(self.image, device),
-            label=move(self.label, device),
-            bias=None if self.bias is None else move(self.bias, device),
-            view1_source=None if self.view1_source is None else move(self.view1_source, device),
-            second=None if self.second is None else self.second.to(device),
-            index=None if self.index is None else move(self.index, device),
-            extent=None if self.extent is None else move(self.extent, device),
-        )
+        copies: dict[str, Any] = {
+            name: value.to(device) if isinstance(value, Batch) else move(value, device)
+            for name, value in present(self).items()
+        }
+        return Batch(**copies)
 
 
 def tensors(batch: Batch) -> list[Tensor]:

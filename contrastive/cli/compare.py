@@ -27,7 +27,6 @@ import math
 import sys
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import take_config_dirs
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
 from contrastive.distributed.streams import keep_printing
@@ -40,7 +39,6 @@ from contrastive.text import show
 @answering
 def main(words: list[str]) -> int:
     """Run the command on its words; returns the exit code, 1 if a run failed for a reason that is not its own."""
-    folders, words = take_config_dirs(words)
     parser = Parser(
         "compare", __doc__, usage="KEY=VALUE[,VALUE ...] [KEY=VALUE ...] [--config-dir DIR] [--jobs N] [--seconds N]"
     )
@@ -51,7 +49,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
     )  # fmt: skip
-    parser.add_argument("--config-dir", metavar="DIR", help="folder with YAMLs and modules of your own, as in train.py")
+    parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
     typed = quote_paths([word for word in arguments.words if key_of(word) != "dry_run"])
@@ -59,7 +57,9 @@ def main(words: list[str]) -> int:
     if not {"true", "false"}.issuperset(asked):
         raise ConfigError(f"dry_run must be true or false, got {asked[-1] or 'nothing'}: try dry_run=true")
     is_dry = asked[-1:] == ["true"]
-    done = run_comparison(typed, folders=folders, n_jobs=arguments.jobs, seconds=arguments.seconds, dry_run=is_dry)
+    done = run_comparison(
+        typed, folders=arguments.folders, n_jobs=arguments.jobs, seconds=arguments.seconds, dry_run=is_dry
+    )
     if not_done := [text for own in done for text in own.not_done]:
         said = [*not_done, "there is no verdict before these runs are done: run the same command again"]
         show("\n".join(said), file=sys.stderr)

@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import importable, search_path, take_config_dirs
+from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import dataset_name, flatten
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
@@ -20,7 +20,7 @@ from contrastive.config.targets import check_modules, check_targets
 from contrastive.distributed.streams import keep_printing
 from contrastive.errors import ConfigError
 from contrastive.files import check_no_link
-from contrastive.run.files import EVALUATIONS, RESULT, dataset_below, read_config
+from contrastive.run.files import EVALUATIONS, dataset_below, read_config, runs_below
 from contrastive.text import as_typed, format_grid, show
 
 HELP = """Evaluate finished runs again, without training.
@@ -63,14 +63,14 @@ class Request(NamedTuple):
 @answering
 def main(words: list[str]) -> int:
     """Evaluate and print; returns the exit code."""
-    folders, words = take_config_dirs(words)
     parser = Parser("evaluate", HELP, usage="RUN [RUN ...] [KEY=VALUE ...] [--config-dir DIR]")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="as above")
-    parser.add_argument("--config-dir", metavar="DIR", help="folder with YAMLs and modules of your own, as in train.py")
-    requests = parse_args(parser.parse_args(words).words, folders=folders)
+    parser.add_config_dir()
+    options = parser.parse_intermixed_args(words)
+    requests = parse_args(options.words, folders=options.folders)
     keep_printing()
-    with importable(folders):
-        show(evaluate_runs(requests, folders=folders))
+    with importable(options.folders):
+        show(evaluate_runs(requests, folders=options.folders))
     return 0
 
 
@@ -149,18 +149,8 @@ def parse_args(words: list[str], *, folders: Sequence[Path] = ()) -> list[Reques
             )
     if not places:
         raise ConfigError(f"no run is given: {USAGE}")
-    runs = [run for place in places for run in finished_runs(place)]
+    runs = [run for place in places for run in runs_below(place)]
     return _each(runs, lambda run: _request(run, overrides, folders))
-
-
-def finished_runs(folder: Path) -> list[Path]:
-    """The run directory itself, or every finished run below the folder."""
-    if (folder / "config.yaml").exists() and not (folder / RESULT).exists():
-        raise ConfigError(f"the run in {folder} is not finished: try its command again")
-    runs = sorted(path.parent for path in folder.rglob("result.json"))
-    if not runs:
-        raise ConfigError(f"there is no finished run below {folder}: try python train.py first")
-    return runs
 
 
 def _request(run: Path, overrides: list[str], folders: Sequence[Path]) -> Request:

@@ -25,8 +25,7 @@ def main(words: list[str]) -> int:
         parser.error("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
 
     from contrastive.export.huggingface import export_huggingface
-    from contrastive.export.onnx import export_onnx
-    from contrastive.export.pt2 import export_pt2
+    from contrastive.export.program import export_onnx, export_pt2
     from contrastive.export.torchvision import export_torchvision
 
     for wanted, export in (

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.mistaken import quote_paths
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.names import without_secrets
@@ -62,14 +61,9 @@ def folder_settings(words: list[str]) -> dict[str, Any]:
     Raises:
         ConfigError: another setting, or a value that Hydra cannot read.
     """
-    if not words:
-        return {}
-    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from contrastive.cli.look import parsed  # late: it imports Hydra
 
-    settings = {}
-    for override in OverridesParser.create().parse_overrides(quote_paths(words)):
-        key = "dataset." + override.key_or_group.removeprefix("dataset.")
-        if key not in FOLDER_KEYS:
-            raise ConfigError(f"pack has no {key}: try {', '.join(FOLDER_KEYS)} or --per-shard")
-        settings[key.removeprefix("dataset.")] = override.value()
+    settings = parsed(words)
+    if unknown := [key for key in settings if f"dataset.{key}" not in FOLDER_KEYS]:
+        raise ConfigError(f"pack has no dataset.{unknown[0]}: try {', '.join(FOLDER_KEYS)} or --per-shard")
     return settings

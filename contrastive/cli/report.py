@@ -173,13 +173,6 @@ def main(words: list[str]) -> int:
     if words in (["-h"], ["--help"]):
         print(__doc__.strip())
         return 0
-    if words[:1] in (["compare"], ["diff"]):
-        raise ConfigError(
-            f"finished runs are compared in a table: try contrastive report table {' '.join(words[1:])} --against ROW; "
-            "contrastive compare searches, trains and judges"
-        )
-    if words[:1] == ["list"]:
-        raise ConfigError(f"runs are listed by another command: try contrastive runs {' '.join(words[1:])}".strip())
     name, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("table", words)
     add_arguments, run = COMMANDS[name]
     parser = Parser(f"report {name}", inspect.cleandoc(run.__doc__ or page.__doc__ or ""))

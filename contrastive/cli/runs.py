@@ -5,14 +5,13 @@
 An interrupted run goes on with the command that started it. Figures of finished runs: contrastive report.
 """
 
-import argparse
 import shutil
 import sys
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.gallery.seen import runs_seen
-from contrastive.text import as_typed, colored, printable
+from contrastive.text import as_typed, marked, show
 
 COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped early": "yellow", "damaged": "red"}
 
@@ -20,8 +19,7 @@ COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped 
 @answering
 def main(words: list[str]) -> int:
     """Print a line for each run; returns the exit code."""
-    parser = Parser("runs", (__doc__ or "").strip())
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = Parser("runs", __doc__)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
     runs = runs_seen(parser.parse_args(words).folders)
     rows = [[run.kind, run.epochs, run.knn, as_typed(run.path.resolve())] for run in runs]
@@ -33,12 +31,11 @@ def main(words: list[str]) -> int:
 
 def print_rows(rows: list[list[str]]) -> None:
     """Aligned columns, the path last. On a terminal a path that is too long loses its middle; in a pipe nothing."""
-    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     room = shutil.get_terminal_size().columns - sum(widths) - 6 if sys.stdout.isatty() else None
     for state, epoch, figure, path in rows:
         line = f"{epoch:>{widths[1]}}  {figure:>{widths[2]}}  {shortened(path, room)}"
-        print(f"{colored(f'{state:{widths[0]}}', COLORS.get(state, 'bold'))}  {line}")
+        show(f"{marked(f'{state:{widths[0]}}', COLORS.get(state, 'bold'))}  {line}")
 
 
 def shortened(text: str, width: int | None) -> str:

@@ -13,26 +13,24 @@ that one gets right and the other wrong, as their results record them.
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import take_config_dirs
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import RESULT, RunState, run_state
+from contrastive.run.files import finished_state, run_below
 from contrastive.text import as_typed, show
 
 
 @answering
 def main(words: list[str]) -> int:
     """Write the page and print its path; returns the exit code."""
-    folders, words = take_config_dirs(words)
     parser = Parser("show", __doc__)
     parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a run directory, or the second one, too")
     parser.add_argument("-o", dest="page", metavar="FILE.html", type=Path, help="the page to write")
     parser.add_argument("--device", default="auto", help="as in train.py; default: auto")
-    parser.add_argument("--config-dir", metavar="DIR", help="folder with modules of your own, as in train.py")
-    options = parser.parse_args(words)
+    parser.add_config_dir()
+    options = parser.parse_intermixed_args(words)
     if len(options.runs) > 2:
         raise ConfigError(f"show takes one run or two, got {len(options.runs)}: try contrastive page PAGE.html RUN ...")
-    runs = dict(map(finished, options.runs))
+    runs = {run: finished_state(run) for run in map(run_below, options.runs)}
     if len(runs) < len(options.runs):
         raise ConfigError(f"both runs are {options.runs[0]}: try another one beside it")
 
@@ -41,27 +39,10 @@ def main(words: list[str]) -> int:
 
     path, state = next(iter(runs.items()))
     if len(runs) == 2:
-        text = pair_page(runs, folders=folders)
+        text = pair_page(runs, folders=options.folders)
     else:
-        text = run_page(path, state, device=options.device, folders=folders)
+        text = run_page(path, state, device=options.device, folders=options.folders)
     page = options.page or path / "show.html"
     write_text(page, text)
     show(f"page to look at: {as_typed(page)}")
     return 0
-
-
-def finished(place: Path) -> tuple[Path, RunState]:
-    """The finished run in a directory, or the only one below it.
-
-    Raises:
-        ConfigError: there is none, or several.
-    """
-    found = [place] if (place / RESULT).exists() else sorted(file.parent for file in place.rglob(RESULT))
-    if not found:
-        raise ConfigError(f"there is no finished run in {place}: try contrastive runs to list them")
-    if len(found) > 1:
-        raise ConfigError(f"{place} holds {len(found)} runs: try {as_typed(found[0])}")
-    state = run_state(found[0])
-    if state.kind != "finished":
-        raise ConfigError(state.reason or f"the run in {found[0]} is not finished: try its command again")
-    return found[0], state

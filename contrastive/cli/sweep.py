@@ -2,63 +2,21 @@
 
 import json
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.compose import search_path, take_config_dirs
 from contrastive.config.messages import user_message
-from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for, n_cores
-from contrastive.errors import ConfigError
-from contrastive.listing.places import places
 from contrastive.run.files import read_result
 from contrastive.run.provenance import ADDED
-from contrastive.study.jobs import Run, dataset_node
+from contrastive.study.jobs import Run
 
 COMPARE = "hydra/sweeper=compare"  # whose jobs are those of a sweep
-PLACES = ("dataset.root", "dataset.test", "data_root")  # where data lie, which no run's name tells whole
-
-
-def check_places(words: Sequence[str]) -> None:
-    """Refuse a sweep over places of data in which two jobs would be one run.
-
-    Raises:
-        ConfigError: they have one directory and other files.
-    """
-    folders, others = take_config_dirs(list(words))
-    typed = [word for word in others if "=" in word and not word.startswith("-")]
-    is_named = any(word.startswith(("hydra/sweeper=", "hydra.sweep.")) for word in typed)
-    if is_named or not any(word.startswith(PLACES) and "," in word for word in typed):
-        return
-    parsed = OverridesParser.create().parse_overrides(typed)
-    taken: dict[str, str] = {}
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        for job in product(*map(_values, parsed)):
-            cfg = compose("train", [*job, *search_path(folders)], return_hydra_config=True)
-            with open_dict(cfg):
-                cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
-            found = ", ".join(place["path"] for place in places(dataset_node(cfg)).values())
-            if taken.setdefault(cfg.hydra.run.dir, found) != found:
-                raise ConfigError(
-                    f"{taken[cfg.hydra.run.dir]} and {found} would be one run, {cfg.hydra.run.dir}: "
-                    "try a command for each, with a dataset.name=NAME of its own"
-                )
-
-
-def _values(word: Override) -> list[str]:
-    """The words that a word of a sweep stands for; of other settings than PLACES one: a sweep is a product."""
-    is_discrete = word.is_sweep_override() and word.is_discrete_sweep()
-    values = list(word.sweep_string_iterator()) if is_discrete else [word.get_value_element_as_str()]
-    return [f"{word.get_key_element()}={value}" for value in values][: None if word.key_or_group in PLACES else 1]
 
 
 def choose_launcher(overrides: Sequence[str]) -> list[str]:

@@ -65,10 +65,7 @@ def main(words: list[str]) -> int:
         "--seconds", type=float, default=math.inf, metavar="N", help="begin no run that would not end in N seconds"
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="missing data is an error")
-    parser.add_argument(
-        "--config-dir", type=Path, action="append", default=[], dest="folders", metavar="DIR",
-        help="folder with YAMLs and modules of your own, and tables in table/",
-    )  # fmt: skip
+    parser.add_config_dir()
     arguments = parser.parse_intermixed_args(words)
     keep_printing()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):

@@ -5,7 +5,6 @@
 Runs that start later appear within half a minute. `tensorboard --logdir outputs` shows the same runs by their paths.
 """
 
-import argparse
 import re
 import subprocess
 import sys
@@ -25,8 +24,7 @@ LONGEST = 200  # letters of a folder's name
 @answering
 def main(words: list[str]) -> int:
     """Start TensorBoard on links to the runs; returns its exit code."""
-    parser = Parser("tensorboard", (__doc__ or "").strip())
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = Parser("tensorboard", __doc__)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
     parser.add_argument("--port", default="6006")
     parser.add_argument("--host", default="localhost")

@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
-from contrastive.cli.sweep import COMPARE, check_places, choose_launcher, read_jobs, record_jobs
+from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.mistaken import check_words, quote_paths
@@ -72,12 +72,9 @@ def main(words: list[str]) -> int:
             return 0
         check_words(words)
         words = quote_paths(words)
-        is_sweep = not {"-m", "--multirun"}.isdisjoint(words)
-        if is_sweep:
-            check_places(words)
     except Exception as error:
         return _report(error, words, composing=True)
-    if not is_sweep:
+    if {"-m", "--multirun"}.isdisjoint(words):
         return _start(words)
     with tempfile.NamedTemporaryFile(prefix="contrastive-sweep-") as file:
         records = Path(file.name)

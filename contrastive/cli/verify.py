@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import importable, take_config_dirs
+from contrastive.config.compose import importable
 from contrastive.config.settings import Settings
 from contrastive.config.targets import check_targets
 from contrastive.encoder._lora import merge
@@ -31,8 +31,9 @@ from contrastive.run.files import (
     HEAD,
     LAST,
     dataset_below,
+    finished_state,
     read_config,
-    run_state,
+    run_below,
 )
 from contrastive.run.kinds import EncoderMetadata, HeadMetadata
 from contrastive.run.log import has_same_log
@@ -62,20 +63,19 @@ def main(words: list[str]) -> int:
     """Print a line for each check; returns 0 if none fails, else 1 (2 for a directory that cannot be verified)."""
     parser = Parser("verify", __doc__, usage="RUN [device=cpu] [data_root=PATH] [--config-dir DIR] | --table FOLDER")
     parser.add_argument("words", nargs="*", metavar="RUN, KEY=VALUE", help="a run directory, and settings of train.py")
-    parser.add_argument("--config-dir", metavar="DIR", help="folder with modules of your own, as in train.py")
+    parser.add_config_dir()
     parser.add_argument(
         "--table", metavar="FOLDER", type=Path, help="check the tables or studies of a folder, or one JSON, instead"
     )
-    folders, words = take_config_dirs(words)
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     if options.table is not None:
         return verify_tables(options.table)
     typed = dict(word.split("=", 1) for word in options.words if word.startswith(tuple(f"{key}=" for key in SETTABLE)))
     runs = [word for word in options.words if word.partition("=")[0] not in typed]
     if len(runs) != 1:
         raise ConfigError(f"one run is verified at a time, got {' '.join(runs) or 'none'}: {USAGE}")
-    with importable(folders):
-        checks = list(verify(Path(runs[0]), folders=folders, typed=typed))
+    with importable(options.folders):
+        checks = list(verify(Path(runs[0]), folders=options.folders, typed=typed))
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = {True: "ok", False: "FAILED", None: "-"}[check.passed]
@@ -116,16 +116,8 @@ def verify(path: Path, *, folders: Sequence[Path] = (), typed: dict[str, str] | 
     Raises:
         ConfigError: the directory holds no finished run, or its configuration cannot be built.
     """
-    state = run_state(path)
-    if state.kind == "damaged":
-        raise ConfigError(state.reason)
-    if state.kind != "finished" and not (path / "environment.json").exists():
-        below = next((file.parent for file in sorted(path.rglob("result.json"))), None)
-        raise ConfigError(
-            f"{path} is no run: try {f'one below it, {below}' if below else 'the folder of a finished one'}"
-        )
-    if state.kind != "finished":
-        raise ConfigError(f"{path} has no complete result.json: try the command in its environment.json")
+    path = run_below(path)
+    state = finished_state(path)
     settings, recorded, result = read_settings(path, typed or {}), state.environment, state.result
     config = settings.to_dict()
     check_targets(config, folders)

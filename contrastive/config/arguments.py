@@ -5,6 +5,7 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import NoReturn
 
 from contrastive.config.neighbors import did_you_mean
@@ -24,20 +25,34 @@ class Parser(ArgumentParser):
         ConfigError: by `parse_args`, for words that it does not know.
     """
 
-    def __init__(self, command: str, description: str, *, usage: str | None = None) -> None:
+    def __init__(self, command: str, description: str, *, usage: str | None = None, add_help: bool = True) -> None:
         prog = f"python -m contrastive {command}"
         super().__init__(
             prog=prog,
             usage=f"{prog} {usage}" if usage else None,
             description=description.strip(),
             formatter_class=RawDescriptionHelpFormatter,
+            add_help=add_help,
             allow_abbrev=False,
         )
+
+    def add_config_dir(self) -> None:
+        """Take --config-dir, also several times, into `folders`."""
+        self.add_argument(
+            "--config-dir", "-cd", type=_folder, action="append", default=[], dest="folders", metavar="DIR",
+            help="folder with YAMLs and modules of your own, as in train.py",
+        )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
         flags = re.findall(r"--[\w-]+", self.format_help())
         near = did_you_mean(message.removeprefix("unrecognized arguments: ").partition(" ")[0], flags)
         raise ConfigError(f"{message}: {near and f'{near} '}try {self.prog} --help")
+
+
+def _folder(name: str) -> Path:
+    if not name or not Path(name).is_dir():
+        raise ConfigError(f"--config-dir needs a folder, got {name!r}: try --config-dir mine")
+    return Path(name).resolve()
 
 
 def answering(main: Callable[[list[str]], int]) -> Callable[[list[str]], int]:

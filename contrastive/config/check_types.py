@@ -5,9 +5,12 @@ a word such as `no` is true.
 """
 
 import inspect
+import re
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
+
+from hydra.core.override_parser.types import Quote, QuotedString
 
 from contrastive.config.identity import COMPONENTS
 from contrastive.config.settings import Settings
@@ -95,10 +98,13 @@ def _describe(hint: Any) -> list[str]:
     return [KINDS[hint]] if hint in KINDS else []
 
 
-def typed(value: Any) -> str:
-    """A value as it is typed on the command line."""
-    if isinstance(value, tuple | list):
+def typed(value: object) -> str:
+    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own."""
+    if value is None:
+        return "null"
+    if isinstance(value, list | tuple):
         return f"[{','.join(map(typed, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{typed(item)}" for name, item in value.items()) + "}"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return f"{{{','.join(f'{key}:{typed(item)}' for key, item in value.items())}}}"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if re.fullmatch(r"[\w./+-]+", text) else QuotedString(text, Quote.single).with_quotes()

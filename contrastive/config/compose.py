@@ -1,13 +1,12 @@
 """The folders of --config-dir: their YAMLs and modules; and the names of runs, for all commands."""
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
-from contrastive.errors import ConfigError
+from contrastive.config.arguments import Parser
 
 
 def search_path(folders: Sequence[Path]) -> list[str]:
@@ -18,18 +17,15 @@ def search_path(folders: Sequence[Path]) -> list[str]:
 
 
 def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
-    """Folders named by --config-dir, and the other words: for the commands that Hydra does not parse.
+    """Folders named by --config-dir, and the other words: of a command line that Hydra parses.
 
     Raises:
         ConfigError: the flag has no value, or one that is no folder.
     """
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config-dir", "-cd", action="append", nargs="?", const="", default=[])
+    parser = Parser("train", "", add_help=False)
+    parser.add_config_dir()
     typed, others = parser.parse_known_args(words)
-    for name in typed.config_dir:
-        if not name or not Path(name).is_dir():
-            raise ConfigError(f"--config-dir needs a folder, got {name!r}: try --config-dir mine")
-    return [Path(name).resolve() for name in typed.config_dir], others
+    return typed.folders, others
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def _message(error: BaseException, place: str, words: Sequence[str]) -> str | No
         if isinstance(link, ImportError) and "failed to map segment" in str(link):  # the dynamic linker's words
             return f"too little memory to load torch ({link}): try ulimit -v unlimited, or a job with more memory"
         if is_out_of_memory(link):
-            return out_of_memory(link, "")
+            return out_of_memory(link)
         if isinstance(link, OSError) and link.errno in ADVICE:
             file = f"{link.filename}: " if link.filename else ""
             return f"{file}{(link.strerror or 'error').lower()}: {ADVICE[link.errno].format(place=place)}"
@@ -180,13 +180,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def out_of_memory(error: BaseException, consumers: str) -> str:
-    """The sentence for a failed allocation.
-
-    Args:
-        consumers: what holds most memory, as far as it is known.
-    """
+def out_of_memory(error: BaseException) -> str:
+    """The sentence for a failed allocation."""
     size = re.search(r"[Tt]ried to allocate (\d[\d.]* ?\w+)", str(error))
     where = "the GPU" if re.search("cuda|cudnn|cublas", str(error), re.IGNORECASE) else "this machine"
     wanted = f" ({size[1]} more were asked for)" if size else ""
-    return f"{where} has too little memory{wanted}{consumers}: {KNOBS}"
+    return f"{where} has too little memory{wanted}: {KNOBS}"

@@ -102,11 +102,7 @@ def check_words(words: Sequence[str]) -> None:
             folder = f" dataset.root={value}" if Path(value).is_absolute() or Path(value).exists() else ""
             raise ConfigError(f"dataset={value} is a path: try dataset=image_folder{folder or ' dataset.root=PATH'}")
         if key in ("dataset.root", "dataset.table") and not any(w.startswith(CHOOSES_DATA) for w in words):
-            root = (
-                ""
-                if key == "dataset.root" or any(w.startswith("dataset.root=") for w in words)
-                else "dataset.root=PATH "
-            )
+            root = "" if any(w.startswith("dataset.root=") for w in words) else "dataset.root=PATH "
             raise ConfigError(f"dataset=digits reads no folder: try dataset=image_folder {root}{word}")
         if key in GROUPS and value.startswith("{") and (pairs := re.findall(r"([\w.]+): *([^,{}]+)", value)):
             folder = "dataset=image_folder " if key == "dataset" else ""

@@ -12,7 +12,7 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from contrastive.config.identity import COMPONENTS, LISTS, OPTIONAL, flatten
+from contrastive.config.identity import COMPONENTS, LISTS, OF_EVERY_OPTION, OPTIONAL, flatten
 from contrastive.config.neighbors import no_setting
 from contrastive.config.targets import check_modules
 from contrastive.errors import (
@@ -30,13 +30,12 @@ SHARED_KEYS = ("temperature", "tau_plus")  # root settings that only matter wher
 
 
 EXAMPLES = {"evaluator": "knn", "hook": "my_hook", "tracker": "tensorboard"}
-LATER = ("imbalance", "table", "columns", "channels", "frame", "val", "image")  # of datasets; runs of before lack them
-
-
-# settings of every encoder, as they are where nothing is set
-OF_EVERY_ENCODER = (
-    ("weights", None), ("prefix", None), ("in_channels", None), ("frozen", 0), ("lora", 0), ("layer_decay", 1.0),
-)  # fmt: skip
+# settings that came later, with their values where they are not set: runs of before lack them
+CAME_LATER = {
+    **OF_EVERY_OPTION,
+    "dataset": dict.fromkeys(("imbalance", "table", "columns", "channels", "frame", "val", "image")),
+    "augmentation.ops": {"channels": None},
+}
 
 
 @dataclass(kw_only=True)
@@ -123,8 +122,6 @@ class Settings:
             check_between(key, fraction, 0, 1, example=0.3)
             if fraction > 0 and self.n_views < 2:
                 raise ConfigError(f"{key} needs at least two views, got n_views=1: try n_views=2")
-        if self.grad_cache_chunk == 1:
-            raise ConfigError("BatchNorm cannot normalize one image, got grad_cache_chunk=1: try grad_cache_chunk=128")
         if self.devices > 1 and ":" in self.device:
             raise ConfigError(
                 f"device={self.device} names one GPU and there are {self.devices} processes: try device=cuda"
@@ -139,9 +136,8 @@ class Settings:
     def from_config(cls, cfg: DictConfig) -> "Settings":
         """The settings of a composed configuration, interpolations resolved.
 
-        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are those of
-        `OF_EVERY_ENCODER`, `loss.push`, what `LATER` names of a dataset and `channels` of an operation, where they are
-        not set: a run without them has the configuration that it always had, and can be resumed.
+        A recipe may hold settings of an evaluator that was not chosen: they are dropped. So are those that `CAME_LATER`
+        and are not set: a run without them has the configuration that it always had, and can be resumed.
 
         Raises:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
@@ -159,12 +155,11 @@ class Settings:
             if group not in OPTIONAL and "_target_" not in (plain[group] or {}):
                 raise ConfigError(f"the YAML of {group} has no _target_: try _target_: my_{group}.MyClass in it")
         chosen = {group: _chosen(group, plain[group]) for group in LISTS}
-        encoder = {key: value for key, value in plain["encoder"].items() if (key, value) not in OF_EVERY_ENCODER}
-        loss = {key: value for key, value in plain["loss"].items() if (key, value) != ("push", 1)}
-        dataset = {key: value for key, value in plain["dataset"].items() if key not in LATER or value is not None}
-        _drop_unset(plain["augmentation"].get("ops"), "channels")
+        as_before = {group: _as_before(group, plain[group]) for group in ("encoder", "loss", "dataset")}
+        if isinstance(ops := plain["augmentation"].get("ops"), dict):
+            plain["augmentation"]["ops"] = {name: _as_before("augmentation.ops", node) for name, node in ops.items()}
         absent = {group: plain[group] or None for group in ("average", "teacher")}  # the YAML of none is empty
-        return cls(**{**plain, **chosen, **absent, "encoder": encoder, "loss": loss, "dataset": dataset})
+        return cls(**{**plain, **chosen, **absent, **as_before})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as config.yaml holds them; what came later and is not set is left out."""
@@ -176,11 +171,10 @@ class Settings:
         return {key: value for key, value in plain.items() if value or key not in ("average", "teacher", "hook")}
 
 
-def _drop_unset(nodes: Any, key: str) -> None:
-    """Remove a setting from those of these nodes where it is null; what is no group of nodes is refused elsewhere."""
-    for node in nodes.values() if isinstance(nodes, dict) else ():
-        if isinstance(node, dict) and node.get(key, "") is None:
-            del node[key]
+def _as_before(group: str, node: Any) -> Any:
+    """A node without what came later and is not set; what is no node is refused elsewhere."""
+    unset = CAME_LATER[group].items()
+    return {key: value for key, value in node.items() if (key, value) not in unset} if isinstance(node, dict) else node
 
 
 def _chosen(group: str, nodes: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,16 @@
 """Runs from Python: the same settings, checks and run directories as train.py, without a command line."""
 
-import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import torch
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import open_dict
 from torch import Tensor, nn
 
 from contrastive import notebook
+from contrastive.config.check_types import typed
 from contrastive.config.compose import importable
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
@@ -19,9 +18,9 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Transform, load_run_encoder, run_below
+from contrastive.experiment.encoder import Transform, load_run_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.run.files import RESULT, read_config, read_result
+from contrastive.run.files import RESULT, read_config, read_result, run_below
 from contrastive.run.log import read_points
 from contrastive.types import Data
 
@@ -49,7 +48,7 @@ class Result:
     """
 
     def __init__(self, path: str | Path, *, config_dir: str | Path | None = None) -> None:
-        self.path = run_below(Path(path), RESULT)
+        self.path = run_below(Path(path))
         self._folders = [] if config_dir is None else [Path(config_dir).resolve()]
         record = read_result(self.path)
         if record is None:
@@ -143,13 +142,11 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
         ConfigError: a setting, or a combination of settings, that cannot be used.
     """
     for word in words:
-        if not isinstance(word, str):
-            raise ConfigError(f'{word!r} is not KEY=VALUE: try pretrain("epochs=1") or pretrain(epochs=1)')
         if word.startswith("-"):
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
-    overrides = [*words, *(f"{key}={as_word(value)}" for key, value in settings.items())]
+    overrides = [*words, *(f"{key}={typed(value)}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
     try:
@@ -196,15 +193,3 @@ def _given(data: Any, settings: Settings) -> Data:
     if settings.devices > 1:
         raise ConfigError("data that is given is for one process: try devices=1, or numpy.save and dataset=arrays")
     return given_data(data, name=settings.dataset["name"] or "given", hold_out=settings.dataset["hold_out"])
-
-
-def as_word(value: object) -> str:
-    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own."""
-    if value is None:
-        return "null"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(as_word, value))}]"
-    if isinstance(value, dict):
-        return f"{{{','.join(f'{key}:{as_word(item)}' for key, item in value.items())}}}"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if re.fullmatch(r"[\w./+-]+", text) else QuotedString(text, Quote.single).with_quotes()

@@ -28,6 +28,7 @@ from contrastive.evaluator.base import Evaluator
 from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
     build_augmentation,
+    build_chosen,
     build_encoder,
     build_evaluators,
     build_hooks,
@@ -41,7 +42,7 @@ from contrastive.experiment.components import (
     input_channels,
     instantiate_node,
 )
-from contrastive.experiment.machine import check_views, choose_compile, is_resident, pays_to_compile, start_device
+from contrastive.experiment.machine import choose_compile, is_resident, pays_to_compile, start_device
 from contrastive.listing.places import Place, places
 from contrastive.loss._target import TargetLoss
 from contrastive.loss.base import Loss
@@ -138,7 +139,9 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
     parts = fitting(parts, data, settings)
-    check_sizes(parts, data, settings, device=device)
+    height, width = data.pretrain.image.shape[-2:]
+    for pixels in {width, parts.augmentation.output_size(height, width)[0]}:
+        check_encoder_output(parts.encoder, pixels, data.n_channels)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
     has_label, has_bias = is_complete(train.label), is_complete(train.bias)
@@ -152,12 +155,13 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     loader = build_loader(settings, train, objective, device=device, streaming=is_streaming)
     if compiled == "augmentation":
         n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
-        side, _ = parts.augmentation.output_size(*data.pretrain.image.shape[-2:])
-        compiled = pays_to_compile(n_views, side) or compiled
+        compiled = pays_to_compile(n_views, parts.augmentation.output_size(height, width)[0]) or compiled
     kind = GraphedStep if graphs else TrainStep
     step = build_step(kind, settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
     teacher = cast(EMA | None, step.teacher)
-    average = teacher if teacher is not None and teacher.evaluated else build_average(settings.average, step.encoder)
+    average: Average | None = build_chosen("average", settings.average, Average, encoder=step.encoder)
+    if teacher is not None and teacher.evaluated:
+        average = teacher
     return Experiment(
         settings=settings, step=step, loader=loader, schedule=parts.schedule,
         evaluators=applicable_evaluators(parts.evaluators, data),
@@ -175,7 +179,7 @@ def build_parts(settings: Settings) -> Parts:
     check_components(settings)
     torch.manual_seed(derive(settings.seed, "weights"))
     loss = build_loss(settings.loss)
-    regularizer = build_one("regularizer", settings.regularizer, Loss) if settings.regularizer else None
+    regularizer = build_chosen("regularizer", settings.regularizer, Loss)
     before: dict[str, Any] = {
         "augmentation": build_augmentation(settings),
         "schedule": build_schedule(settings.schedule),
@@ -188,7 +192,7 @@ def build_parts(settings: Settings) -> Parts:
             term.check_config(batch_size=settings.batch_size)
     encoder, head = build_networks(settings, input_channels(settings.encoder))
     trial_optimizer(settings)
-    build_average(settings.average, nn.Identity())
+    build_chosen("average", settings.average, Average, encoder=nn.Identity())
     check_teacher(build_teacher(settings, encoder, head), loss, settings)
     if settings.bias_from is not None:
         weights_path(settings.bias_from)
@@ -225,16 +229,6 @@ def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
 def trial_optimizer(settings: Settings) -> torch.optim.Optimizer:
     """The optimizer of a single number, to be refused before there is data."""
     return build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])
-
-
-def check_sizes(parts: Parts, data: Data, settings: Settings, *, device: torch.device) -> None:
-    """Refuse images that the encoder cannot take, and a batch that the memory cannot hold."""
-    height, width = data.pretrain.image.shape[-2:]
-    side = parts.augmentation.output_size(height, width)[0]
-    for pixels in {width, side}:
-        check_encoder_output(parts.encoder, pixels, data.n_channels)
-    side = max(side, data.pretrain.frame or 0)  # of whole images, which become floats before they are cropped
-    check_views(settings.batch_size, settings.n_views, side=side, device=device, channels=data.n_channels)
 
 
 def train_split(data: Data, settings: Settings, *, device: torch.device) -> tuple[Split, dict[str, str]]:
@@ -328,20 +322,9 @@ def applicable_evaluators(evaluators: dict[str, Evaluator], data: Data) -> dict[
     return {name: item for name, item in evaluators.items() if data.classes or not item.needs_labels}
 
 
-def build_average(node: dict[str, Any] | None, encoder: nn.Module) -> Average | None:
-    """The average of an encoder's weights, which begins with the weights that it has; None if none is chosen."""
-    if node is None:
-        return None
-    average: Average = build_one("average", node, Average, encoder=encoder)
-    return average
-
-
 def build_teacher(settings: Settings, encoder: nn.Module, head: nn.Module) -> EMA | None:
     """The network that follows these two, which begins with the weights that they have; None if none is chosen."""
-    if settings.teacher is None:
-        return None
-    wiring = {"encoder": encoder, "head": head, "seed": settings.seed}
-    teacher: EMA = build_one("teacher", settings.teacher, EMA, **wiring)
+    teacher: EMA | None = build_chosen("teacher", settings.teacher, EMA, encoder=encoder, head=head, seed=settings.seed)
     return teacher
 
 

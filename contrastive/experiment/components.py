@@ -72,7 +72,7 @@ def build_encoder(node: dict[str, Any], size: int | None, channels: int = RGB) -
     """Build the encoder, check what it returns, load `weights` into it and freeze its first blocks.
 
     Args:
-        node: `_target_` and arguments, besides them `weights`, a file or a run, and others of `NOT_ARGUMENTS`.
+        node: `_target_` and arguments, and what every encoder has, such as `weights`, a file or a run.
         size: side of the dataset's images in pixels; None = not known.
         channels: of its input.
     """
@@ -99,6 +99,11 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) 
         found, needed = type(component).__name__, kind.__name__
         raise ConfigError(f"{group} is a {found}, which is not a {needed}: try from {kind.__module__} import {needed}")
     return component
+
+
+def build_chosen(group: str, node: dict[str, Any] | None, kind: type[Any], **wiring: Any) -> Any:
+    """`build_one`; None where no component is chosen."""
+    return build_one(group, node, kind, **wiring) if node else None
 
 
 @contextmanager

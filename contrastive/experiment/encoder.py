@@ -17,14 +17,13 @@ from contrastive.dataset.folder.bands import RGB_8, Kind, bands
 from contrastive.dataset.folder.decode import resize_and_crop, to_rgb, upright
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import image_size, instantiate_node
-from contrastive.run.files import ENCODER, HEAD, encoder_node, weights_path
+from contrastive.run.files import ENCODER, HEAD, encoder_node, run_below, weights_path
 from contrastive.run.kinds import HeadMetadata
 from contrastive.run.weights import channels_of, read_weights
 from contrastive.training.precision import Normalize
 from contrastive.types import LEVELS
 
 SHIPPED = Path(__file__).resolve().parents[1] / "weights"  # a folder for each encoder of the package
-MOST_NAMED = 8  # runs, of those to choose from
 PUBLISHED = "model.safetensors"  # what the Hub calls the encoder's file
 
 
@@ -148,25 +147,6 @@ def find_weights(path: str | Path) -> Path:
     if (place / PUBLISHED).is_file():
         return place / PUBLISHED
     return weights_path(run_below(place, ENCODER) if place.is_dir() else place)
-
-
-def run_below(folder: Path, name: str) -> Path:
-    """The run directory that has a file called `name`: the folder itself, or the only one below it.
-
-    Raises:
-        ConfigError: there is none, or several: they are named.
-    """
-    if (folder / name).exists():
-        return folder
-    found = sorted(file.parent for file in folder.rglob(name))
-    if not found:
-        raise ConfigError(f'{folder} holds no finished run: try contrastive.pretrain(loss="debiased_pos") first')
-    if len(found) > 1:
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        raise ConfigError(
-            f"{folder} holds {len(found)} runs: try one of {', '.join(map(str, found[:MOST_NAMED]))}{more}"
-        )
-    return found[0]
 
 
 def load_run_encoder(run: Path, config: dict[str, Any]) -> tuple[nn.Module, Transform]:

@@ -5,8 +5,6 @@ import os
 import platform
 import shutil
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +12,6 @@ from pathlib import Path
 import psutil
 import torch
 
-from contrastive.config.messages import is_out_of_memory, out_of_memory
-from contrastive.config.settings import Settings
 from contrastive.distributed.cores import n_busy, n_cores
 from contrastive.distributed.process import broadcast_from_main, shard
 from contrastive.errors import ConfigError
@@ -144,27 +140,6 @@ def is_resident(data: Data, device: torch.device, choice: bool | str) -> bool:
     return data.nbytes <= free / 2
 
 
-def check_views(batch_size: int, n_views: int, *, side: int, device: torch.device, channels: int = 3) -> None:
-    """Raise ConfigError if the views of one step, in float32 and without any activation, are more than all memory.
-
-    Args:
-        batch_size: of all processes together.
-        side: of the views in pixels.
-        channels: of the images.
-    """
-    needed = 4 * channels * side**2 * n_views * batch_size // shard().world_size
-    if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory
-    else:
-        memory = psutil.virtual_memory().total
-    if needed > memory:
-        raise ConfigError(
-            f"batch_size={batch_size} with n_views={n_views} makes {counted(batch_size * n_views, 'view')} a step, "
-            f"{needed / 1e9:,.0f} GB of float32, and {device} has {memory / 1e9:,.0f} GB: "
-            f"try {'n_views=2' if n_views > 2 else 'batch_size=128'}"
-        )
-
-
 def set_threads(setting: int | str, path: Path, *, rerun: bool) -> str:
     """Set the number of torch's threads, of each process, for the run in `path`; returns it in words.
 
@@ -207,16 +182,3 @@ def busy_warning() -> str:
         f"{busy:.1f} of {cores} cores are busy with other work, and {threads} threads that wait for a "
         "core are many times slower than one: try threads=1 (or OMP_NUM_THREADS=1)"
     )
-
-
-@contextmanager
-def explained_memory(settings: Settings) -> Iterator[None]:
-    """Turn a failed allocation in the body into a ConfigError that says what to try."""
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        views = (settings.grad_cache_chunk or settings.batch_size) * settings.n_views
-        consumers = f"; activations of {views} views at once are usually the most"
-        raise ConfigError(out_of_memory(error, consumers)) from error

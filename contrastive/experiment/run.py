@@ -25,7 +25,7 @@ from contrastive.experiment import summary
 from contrastive.experiment.build import Experiment, build
 from contrastive.experiment.components import feature
 from contrastive.experiment.dry_run import estimate
-from contrastive.experiment.machine import busy_warning, explained_memory, keep_freed_memory, set_threads
+from contrastive.experiment.machine import busy_warning, keep_freed_memory, set_threads
 from contrastive.experiment.make import load_other_data
 from contrastive.hook.evaluations import Evaluations, LearningEvaluators
 from contrastive.hook.profiling import Profiling
@@ -91,7 +91,7 @@ def run_experiment(
             show(summary.already_done(FinishedRun(path=path, result=run.result)))
             return run.result
         quiet = redirect_stdout(StringIO()) if settings.quiet else nullcontext()
-        with quiet, explained_memory(settings), recorded_failure(run):
+        with quiet, recorded_failure(run):
             if experiment.data.found is not None and run.state is None:
                 show(str(experiment.data.found))
             print(summary.heading(experiment, run, threads=threads))

@@ -24,82 +24,6 @@ from contrastive.text import printable
 TIMMS = "contrastive.encoder.timm.timm_encoder"
 FIELDS = ("image_size", "mean", "std", "classes", "dataset", "loss")
 RECORDED = ("data", "command", "commit", "code", "sha256")
-CARD = """\
----
-license: {license}
-library_name: {library}
-pipeline_tag: image-feature-extraction
-tags: [contrastive, contrastive-learning, self-supervised-learning]
----
-
-# {title}
-
-An image encoder. Loss: `{loss}`. Data: `{dataset}`. Epochs: {epochs}. Start: {start}. Features: {features}.
-
-## Use
-
-{own}With this package:
-
-```
-pip install {install}
-```
-
-```python
-from contrastive import load_encoder
-
-encoder, transform = load_encoder("model.safetensors")
-features = encoder(transform(image))  # a PIL image, or {dtype} (N, {channels}, H, W)
-```
-
-The package `contrastive` on PyPI is another project with the same import name. Installed into one environment, each
-overwrites files of the other: give this one an environment of its own.
-
-Images are resized to {height} x {width} pixels, scaled to [0, 1] and standardized with mean {mean} and standard
-deviation {std}.
-
-## Figures
-
-{figures}
-
-{protocols}
-
-## Data
-
-`{dataset}`, {n_classes} classes: {classes}. sha256 of images and labels: `{data}`. The weights may be subject to the
-terms of that data; this card does not know them.
-
-## Training
-
-Command: `{command}`. Commit `{commit}`, code `{code}`. Device: {device}; torch {torch}. sha256 of weights and
-metadata: `{sha256}`.
-"""
-TIMM_USE = """\
-```python
-import timm  # pip install timm
-
-encoder = timm.create_model("local-dir:PATH", pretrained=True).eval()  # PATH is this folder; hf-hub:NAME on the Hub
-```
-
-`transformers.AutoModel.from_pretrained(PATH)` loads it by timm, too.
-
-"""
-AUTOMODEL_USE = """\
-```python
-from transformers import AutoModel  # pip install transformers torchvision
-
-encoder = AutoModel.from_pretrained(PATH, trust_remote_code=True).eval()  # PATH is this folder, which has the code
-features = encoder(x).pooler_output  # x: standardized images, see below
-```
-
-"""
-PROCESSOR_USE = """\
-```python
-from transformers import AutoImageProcessor
-
-x = AutoImageProcessor.from_pretrained(PATH)(image, return_tensors="pt").pixel_values
-```
-
-"""
 WRITTEN = ("model.safetensors", "config.json", "preprocessor_config.json", "README.md")
 
 
@@ -172,12 +96,12 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         *(f"| {plain(name)} | {value:.2f} |" for name, value in metrics),
     ]
     is_timms, is_ours = bool(timm_config(metadata)), bool(code_files(metadata))
-    own = AUTOMODEL_USE + (PROCESSOR_USE if preprocessor_config(metadata) else "") if is_ours else ""
+    own = _card("automodel") + (_card("processor") if preprocessor_config(metadata) else "") if is_ours else ""
     came_with = "its pretrained weights" if metadata["node"].get("pretrained") else "random weights"
-    return CARD.format(
+    return _card("model").format(
         title=title,
         library="timm" if is_timms else "transformers" if is_ours else "contrastive",
-        own=TIMM_USE if is_timms else own,
+        own=_card("timm") if is_timms else own,
         install=f"git+{url}" if (url := repository()) else "PATH_OF_THE_CHECKOUT",
         license=license,
         loss=code(metadata["loss"].rpartition(".")[2]),
@@ -198,6 +122,11 @@ def model_card(metadata: dict[str, Any], *, title: str, license: str) -> str:
         **{key: plain(metadata.get(key, "unknown")) for key in ("device", "torch")},
         **{key: code(metadata.get(key, "unknown")) for key in RECORDED},
     )
+
+
+def _card(name: str) -> str:
+    """A text of the folder cards/: the model card, or how to use one of the networks in it."""
+    return Path(__file__).with_name("cards").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
 def plain(text: str) -> str:

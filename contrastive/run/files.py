@@ -15,7 +15,7 @@ from typing import Any, Literal
 import yaml
 from filelock import lock_descriptor
 
-from contrastive.config.identity import COMPONENTS, OPTIONAL, flatten, is_identity
+from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
 from contrastive.files import YAML_LOADER, claimed, file_hash, write_text
 from contrastive.run.kinds import Environment, Evaluation, Result
@@ -26,9 +26,8 @@ RESULT, ENCODER, HEAD = "result.json", "encoder.safetensors", "head.safetensors"
 FAILURE = "failure.json"  # of a run whose training broke down by itself: a loss that is not finite, a bug in it
 LAST, PREVIOUS = "checkpoints/last.pt", "checkpoints/previous.pt"
 PROJECTOR, PROJECTOR_CONFIG = "projector", "projector_config.pbtxt"  # TensorBoard looks for this name beside the events
-# of an encoder's node: read by the program for every encoder
-NOT_ARGUMENTS = ("weights", "prefix", "in_channels", "frozen", "lora", "layer_decay")
 RGB = 3  # channels, of most images and of an encoder that is told nothing
+MOST_NAMED = 8  # runs, of those to choose from
 LOOK = 0.05  # seconds, far longer than the lock is held to look at it
 ADVICE = "try rerun=true with the command of the run to start it over"
 
@@ -120,6 +119,43 @@ def lock(path: Path, *, instead: str = "or try hydra.run.dir=PATH") -> Iterator[
         )
 
 
+def runs_below(folder: Path, name: str = RESULT) -> list[Path]:
+    """The directories of runs in and below a folder that hold a file of this name, by path.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = sorted(file.parent for file in folder.rglob(name))
+    if not found and (folder / "config.yaml").exists():
+        raise ConfigError(f"the run in {folder} is not finished: try its command again")
+    if not found:
+        raise ConfigError(f"there is no finished run in {folder}: try contrastive runs to list what there is")
+    return found
+
+
+def run_below(folder: Path, name: str = RESULT) -> Path:
+    """The run directory that has a file of this name: the folder itself, or the only one below it.
+
+    Raises:
+        ConfigError: there is none, or several: they are named.
+    """
+    found = [folder] if (folder / name).exists() else runs_below(folder, name)
+    if len(found) > 1:
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        raise ConfigError(
+            f"{folder} holds {len(found)} runs: try one of {', '.join(map(str, found[:MOST_NAMED]))}{more}"
+        )
+    return found[0]
+
+
+def finished_state(run: Path) -> RunState:
+    """What a finished run holds; raises ConfigError for any other directory."""
+    state = run_state(run)
+    if state.kind != "finished":
+        raise ConfigError(state.reason or f"the run in {run} is not finished: try its command again")
+    return state
+
+
 def write_config(run: Path, config: dict[str, Any]) -> None:
     """Write config.yaml, without aliases."""
     write_text(run / "config.yaml", yaml.dump(config, Dumper=_Dumper, sort_keys=False))
@@ -175,13 +211,13 @@ def is_config(content: Any) -> bool:
 
 
 def encoder_node(node: dict[str, Any], size: int | None, channels: int = 3) -> dict[str, Any]:
-    """The arguments of the encoder's constructor: without `NOT_ARGUMENTS`, `image_size` filled in.
+    """The arguments of the encoder's constructor: without the settings of every encoder, `image_size` filled in.
 
     Args:
         size: side of the dataset's images in pixels; None = not known.
         channels: of its input. The constructor is told a number other than 3, as `in_channels`.
     """
-    arguments = {key: value for key, value in node.items() if key not in NOT_ARGUMENTS}
+    arguments = {key: value for key, value in node.items() if key not in OF_EVERY_OPTION["encoder"]}
     if "image_size" in arguments and arguments["image_size"] is None:
         arguments["image_size"] = size
     if channels != RGB:

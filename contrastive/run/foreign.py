@@ -1,11 +1,12 @@
-"""Load the weights of an encoder from a file of any project: read as data, its layout recognized, its fit checked."""
+"""Load the weights of an encoder from a file of any project: read as data, found by its names, its fit checked."""
 
 import re
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from itertools import dropwhile
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +14,8 @@ from torch import Tensor, nn
 from contrastive.errors import ConfigError
 from contrastive.run.weights import read_safetensors
 
-LAYOUTS = {  # prefix of the encoder's tensors, wrappers and outer keys removed → whose layout it is
-    "": "torchvision or contrastive",
-    "encoder_q.": "MoCo",
-    "backbone.": "solo-learn or lightly",
-    "encoder.": "SupContrast",
-    "f.": "DCL or HCL",
-}
-WRAPPERS = {"module", "_orig_mod", "_forward_module"}  # of DataParallel, torch.compile and Lightning's Fabric
-OUTER = {"state_dict", "model"}  # where checkpoints keep the network
+# where the trained network is beside one that follows it, such as encoder_k, momentum_backbone, model_ema
+TRAINED = ("encoder_q", "backbone", "encoder", "f", "model", "state_dict")
 CLASSIFIERS = {"fc", "classifier", "head", "heads", "linear", "prototypes"}  # first parts of names after the features
 STAGES = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")  # children of a ResNet that have tensors
 # blocks of each stage, and whether they are bottlenecks → depth of the ResNet
@@ -30,6 +24,8 @@ DEPTHS: dict[tuple[tuple[int, ...], bool], int] = {
     ((3, 8, 36, 3), True): 152,
 }  # fmt: skip
 OURS = (18, 34, 50)  # depths that have a YAML of their own
+SHORTCUT = re.compile(r"((?:^|\.)layer\d\.\d+)\.shortcut\.")
+NUMBERED = re.compile(r"^(|.*?\.)(\d+)\.")  # a name up to its first number
 
 
 def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
@@ -37,96 +33,88 @@ def load_into(encoder: nn.Module, path: Path, prefix: str | None = None) -> str:
 
     Args:
         path: a file that `read_tensors` reads.
-        prefix: of the encoder's tensors in the file; None = one of the known layouts.
+        prefix: see `find_place`.
 
     Returns:
-        one line: whose layout it is, and which tensors of the file were left out.
+        one line: where in the file the encoder is, and which tensors of the file were left out.
 
     Raises:
         ConfigError: a weight is missing, left over or of another shape; the sentence says which setting would fit.
     """
-    own = encoder.state_dict()
-    layout = recognize(read_tensors(path), own.keys(), prefix)
-    check_fit(own, layout, path)
-    if not all(value.isfinite().all() for value in layout.tensors.values()):
+    own, (tensors, relu) = encoder.state_dict(), torchvision_names(read_tensors(path))
+    place = find_place(tensors, own, prefix)
+    theirs = {key.removeprefix(place): value for key, value in tensors.items() if key.startswith(place)}
+    check_fit(own, theirs, path, relu=relu)
+    if not all(value.isfinite().all() for value in theirs.values()):
         raise ConfigError(f"{path} holds weights that are not finite: try an earlier file of that training")
-    check_relu(encoder, layout)
-    used = {key: value for key, value in layout.tensors.items() if key in own}
+    check_relu(encoder, relu=relu)
+    used = {key: value for key, value in theirs.items() if key in own}
     encoder.load_state_dict({**own, **used})  # files before torch counted batches lack num_batches_tracked
-    line = f"encoder weights of {path}: {len(used)} tensors, layout of {layout.name}"
-    if tops := [key.split(".")[0] for key in (*layout.outside, *(key for key in layout.tensors if key not in own))]:
+    line = f"encoder weights of {path}: {len(used)} tensors{place and f' below {place[:-1]}'}"
+    others = [key for key in tensors if not (key.startswith(place) and key.removeprefix(place) in own)]
+    if tops := [_first_other_part(key, place) for key in others]:
         line += "; left out: " + ", ".join(f"{top} ({tops.count(top)})" for top in dict.fromkeys(tops))
-    if layout.name == LAYOUTS["backbone."] and getattr(encoder, "stem", None) == "small" and layout.relu:
+    if place.endswith("backbone.") and getattr(encoder, "stem", None) == "small" and relu:
         line += "\nif solo-learn trained them on CIFAR, its 3 × 3 stem pads by 2: try encoder.stem=solo_learn"
     return line
 
 
-class Layout(NamedTuple):
-    """The encoder's part of a file.
+def torchvision_names(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], bool]:
+    """The tensors of ResNets by torchvision's names, and whether a ReLU follows bn1; of other networks as they are.
 
-    Attributes:
-        name: whose layout it is.
-        tensors: by the encoder's names.
-        outside: names of the file's other tensors.
-        relu: whether a ReLU follows bn1; False for lightly's ResNet in nn.Sequential.
+    SupContrast and lightly call a downsample `shortcut`. DCL, HCL and lightly number the children of a ResNet, in
+    nn.Sequential, where ReLU and max-pool have no tensors: lightly has no ReLU after bn1.
     """
+    named = {SHORTCUT.sub(r"\1.downsample.", key): value for key, value in tensors.items()}
+    numbers = defaultdict[str, set[int]](set)  # of children, by the place of their parent
+    for key in named:
+        if found := NUMBERED.match(key):
+            numbers[found[1]].add(int(found[2]))
+    stages, relu = dict[str, str](), True
+    for place, children in numbers.items():
+        if len(children) == len(STAGES) and f"{place}{max(children)}.0.conv1.weight" in named:
+            _, bn1, layer1, *_ = ordered = sorted(children)
+            relu = layer1 > bn1 + 1
+            stages |= {f"{place}{n}.": f"{place}{stage}." for n, stage in zip(ordered, STAGES, strict=True)}
+    return {NUMBERED.sub(lambda start: stages.get(start[0], start[0]), key): x for key, x in named.items()}, relu
 
-    name: str
-    tensors: dict[str, Tensor]
-    outside: list[str]
-    relu: bool = True
 
-
-def recognize(tensors: dict[str, Tensor], names: Collection[str], prefix: str | None = None) -> Layout:
-    """The layout that shares most names with the encoder.
+def find_place(tensors: Collection[str], names: Collection[str], prefix: str | None = None) -> str:
+    """What stands before the encoder's names in a file: `state_dict.module.encoder_q.`
 
     Args:
-        tensors: as `read_tensors` returns them.
+        tensors: the names in the file.
         names: of the encoder's parameters and buffers.
-        prefix: of the encoder's tensors in the file, for layouts that are not known; None = recognize.
+        prefix: the last parts of the place, where several networks in the file fit; None = the one that fits best.
 
     Raises:
-        ConfigError: no tensor of the file belongs to the encoder.
+        ConfigError: no tensor of the file belongs to the encoder, or two networks fit equally well.
     """
-    bare = {_without_wrappers(key): value for key, value in tensors.items()}
-    known = LAYOUTS
+    fitting = Counter(key.removesuffix(name) for key in tensors for name in names if f".{key}".endswith(f".{name}"))
     if prefix is not None:
-        start = prefix.rstrip(".") + "."
-        known = dict.fromkeys((start, _without_wrappers(start)), f"prefix {start}")
-    layouts = [_layout(forms, start, name) for forms in (tensors, bare) for start, name in known.items()]
-    best = max(layouts, key=lambda layout: len(layout.tensors.keys() & set(names)))
-    if not best.tensors.keys() & set(names):
-        tops = dict.fromkeys(".".join(key.split(".")[:2]) for key in bare)
+        fitting = Counter({p: n for p, n in fitting.items() if f".{p}".endswith(f".{prefix.strip('.')}.")})
+    if not fitting:
+        tops = dict.fromkeys(".".join(key.split(".")[:2]) for key in tensors)
         raise ConfigError(
             f"no tensor of the weights file belongs to this encoder, its names begin with {', '.join([*tops][:8])}: "
             "try encoder.prefix=PREFIX, or another encoder"
         )
-    return best
+    best = [place for place, n in fitting.items() if n == max(fitting.values())]
+    pairs = zip(best, [best[-1], *best[:-1]], strict=True)  # each beside another, a single one beside itself
+    trained = [place for place, other in pairs if place == other or _first_other_part(place, other) in TRAINED]
+    if len(trained) != 1:
+        choices = " or ".join(f"encoder.prefix={place[:-1]}" for place in best if place)
+        raise ConfigError(f"the weights file holds several networks that fit this encoder: try {choices}")
+    return trained[0]
 
 
-def _layout(tensors: dict[str, Tensor], prefix: str, name: str) -> Layout:
-    """The tensors below a prefix, by torchvision's names."""
-    local = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-    outside = [key for key in tensors if not key.startswith(prefix)]
-    indices = sorted({int(key.split(".")[0]) for key in local if re.match(r"\d+\.", key)})
-    relu = True
-    if len(indices) == len(STAGES):  # a ResNet's children in nn.Sequential; ReLU and max-pool have no tensors
-        stage = dict(zip(map(str, indices), STAGES, strict=True))
-        local = {re.sub(r"^\d+", lambda index: stage[index[0]], key): value for key, value in local.items()}
-        relu = indices[2] > indices[1] + 1
-    # SupContrast and lightly call it `layer2.0.shortcut.0.weight`
-    local = {re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", key): value for key, value in local.items()}
-    return Layout(name, local, outside, relu)
+def _first_other_part(key: str, place: str) -> str:
+    """The first part of a name in which it differs from a place."""
+    return next(part for part, own in zip_longest(key.split("."), place.split(".")) if part != own)
 
 
-def _without_wrappers(key: str) -> str:
-    """The dotted name without wrappers anywhere and without the checkpoint's outer keys."""
-    return ".".join(dropwhile(OUTER.__contains__, (part for part in key.split(".") if part not in WRAPPERS)))
-
-
-def check_fit(own: dict[str, Tensor], layout: Layout, path: Path) -> None:
+def check_fit(own: dict[str, Tensor], theirs: dict[str, Tensor], path: Path, *, relu: bool) -> None:
     """Raise ConfigError unless the file has every weight of the encoder and no other but a classifier's."""
-    theirs = layout.tensors
     missing = [key for key in own if key not in theirs and not key.endswith("num_batches_tracked")]
     unexpected = [key for key in theirs if key not in own and key.split(".")[0] not in CLASSIFIERS]
     shapes = [
@@ -138,7 +126,8 @@ def check_fit(own: dict[str, Tensor], layout: Layout, path: Path) -> None:
     faults += [f"has {_some(unexpected)} besides"] if unexpected else []
     faults += [f"has {_some(shapes)}"] if shapes else []
     if faults:
-        advice = _resnet_settings(layout, own) or "encoder=NAME for the network that the file holds"
+        settings = _describe(theirs, small="small" if relu else "lightly")
+        advice = "encoder=NAME for the network that the file holds" if settings in (None, _describe(own)) else settings
         raise ConfigError(f"{path} does not fit this encoder, it {' and '.join(faults)}: try {advice}")
 
 
@@ -147,22 +136,16 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def check_relu(encoder: nn.Module, layout: Layout) -> None:
+def check_relu(encoder: nn.Module, *, relu: bool) -> None:
     """Raise ConfigError if only one of the two networks has a ReLU after bn1."""
     lightly = getattr(encoder, "stem", None) == "lightly"
-    if not (layout.relu or lightly):
+    if not (relu or lightly):
         raise ConfigError(
             "the file holds lightly's ResNet in nn.Sequential, which has no ReLU after bn1: "
             "try encoder=resnet18 encoder.stem=lightly"
         )
-    if lightly and layout.relu:
+    if lightly and relu:
         raise ConfigError("the file's network has a ReLU after bn1, encoder.stem=lightly none: try encoder.stem=small")
-
-
-def _resnet_settings(layout: Layout, own: dict[str, Tensor]) -> str | None:
-    """What to type for the ResNet that the file holds; None if it holds another network, or the encoder's."""
-    settings = _describe(layout.tensors, small="small" if layout.relu else "lightly")
-    return None if settings == _describe(own) else settings
 
 
 def _describe(tensors: dict[str, Tensor], small: str = "small") -> str | None:

@@ -159,12 +159,10 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def module_hashes(config: dict[str, Any]) -> dict[str, str]:
-    """{module: sha256 of its file} of the modules that the configuration names, other than this package and torch, and
-    of the user's own modules that these import."""
-    names = sorted({target for _, target in targets(config) if target.split(".")[0] not in NOT_HASHED})
-    named = dict(found for target in names if (found := find_module(target)) is not None)
-    own = {module_name(place): file for place, file in own_sources(names).items()}
-    return {name: file_hash(file) for name, file in sorted((named | own).items())}
+    """{module: sha256 of its file} of the user's own modules that the configuration names, and of those that these
+    import; of an installed library the version is recorded."""
+    own = own_sources([target for _, target in targets(config)])
+    return {name: file_hash(file) for name, file in sorted((module_name(place), file) for place, file in own.items())}
 
 
 def own_sources(names: Sequence[str]) -> dict[str, Path]:
@@ -231,20 +229,6 @@ def _imported(file: Path, module: str, *, is_package: bool) -> list[str]:
         home = ".".join([*around, *([node.module] if node.module else [])])
         names += [f"{home}.{alias.name}" for alias in node.names]
     return names
-
-
-def find_module(target: str) -> tuple[str, Path] | None:
-    """The module that a dotted name stands in, and its file, without importing it; None where Python finds no file."""
-    module = target.rpartition(".")[0]
-    while module:
-        try:
-            spec = find_spec(module)
-        except (ImportError, ValueError, AttributeError):  # a class with a method is no module
-            spec = None
-        if spec is not None and spec.has_location and spec.origin is not None:
-            return module, Path(spec.origin)
-        module = module.rpartition(".")[0]
-    return None
 
 
 def typed_command(overrides: Sequence[str]) -> str:

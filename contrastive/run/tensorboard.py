@@ -10,10 +10,12 @@ import shlex
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch.nn.functional as F
+import yaml
 from tensorboard.plugins.histogram.summary_v2 import histogram_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from torch import Tensor
@@ -22,7 +24,7 @@ from torch.utils.tensorboard.summary import hparams
 from torchvision.utils import make_grid, save_image
 
 from contrastive.config.identity import flatten, is_identity, option_name
-from contrastive.files import atomic, write_text
+from contrastive.files import YAML_LOADER, atomic, write_text
 from contrastive.run.files import PROJECTOR, PROJECTOR_CONFIG, read_config, read_environment
 from contrastive.types import visible
 
@@ -49,7 +51,7 @@ _usual_hook, threading.excepthook = threading.excepthook, _all_but_writers
 class EventFile:
     """The event file of one session; `path` holds config.yaml and environment.json already.
 
-    A session that starts from nothing removes what an earlier one has left and writes the texts and the layout. One
+    A session that starts from nothing removes what an earlier one has left and writes the texts. One
     that resumes takes back the points after its checkpoint.
 
     Args:
@@ -64,7 +66,6 @@ class EventFile:
             shutil.rmtree(path / PROJECTOR, ignore_errors=True)
         self._writer: Any = SummaryWriter(str(path), purge_step=0 if step is None else step + 1)
         if step is None:
-            self._writer.add_custom_scalars(CUSTOM_SCALARS_LAYOUT)
             for name, text in texts(path).items():
                 self._writer.add_text(name, text, 0)
 
@@ -168,68 +169,6 @@ AHEAD = ("test", "train")  # groups that keep their names
 FIRST = re.compile(r"test/(knn|linear)_top[15]$")
 OTHERS = {"audit": "test-audit", "similarity": "trained-similarity"}  # of the test split, too
 
-# The "Custom Scalars" page. Each chart takes the tags that a regular expression finds, and every selected run.
-CUSTOM_SCALARS_LAYOUT: dict[str, dict[str, list[object]]] = {
-    "At a glance": {
-        name: ["Multiline", tags]
-        for name, tags in {
-            "accuracy: kNN and linear probe": ["^test/knn_top1$", "^test/linear_top1$"],
-            "loss": ["^(train/(loss|chance)|(train-val|test-more)/loss)$"],
-            "negatives: estimate beside oracle": ["^train-debiasing/negative_(estimate|oracle)$"],
-            "positives: estimate beside oracle": ["^train-debiasing/positive_(estimate|oracle)$"],
-            "what debiasing leaves: estimate minus oracle": ["^train-debiasing/(negative|positive)_error$"],
-            "alignment and uniformity": ["^train-pairs/(alignment|uniformity)$"],
-        }.items()
-    }
-}
-
-DESCRIPTIONS = {  # of a curve or a histogram, by its name in metrics.jsonl
-    "train/loss": "Mean of loss plus regularizers since the last point. Different losses are not comparable.",
-    "train/chance": "The loss if all views were alike: log(2B - 1) for NT-Xent, about where its training starts.",
-    "train/grad_norm": "Length of the whole gradient, mean over the steps since the last point.",
-    "train/lr": "Learning rate of the first parameter group at this step.",
-    "time/views_per_s": "Views that went through the network each second, of all processes together.",
-    "pairs/top1": "Percent of the views that are closer to another view of their image than to every other image.",
-    "pairs/positive_similarity": "Mean cosine between the projections of two views of an image.",
-    "pairs/negative_similarity": "Mean cosine between the projections of different images.",
-    "pairs/alignment": "Mean squared distance of two views of an image; 0 = they coincide (Wang & Isola 2020).",
-    "pairs/uniformity": "log E exp(-2 d²) over pairs of images; lower = more evenly spread (Wang & Isola 2020).",
-    "pairs/clamped": "Fraction of anchors whose debiased estimate lies at its floor; there it has no gradient.",
-    "pairs/push_ratio": "How strongly negatives are repelled for each unit of attraction: 1 for NT-Xent.",
-    "pairs/without_positives": "Fraction of anchors without a positive in the batch, as the loss defines one.",
-    "pairs/fairkl_empty": "1 if the batch had fewer than two aligned or two conflicting pairs of one class, else 0.",
-    "debiasing/false_negatives": "Fraction of the negatives of the anchor's class: the true τ⁺ of this batch.",
-    "debiasing/gradient_on_false_negatives": "Share of the repelling gradient on images of the anchor's class.",
-    "debiasing/negative_estimate": "log E exp(similarity / t) over true negatives, estimated without labels.",
-    "debiasing/negative_oracle": "The same as negative_estimate, computed with the labels.",
-    "debiasing/negative_error": (
-        "negative_estimate - negative_oracle. 0 = debiased exactly; above 0 = false negatives remain; below 0 = too "
-        "much was subtracted. A loss that drops false negatives divides by the number of all negatives, as the "
-        "authors' code does: it errs by the log of the share of true ones, -0.105 for ten classes of one size."
-    ),
-    "debiasing/positive_estimate": "log E exp(similarity / t) over the anchor's class, estimated without labels.",
-    "debiasing/positive_oracle": "The same as positive_estimate, computed with the labels.",
-    "debiasing/positive_error": "positive_estimate - positive_oracle. Above 0 = estimated more similar than it is.",
-    "bias/conflicting_pairs": "Pairs with the same class and different bias: what debiasing terms learn from.",
-    "bias/adversary_top1": "Percent of the images whose bias the adversary predicts.",
-    "test/rankme": "Effective rank of the features: exp of the entropy of their normalized singular values.",
-    "audit/bias_top1": "Percent of the test images whose bias a linear classifier predicts from the features.",
-    "similarity/same_class": "Cosines of the test features of two images of one class.",
-    "similarity/other_class": "Cosines of the test features of two images of different classes.",
-}
-BY_PREFIX = {  # where a name has no description of its own: the first prefix that fits
-    "test/loss": "The loss on one batch of test images, always the same views, in eval mode.",
-    "val/loss": "The loss on one batch of held-out images, always the same views, in eval mode.",
-    "test/knn_": "Percent of the test images that weighted nearest neighbors classify; top5: among five guesses.",
-    "test/linear_": "Percent of the test images that a linear probe classifies; top5: among its five best guesses.",
-    "test/few_shot_": "As the linear probe, fitted on a few training images of each class.",
-    "test/": "On the test split; `protocol` in result.json says how it is computed.",
-    "terms/": "Value of one term of the objective, its weight included.",
-    "audit/similarity/": "Mean cosine of this kind of pair of test images.",
-    "audit/": "Percent right within groups of test images by class and bias.",
-    "similarity/": "Cosines of the test features. positive = same class, aligned = same bias.",
-}
-
 
 def tensorboard_tag(key: str) -> str:
     """The name in TensorBoard, which sorts groups by name: test, test-more, train, then `train-debiasing`, ...
@@ -246,7 +185,13 @@ def tensorboard_tag(key: str) -> str:
     return f"{OTHERS.get(group, f'train-{group}')}/{name}"
 
 
+@cache
+def descriptions() -> dict[str, str]:
+    """curves.yaml: {name in metrics.jsonl, or its beginning: what the curve shows}."""
+    return dict(yaml.load(Path(__file__).with_name("curves.yaml").read_text(encoding="utf-8"), YAML_LOADER))
+
+
 def description(key: str) -> str:
     """What a curve or a histogram shows, by its name in metrics.jsonl; empty for one that nobody described."""
-    by_prefix = (text for prefix, text in BY_PREFIX.items() if key.startswith(prefix))
-    return DESCRIPTIONS.get(key) or next(by_prefix, "")
+    known = max((name for name in descriptions() if key.startswith(name)), key=len, default=None)
+    return descriptions()[known] if known else ""

@@ -165,5 +165,5 @@ def test_cache_that_cannot_be_written_names_its_setting(tmp_path):
 def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
     error = RuntimeError(text)
     assert is_out_of_memory(error)
-    assert out_of_memory(error, "").startswith("the GPU has too little memory")
+    assert out_of_memory(error).startswith("the GPU has too little memory")
     assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))

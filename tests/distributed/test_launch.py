@@ -13,7 +13,6 @@ from contrastive.config.messages import user_message
 from contrastive.distributed import cores
 from contrastive.distributed.launch import launch
 from contrastive.errors import ConfigError
-from contrastive.experiment.machine import check_views
 from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, restore_sigint, wait_for
 
 pytestmark = [
@@ -115,9 +114,3 @@ def test_more_processes_than_cores_are_refused_at_once(monkeypatch):
     cores.check_processes(2, "auto")
     with pytest.raises(ConfigError, match="devices=64 needs a core for each process and there are 2: try devices=2"):
         cores.check_processes(64, "auto")
-
-
-def test_views_beyond_all_memory_are_refused_by_arithmetic():
-    check_views(128, 2, side=32, device=torch.device("cpu"))
-    with pytest.raises(ConfigError, match=r"makes 128,000,000 views a step, .* GB of float32.*: try n_views=2"):
-        check_views(128, 1_000_000, side=32, device=torch.device("cpu"))

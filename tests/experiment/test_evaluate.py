@@ -16,7 +16,7 @@ from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
 from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.run import run_experiment
-from contrastive.export.onnx import export_onnx
+from contrastive.export.program import export_onnx
 from contrastive.files import file_hash
 from contrastive.run.files import ENCODER, evaluation_name, read_evaluations, write_evaluation
 from scripts.figures import tsne_map
@@ -147,8 +147,8 @@ MISTAKES = [
     (["RUN", "evaluator=[online_probe]"], "learns from the batches of training"),
     (["RUN", "evaluator.knn.k=0"], "try evaluator.knn.k=20"),
     (["RUN", "evaluator=[knnn]"], "there is no evaluator=knnn"),
-    (["EMPTY"], "no finished run below"),
-    (["RUN", "--config-dir"], "--config-dir needs a folder"),
+    (["EMPTY"], "no finished run in"),
+    (["RUN", "--config-dir"], "config-dir/-cd: expected one argument: try python -m contrastive evaluate --help"),
     (["DAMAGED"], "config.yaml is missing or damaged: try rerun=true"),
     (["UNFINISHED"], "is not finished: try its command"),
 ]

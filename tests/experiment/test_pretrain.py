@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from contrastive import ConfigError, Result, load_encoder, load_head, pretrain
-from contrastive.experiment.api import as_word
+from contrastive.config.check_types import typed
 from scripts.keywords import keywords
 from tests.helpers import ROOT, TINY, logged_lines, program, saved_weights, without_time
 
@@ -70,7 +70,7 @@ def test_keywords_are_the_words(result):
     ],
 )  # fmt: skip
 def test_a_keyword_reaches_hydra_as_it_is(value, word):
-    assert as_word(value) == word
+    assert typed(value) == word
     read = OverridesParser.create().parse_override(f"key={word}").value()
     assert str(read) == str(value)
 
@@ -78,7 +78,6 @@ def test_a_keyword_reaches_hydra_as_it_is(value, word):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["epochs=1", 3], r'3 is not KEY=VALUE: try pretrain\("epochs=1"\) or pretrain\(epochs=1\)'),
         (["epocs=3"], "there is no setting epocs"),
         (["loss=nt_xent,npair"], "loss=nt_xent,npair"),
         (["-m", "seed=0,1"], "-m is for the command line"),
@@ -101,7 +100,7 @@ def test_a_folder_above_one_run_is_that_run(result, tmp_path):
     for use in (Result, load_encoder, load_head):
         with pytest.raises(ConfigError, match=f"holds 2 runs: try one of {tmp_path}/a, {tmp_path}/b"):
             use(tmp_path)
-        with pytest.raises(ConfigError, match="holds no finished run: try"):
+        with pytest.raises(ConfigError, match=r"no finished run in .*: try"):
             use(tmp_path / "a" / "checkpoints")
 
 

@@ -42,7 +42,8 @@ def test_no_epoch_evaluates_the_encoder_as_it_stands(composed, tmp_path, file, m
     result = run_experiment(settings, run)
     printed = capsys.readouterr().out
     features = "features: 16 values, average of layer4 over all positions"
-    assert all(said in printed for said in ("tensors, layout of MoCo", "no training", features, "as loaded"))
+    place = "tensors below state_dict.module.encoder_q"
+    assert all(said in printed for said in (place, "no training", features, "as loaded"))
     assert "untrained" not in printed
     assert result["untrained"] == {}
     assert result["encoder"]["weights"] == str(path)

@@ -12,8 +12,6 @@ import pytest
 import yaml
 
 import contrastive
-from contrastive.cli.sweep import check_places
-from contrastive.cli.train import main
 from contrastive.config.identity import config_hash
 from contrastive.errors import ConfigError
 from contrastive.experiment import run as running
@@ -203,21 +201,6 @@ def test_data_given_in_python_are_compared_by_content(tmp_path, monkeypatch, cap
         with pytest.raises(ConfigError, match=r"was made from other data than those given: try dataset\.name=NAME"):
             contrastive.pretrain(*GIVEN, data=other)
     assert "arrays-b" in str(contrastive.pretrain(*GIVEN, data=(255 - x, y), **{"dataset.name": "b"}).path)
-
-
-@pytest.mark.slow
-def test_a_sweep_whose_jobs_would_share_a_run_is_refused_before_the_first(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for words in (
-        [*FOLDER, "dataset.root=im,im2/im"],
-        [*FOLDER, "dataset.root=a,b", "dataset.name=x,y"],
-        ["dataset=shards", "dataset.root=sh", "dataset.test=a,b"],
-    ):
-        with pytest.raises(ConfigError, match=r"would be one run, outputs/.*: try a command for each"):
-            check_places([*words, "seed=0,1"])
-    check_places([*FOLDER, "dataset.root=im,other"])
-    assert main(["-m", *FOLDER, "dataset.root=im,im2/im"]) == 2
-    assert "would be one run" in capsys.readouterr().err and not Path("outputs").exists()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from filelock import lock_descriptor
 
 from contrastive.cli import runs
 from contrastive.run.files import is_locked, lock
-from contrastive.text import colored
+from contrastive.text import marked, show
 from tests.helpers import ROOT, SOUND_ENVIRONMENT
 
 
@@ -56,11 +56,12 @@ def test_a_long_path_is_cut_on_a_terminal_alone() -> None:
     assert runs.shortened("a" * 500, None) == "a" * 500
 
 
-def test_color_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert colored("done", "green") == "done"
+def test_color_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    show(marked("done", "green"))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert colored("done", "green") == "\x1b[32mdone\x1b[0m"
+    show(marked("done", "green"))
     monkeypatch.setenv("NO_COLOR", "1")
-    assert colored("done", "green") == "done"
+    show(marked("done", "green"))
+    assert capsys.readouterr().out == "done\n\x1b[32mdone\x1b[0m\ndone\n"

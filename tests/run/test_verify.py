@@ -137,8 +137,8 @@ def test_epochs_0_is_verified(tmp_path, capsys):
         ("config.yaml", b"\xff", "config.yaml is missing or damaged"),
         ("environment.json", b"{}", "environment.json is missing or damaged"),
         ("environment.json", b'{"command":"","code":"","data":"","threads":null}', "environment.json is missing"),
-        ("result.json", b'{"test": {}}', "has no complete result.json"),
-        ("result.json", (b'"knn_top1": ', b'"knn_top1": 1'), "has no complete result.json"),
+        ("result.json", b'{"test": {}}', "is not finished: try its command again"),
+        ("result.json", (b'"knn_top1": ', b'"knn_top1": 1'), "is not finished: try its command again"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(run, capsys, name, content, said):

@@ -106,24 +106,27 @@ def moco_file(network: nn.Module) -> Any:
 
 
 FILES = {
-    "torchvision": (lambda network: network.state_dict(), "torchvision", "fc (2)"),
-    "DCL or HCL": (dcl_file, "DCL", "g (2)"),
-    "SupContrast": (supcon_file, "SupContrast", "head (2)"),
-    "solo-learn": (solo_file, "solo-learn", "momentum_backbone (122), projector (1), classifier (1), fc (2)"),
-    "MoCo": (moco_file, "MoCo", "encoder_k (122), queue (1), fc (2)"),
-    "compiled": (lambda network: prefixed(network, "_orig_mod."), "torchvision", "fc (2)"),
+    "torchvision": (lambda network: network.state_dict(), "", "fc (2)"),
+    "DCL or HCL": (dcl_file, " below module.f", "g (2)"),
+    "SupContrast": (supcon_file, " below model.encoder.module", "head (2)"),
+    "solo-learn": (
+        solo_file,
+        " below state_dict.backbone",
+        "fc (2), momentum_backbone (122), projector (1), classifier (1)",
+    ),
+    "MoCo": (moco_file, " below state_dict.module.encoder_q", "fc (2), encoder_k (122), queue (1)"),
+    "compiled": (lambda network: prefixed(network, "_orig_mod."), " below _orig_mod", "fc (2)"),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_features_are_those_of_the_project_of_the_file(name, tmp_path):
-    content, project, left_out = FILES[name]
+    content, place, left_out = FILES[name]
     network = small_resnet18()
     torch.save(content(network), tmp_path / "weights.pth")
     encoder = ResNet()
     line = load_into(encoder, tmp_path / "weights.pth")
-    assert project in line.splitlines()[0]
-    assert left_out in line
+    assert f"120 tensors{place}; left out: {left_out}" in line
     with torch.no_grad():
         torch.testing.assert_close(encoder.eval()(X), features(network))
 
@@ -143,12 +146,23 @@ def test_any_other_prefix_can_be_typed(tmp_path):
     network = small_resnet18()
     torch.save({"model": prefixed(network, "online.net.") | prefixed(network, "target.net.")}, tmp_path / "byol.pth")
     encoder = ResNet()
-    with pytest.raises(ConfigError, match=r"begin with .*online\.net.*: try encoder\.prefix=PREFIX"):
+    with pytest.raises(ConfigError, match=r"several networks that fit.*try encoder\.prefix=model\.online\.net or"):
         load_into(encoder, tmp_path / "byol.pth")
+    with pytest.raises(ConfigError, match=r"begin with model\.online, model\.target: try encoder\.prefix=PREFIX"):
+        load_into(encoder, tmp_path / "byol.pth", "student")
     for prefix in ("online.net", "online.net.", "model.online.net."):
         load_into(encoder, tmp_path / "byol.pth", prefix)
     with torch.no_grad():
         torch.testing.assert_close(encoder.eval()(X), features(network))
+
+
+@pytest.mark.parametrize(("trained", "follows"), [("model.", "model_ema."), ("a.encoder.", "a.target.")])
+def test_of_a_network_and_one_that_follows_it_the_trained_one_is_taken(trained, follows, tmp_path):
+    network = ResNet(width=2)
+    torch.save(prefixed(ResNet(width=2), follows) | prefixed(network, trained), tmp_path / "two.pth")
+    encoder = ResNet(width=2)
+    load_into(encoder, tmp_path / "two.pth")
+    assert torch.equal(encoder.conv1.weight, network.conv1.weight)
 
 
 def test_prefixes_that_the_encoder_has_are_kept(tmp_path):

@@ -217,11 +217,3 @@ def test_python_raises_the_same_sentence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="nothing is compared"):
         contrastive.compare(epochs=1)
-
-
-@pytest.mark.parametrize("name", ["compare", "diff"])
-def test_the_old_names_of_a_report_say_the_new_one(name, capsys):
-    from contrastive.cli.report import main
-
-    assert main([name, "a", "b"]) == 2
-    assert "try contrastive report table a b --against ROW" in capsys.readouterr().err

@@ -156,7 +156,6 @@ def test_too_little_memory_is_one_sentence_with_the_knobs(tmp_path):
     assert run(tmp_path, *words, fault=fault) == 2
     said = (tmp_path / "said.txt").read_text()
     assert "too little memory" in said
-    assert "activations of 1024 views at once are usually the most" in said
     assert "grad_cache_chunk" in said
     assert "Traceback" not in said
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive.config.check_types import typed
 from contrastive.config.messages import user_message
 from contrastive.errors import ConfigError
-from contrastive.experiment.api import as_word
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer, base_of
 from contrastive.study.frame import runs
@@ -90,4 +90,4 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
 def _text(key: str, value: Any) -> str:
     if key == "rows" and isinstance(value, dict):
         return json.dumps(value)
-    return ",".join(map(as_word, value)) if isinstance(value, list | tuple) else as_word(value)
+    return ",".join(map(typed, value)) if isinstance(value, list | tuple) else typed(value)
