@@ -1,7 +1,6 @@
 """Images and labels in files of numpy."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -9,10 +8,10 @@ from torch import Tensor
 
 from contrastive.dataset.array.rows import as_images, load_array
 from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
+from contrastive.dataset.folder.kept import kept
 from contrastive.dataset.splits import as_data, channel_stats, first_per_class
 from contrastive.errors import ConfigError
-from contrastive.files import file_hash, locked, write_text
-from contrastive.schema import misfit
+from contrastive.files import file_hash
 from contrastive.types import Data
 
 
@@ -108,15 +107,10 @@ def _facts(files: list[Path], image: Tensor, cache: Path) -> Facts:
     """Computed in one pass over the files, or read where that was done."""
     listing: Any = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     path = cache / f"arrays-{hashlib.sha256(repr(listing).encode()).hexdigest()[:32]}.json"
-    with locked(path.with_suffix(".lock")):
-        try:
-            known: Facts = json.loads(path.read_bytes())
-            if misfit(known, Facts) is None:
-                return known
-        except (OSError, ValueError, RecursionError):
-            pass
+
+    def make() -> Facts:
         mean, std = channel_stats(image)
         content = hashlib.sha256(repr([file_hash(file) for file in files]).encode()).hexdigest()
-        facts: Facts = {"mean": list(mean), "std": list(std), "sha256": content}
-        write_text(path, json.dumps(facts))
-    return facts
+        return {"mean": list(mean), "std": list(std), "sha256": content}
+
+    return kept(path, Facts, make)

@@ -3,10 +3,15 @@
 import math
 from pathlib import Path
 
+from torch import Tensor
+
+from contrastive.dataset.folder.cache import Wanted
 from contrastive.dataset.folder.data import folder_data
 from contrastive.dataset.folder.decode import check_frame
 from contrastive.dataset.folder.layout import FIFTH
 from contrastive.dataset.folder.listed import listed_images
+from contrastive.dataset.folder.loose import split_images
+from contrastive.dataset.shard.images import DECODER
 from contrastive.errors import ConfigError, check_at_least, check_choice
 from contrastive.text import printable
 from contrastive.types import Data
@@ -96,12 +101,7 @@ def image_folder(
     base = Path(root)
     try:
         listed = listed_images(
-            base,
-            unlabeled=unlabeled,
-            table=table,
-            columns=columns or {},
-            splits=splits or {},
-            bias_pattern=bias_pattern,
+            base, unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
         )
     except ConfigError as error:
         if size is not None:
@@ -114,19 +114,14 @@ def image_folder(
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     check_frame(frame, size)
+    images = split_images(listed.splits, Wanted(size, Path(cache), channels, orientation, frame), decoded)
+    facts = {"dataset_name": name or base.resolve().name}
+    if listed.places["test"].startswith(FIFTH):
+        facts["test_split"] = listed.places["test"]
+    if not isinstance(images["train"].image, Tensor):
+        facts["decoder"] = DECODER
     return folder_data(
-        listed,
-        size=size,
-        cache=Path(cache),
-        name=name or base.resolve().name,
-        per_class=per_class,
-        imbalance=imbalance,
-        channels=channels,
-        orientation=orientation,
-        hold_out=hold_out,
-        decode=decoded,
-        frame=frame,
-        facts={"test_split": place} if (place := listed.places["test"]).startswith(FIFTH) else {},
+        listed, images, facts=facts, per_class=per_class, imbalance=imbalance, hold_out=hold_out, frame=frame
     )
 
 

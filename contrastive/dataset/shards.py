@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from contrastive.dataset.shard.images import DECODER, StoredImages
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import ORDER, Order
 from contrastive.dataset.shard.sample import LABEL, Fields
-from contrastive.dataset.shard.store import GAP, Shard, is_url, look_up, matching
+from contrastive.dataset.shard.store import Shard, is_url, look_up, matching
 from contrastive.dataset.splits import as_data, channel_stats, stratified
 from contrastive.errors import ConfigError, check_at_least
 from contrastive.listing.found import Listing
@@ -30,11 +29,6 @@ from contrastive.types import Data, Split, Windows
 USUAL_SIZE = 32
 STATS_SAMPLE = 10_000  # evenly spaced training images that mean and standard deviation are computed from
 MOST_TEST = 10_000  # of the images held out where no shards are named for the test
-SPACING = 8  # rows between two images of a batch of 256 in a window of 2048
-ADVICE = (
-    "each of these small images is a request of its own; of shards whose rows are shuffled one request reads many: "
-    "try dataset.chunk=256 dataset.window=2048"
-)
 MIXED = 0.8  # share of the classes of a uniform batch, below which an order is said to mix badly
 
 
@@ -114,7 +108,6 @@ def shards(
             raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
         own_bias = None if bias is None else numbers(found, "bias", biases)
         splits[key] = Split(images, numbers(found, "label", classes), own_bias, windows=windows)
-    _advise(splits["train"], places["train"])
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
@@ -187,13 +180,6 @@ def _numbered(pattern: str) -> list[str]:
     return [
         each for number in numbers for each in _numbered(pattern[: match.start()] + number + pattern[match.end() :])
     ]
-
-
-def _advise(split: Split, place: str) -> None:
-    """Say so where each of many small images of a store would be a request."""
-    assert split.windows is not None
-    if is_url(place) and split.windows.chunk == 1 and cast(StoredImages, split.image).mean_length <= GAP / SPACING:
-        tqdm.write(f"{place}: {ADVICE}")
 
 
 def _with_test(split: Split) -> tuple[Split, Split]:

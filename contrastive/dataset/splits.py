@@ -1,6 +1,7 @@
 """Named splits from a training and a test split, and the facts every dataset states about them."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -45,10 +46,7 @@ def first_per_class(split: Split, n: int | None) -> Split:
     if n is None:
         return split
     check_at_least("dataset.per_class", n, 2, example=500)
-    keep = split.label < 0
-    for c in torch.unique(split.label[~keep]).tolist():
-        keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
-    return split.select(keep)
+    return _first(split, dict.fromkeys(torch.unique(split.label[split.label >= 0]).tolist(), n))
 
 
 def long_tail(split: Split, imbalance: float | None) -> Split:
@@ -70,9 +68,14 @@ def long_tail(split: Split, imbalance: float | None) -> Split:
             f"dataset.imbalance={imbalance:g} leaves fewer than two of {most} images in the last class, too few to "
             f"hold one out for validation: try dataset.imbalance={most // 2}"
         )
+    falling = {c: round(most * imbalance ** (-i / max(1, len(classes) - 1))) for i, c in enumerate(classes.tolist())}
+    return _first(split, falling)
+
+
+def _first(split: Split, counts: Mapping[int, int]) -> Split:
+    """The first images of each class, so many, and those without a label."""
     keep = split.label < 0
-    for i, c in enumerate(classes.tolist()):
-        n = round(most * imbalance ** (-i / max(1, len(classes) - 1)))
+    for c, n in counts.items():
         keep[(split.label == c).nonzero().squeeze(1)[:n]] = True
     return split.select(keep)
 
@@ -168,7 +171,7 @@ def name_splits(
 
 
 def as_data(
-    listed: Listing[Split], *, stats: ChannelStats, facts: dict[str, str], hold_out: bool, digest: str | None = None
+    listed: Listing[Split], *, stats: ChannelStats, facts: Mapping[str, str], hold_out: bool, digest: str | None = None
 ) -> Data:
     """The dataset of what was listed, with the report on it; arguments and errors as of `name_splits`."""
     data = name_splits(
@@ -179,7 +182,7 @@ def as_data(
         stats=stats,
         biases=tuple(map(printable, listed.biases)),
         own_val=listed.splits.get("val"),
-        facts=facts,
+        facts=dict(facts),
         digest=digest,
     )
     return replace(data, found=listed.found())

@@ -1,7 +1,7 @@
 """What a data set was found to hold: one listing and one report for folders, tables, shards and arrays."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
@@ -24,15 +24,25 @@ class Seen(TypedDict):
     first: list[str]
 
 
-def seen_notes(parts: Sequence[Mapping[str, Seen]], n: int) -> list[str]:
+def shortened(names: Mapping[str, Sequence[str]]) -> dict[str, Seen]:
+    """{what: how many, and the first of them} of {what: names}."""
+    return {what: {"n": len(own), "first": [*own[:NAMED]]} for what, own in names.items()}
+
+
+def seen_notes(parts: Iterable[Mapping[str, Seen]], n: int) -> list[str]:
     """A sentence for all that was done to some of n images."""
-    notes = []
-    for what in sorted({what for seen in parts for what in seen}):
-        found = [seen[what] for seen in parts if what in seen]
-        first, count = [name for each in found for name in each["first"]], sum(each["n"] for each in found)
-        more = ", ..." if count > len(first[:NAMED]) else ""
-        notes.append(f"{count:,} of {n:,} images are {what} ({', '.join(first[:NAMED])}{more})")
-    return notes
+    merged = dict[str, Seen]()
+    for what, each in (item for seen in parts for item in seen.items()):
+        known = merged.setdefault(what, {"n": 0, "first": []})
+        known["n"] += each["n"]
+        known["first"] += each["first"]
+    return [f"{each['n']:,} of {n:,} images are {what} ({_first(each)})" for what, each in sorted(merged.items())]
+
+
+def _first(seen: Seen) -> str:
+    """`a.jpg, b.jpg, c.jpg, ...`"""
+    names = seen["first"][:NAMED]
+    return ", ".join([*names, *(["..."] if seen["n"] > len(names) else [])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +66,7 @@ class Found:
         return {
             "splits": {name: dict(classes) for name, classes in self.splits.items()},
             "places": dict(self.places),
-            "left_out": {why: {"n": len(names), "first": names[:NAMED]} for why, names in self.left_out.items()},
+            "left_out": shortened(self.left_out),
             "notes": list(self.notes),
         }
 
@@ -69,9 +79,7 @@ class Found:
         total = sum((Counter(classes) for classes in self.splits.values()), Counter())
         names = list(dict.fromkeys(name for classes in self.splits.values() for name in classes if name))
         lines += _named("classes", {name: total[name] for name in names})
-        for why, files in self.left_out.items():
-            more = ", ..." if len(files) > NAMED else ""
-            lines.append(f"left out: {len(files):,}, {why} ({', '.join(files[:NAMED])}{more})")
+        lines += [f"left out: {each['n']:,}, {why} ({_first(each)})" for why, each in shortened(self.left_out).items()]
         return "\n".join(map(printable, [*lines, *self.notes]))  # names of files and classes come from strangers
 
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,10 +51,7 @@ def is_image(name: str) -> bool:
 
 def by_suffix(names: Iterable[str]) -> dict[str, int]:
     """{suffix: how many}, the most frequent first; of files without one under ''."""
-    counts: dict[str, int] = {}
-    for name in names:
-        suffix = Path(name).suffix.lower()
-        counts[suffix] = counts.get(suffix, 0) + 1
+    counts = Counter(Path(name).suffix.lower() for name in names)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from contrastive.dataset.folder import cache
-from contrastive.dataset.folder.cache import load_images
+from contrastive.dataset.folder.cache import Wanted, load_images
 from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.errors import ConfigError
@@ -24,35 +24,12 @@ def save(array: np.ndarray, path, **options):
     return path
 
 
-@pytest.mark.parametrize("shape", [(12, 12, 3), (12, 12)])
-def test_an_image_of_the_right_size_keeps_its_pixels(tmp_path, shape):
-    """Gray is repeated over three channels."""
-    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    expected = pixels.transpose(2, 0, 1) if len(shape) == 3 else np.stack([pixels] * 3)
-    assert np.array_equal(decode(save(pixels, tmp_path / "image.png"), 12), expected)
-
-
-def test_transparency_is_put_on_black(tmp_path):
-    pixels = np.full((12, 12, 4), 200, dtype=np.uint8)
-    pixels[:, :6, 3] = 0
-    pixels[:, 6:, 3] = 255
-    decoded = decode(save(pixels, tmp_path / "rgba.png"), 12)
-    assert (decoded[:, :, :6] == 0).all()
-    assert (decoded[:, :, 6:] == 200).all()
-
-
 def test_the_shorter_side_is_resized_and_the_center_cropped(tmp_path):
     pixels = np.zeros((6, 18), dtype=np.uint8)
     pixels[:, 6:12] = 255  # the center third
     decoded = decode(save(pixels, tmp_path / "wide.png"), 12)
     assert decoded.shape == (3, 12, 12)
     assert (decoded[:, :, 2:10] == 255).all()
-
-
-def test_sixteen_bit_images_keep_their_gray_levels(tmp_path):
-    ramp = np.linspace(0, 65535, 144, dtype=np.uint16).reshape(12, 12)
-    decoded = decode(save(ramp, tmp_path / "deep.png"), 12)
-    assert np.abs(decoded[0].astype(int) - ramp // 257).max() <= 1
 
 
 def test_an_unreadable_file_gives_a_reason(tmp_path):
@@ -69,22 +46,17 @@ def images(folder: Path, n: int) -> Part:
     return Part(folder, [ImageFile(f"{i}.png") for i in range(n)])
 
 
-def test_unreadable_files_leave_no_gap(tmp_path):
+def test_unreadable_files_leave_no_gap_in_any_chunk(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "CHUNK", 2)
     part = images(tmp_path / "images", 6)
     (part.folder / "2.png").write_bytes(b"no image")
     for _ in range(2):  # decoded, then mapped
-        decoded = load_images(part, size=4, cache=tmp_path / "cache")
+        decoded = load_images(part, Wanted(4, tmp_path / "cache"))
         assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 3, 4, 5]
         assert list(decoded.faults) == [2]
         assert decoded.stats[0] == pytest.approx((2.6 / 255,) * 3)
         assert decoded.stats[1] == pytest.approx((decoded.image.double().std(correction=0).item() / 255,) * 3)
         assert decoded.digest == hashlib.sha256(decoded.image.numpy().tobytes()).hexdigest()
-
-
-def test_images_of_several_chunks_keep_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "CHUNK", 2)
-    decoded = load_images(images(tmp_path / "images", 5), size=4, cache=tmp_path / "cache")
-    assert decoded.image[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -97,28 +69,28 @@ def test_a_decoding_that_breaks_off_leaves_nothing_and_starts_again(tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr(function, Mock(side_effect=error))
         with pytest.raises((KeyboardInterrupt, OSError)):
-            load_images(part, size=4, cache=tmp_path / "cache")
+            load_images(part, Wanted(4, tmp_path / "cache"))
     assert not list((tmp_path / "cache").glob("*.part"))
-    assert load_images(part, size=4, cache=tmp_path / "cache").image[:, 0, 0, 0].tolist() == [0, 1, 2]
+    assert load_images(part, Wanted(4, tmp_path / "cache")).image[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("suffix", ["images", "json"])
 @pytest.mark.parametrize("content", [None, b"", b"{}"])
 def test_a_cache_that_is_not_whole_is_made_again(tmp_path, suffix, content):
     part = images(tmp_path / "images", 3)
-    before = load_images(part, size=4, cache=tmp_path / "cache")
+    before = load_images(part, Wanted(4, tmp_path / "cache"))
     (path,) = (tmp_path / "cache").glob(f"*.{suffix}")
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    again = load_images(part, size=4, cache=tmp_path / "cache")
+    again = load_images(part, Wanted(4, tmp_path / "cache"))
     assert (again.digest, again.stats, again.faults) == (before.digest, before.stats, before.faults)
 
 
 def test_a_disk_too_small_is_refused_before_decoding(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100))
     with pytest.raises(ConfigError, match=r"try dataset\.cache=PATH on a larger disk"):
-        load_images(images(tmp_path / "images", 3), size=4, cache=tmp_path / "cache")
+        load_images(images(tmp_path / "images", 3), Wanted(4, tmp_path / "cache"))
 
 
 def test_decompression_bombs_are_refused_by_their_header(tmp_path):

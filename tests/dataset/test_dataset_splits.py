@@ -9,7 +9,7 @@ from contrastive.dataset.biased_digits import biased_digits
 from contrastive.dataset.digits import digits
 from contrastive.dataset.splits import channel_stats, fingerprint, first_per_class, long_tail, name_splits
 from contrastive.errors import ConfigError
-from contrastive.types import Data, Split
+from contrastive.types import LEVELS, Data, Split
 
 
 def split(n: int, *, n_classes: int = 2) -> Split:
@@ -20,10 +20,11 @@ def named(train: Split, test: Split) -> Data:
     return name_splits(train, test, classes=("ant", "bee"), hold_out=False, stats=((0.5,) * 3, (0.5,) * 3))
 
 
-def test_channel_stats_equal_mean_and_standard_deviation():
-    image = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
+@pytest.mark.parametrize("dtype", LEVELS, ids=str)
+def test_channel_stats_equal_mean_and_standard_deviation(dtype):
+    image = torch.randint(0, LEVELS[dtype], (50, 5, 4, 4)).to(dtype)
     mean, std = channel_stats(image)
-    scaled = image.double() / 255
+    scaled = image.double() / (LEVELS[dtype] - 1)
     assert mean == pytest.approx(scaled.mean((0, 2, 3)).tolist())
     assert std == pytest.approx(scaled.std((0, 2, 3), correction=0).tolist())
 

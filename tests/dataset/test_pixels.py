@@ -65,6 +65,13 @@ def reference(path: Path) -> np.ndarray:
     return np.asarray(Image.alpha_composite(Image.new("RGBA", rgba.size, "black"), rgba))[..., :3].transpose(2, 0, 1)
 
 
+def center(pixels: np.ndarray) -> np.ndarray:
+    """The central square, which needs no resizing."""
+    side = min(height := pixels.shape[1], width := pixels.shape[2])
+    top, left = (height - side) // 2, (width - side) // 2
+    return pixels[:, top : top + side, left : left + side]
+
+
 @pytest.mark.parametrize(
     ("kind", "orientation"), [*((kind, i) for kind in ORIENTED for i in range(1, 9)), *((kind, 1) for kind in PLAIN)]
 )
@@ -74,6 +81,7 @@ def test_pixels_are_those_of_plain_pillow(tmp_path: Path, kind: str, orientation
         decoded = decode(path, 4, WHOLE, seen=seen)
         assert not isinstance(decoded, str), decoded
         assert np.array_equal(decoded, reference(path)), path
+        assert np.array_equal(decode(path, min(decoded.shape[1:])), center(decoded)), path
         assert (TURNED in seen) == (orientation > 1), path
         assert any(str(pages) in what for what in seen if what.startswith(decoding.FIRST_PAGE)) == (pages > 1), path
         if mode == "I;16":

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
-from tests.dataset.test_shards import load, picture, write_tar
+from tests.dataset.data import everything, load_shards, picture, values, write_tar
 
 
 def write(folder: Path, labels: list, *, suffix: str = "cls", shards: int = 2, n: int = 24, name: str = "{i:03}"):
@@ -42,46 +41,41 @@ def write(folder: Path, labels: list, *, suffix: str = "cls", shards: int = 2, n
     ids=str,
 )
 def test_the_values_that_occur_are_the_classes(tmp_path, labels, classes, suffix):
-    data = load(write(tmp_path, labels, suffix=suffix))
+    data = load_shards(write(tmp_path, labels, suffix=suffix))
     assert data.classes == classes
     named = [str(int(label) if isinstance(label, float) else label) for label in labels]
     for split in (data.pretrain, data.test):
-        seen = split.image[range_of(split)][:, 0, 0, 0].tolist()
-        assert [classes[label] for label in split.label.tolist()] == [named[i % len(named)] for i in seen]
-
-
-def range_of(split):
-    return torch.arange(len(split))
+        assert [classes[label] for label in split.label.tolist()] == [named[i % len(named)] for i in values(split)]
 
 
 @pytest.mark.parametrize("label", [3.7, True, "", "3.7", [1], {"a": 1}, float("nan"), float("inf")], ids=repr)
 def test_a_label_that_is_no_whole_number_and_no_word_is_refused(tmp_path, label):
     with pytest.raises(ConfigError, match=r"0\.tar has no whole number or word as label or bias of 000 \(it is "):
-        load(write(tmp_path, [label], suffix="json"))
+        load_shards(write(tmp_path, [label], suffix="json"))
 
 
 def test_other_labels_are_other_data(tmp_path):
-    hashes = {fingerprint(load(write(tmp_path / f"{labels}", labels))) for labels in ([3, 7], [1, 2], [2, 1], [1, 2])}
-    assert len(hashes) == 3
+    folders = [write(tmp_path / f"{labels}", labels) for labels in ([3, 7], [1, 2], [2, 1], [1, 2])]
+    assert len({fingerprint(load_shards(folder)) for folder in folders}) == 3
 
 
 def test_images_without_a_label_are_counted_and_train(tmp_path):
-    data = load(write(tmp_path, [None, 4, -1, 5]))
+    data = load_shards(write(tmp_path, [None, 4, -1, 5]))
     assert data.classes == ("4", "5") and len(data.pretrain) + len(data.test) == 24
     assert sum(split.get("", 0) for split in data.found.splits.values()) == 12
 
 
 def test_a_field_that_no_image_has_is_refused_with_those_that_there_are(tmp_path):
     folder = write(tmp_path, [0, 1], suffix="json")
-    for options, said in [
-        ({"label": "lable"}, r"no image has the field lable .*: try dataset\.label=label, one of caption, label"),
-        ({"bias": "captions"}, r"0\.tar has no captions for 000: try dataset\.bias=caption, one of caption, label"),
+    plain = write(tmp_path / "plain", [0, 1])
+    for place, options, said in [
+        (folder, {"label": "lable"}, r"no image has the field lable .*: try dataset\.label=label, one of caption, la"),
+        (folder, {"bias": "captions"}, r"0\.tar has no captions for 000: try dataset\.bias=caption, one of caption"),
+        (plain, {"label": "lable"}, r"no image has the field lable in its key\.json: try dataset\.label=label$"),
     ]:
         with pytest.raises(ConfigError, match=said):
-            load(folder, **options)
-    with pytest.raises(ConfigError, match=r"no image has the field lable in its key\.json: try dataset\.label=label$"):
-        load(write(tmp_path / "plain", [0, 1]), label="lable")
-    assert load(folder, label="caption").classes == ("x",)
+            load_shards(place, **options)
+    assert load_shards(folder, label="caption").classes == ("x",)
 
 
 def test_the_field_that_is_typed_comes_before_key_cls(tmp_path):
@@ -89,29 +83,30 @@ def test_the_field_that_is_typed_comes_before_key_cls(tmp_path):
     for i in range(12):
         files |= {f"{i}.png": picture(i), f"{i}.cls": b"0", f"{i}.json": json.dumps({"fine": i % 3}).encode()}
     folder = write_tar(tmp_path / "a.tar", files).parent
-    assert load(folder).classes == ("0",) and load(folder).found.notes == ("labels are from key.cls (12)",)
-    assert load(folder, label="fine").classes == ("0", "1", "2")
+    data = load_shards(folder)
+    assert data.classes == ("0",) and data.found.notes == ("labels are from key.cls (12)",)
+    assert load_shards(folder, label="fine").classes == ("0", "1", "2")
 
 
 def test_folders_within_a_tar_are_labels_where_they_are_asked_for(tmp_path):
     folder = write(tmp_path, ["cat", "dog"], suffix=None, name="train/{label}/{i}")
-    data = load(folder)
+    data = load_shards(folder)
     assert data.classes == ()
     assert data.found.notes == ("no image has a label; dataset.label=FIELD takes one of folder",)
-    data = load(folder, label="folder")
+    data = load_shards(folder, label="folder")
     assert data.classes == ("cat", "dog") and data.found.notes == ("labels are from folder (24)",)
 
 
 def test_numbers_are_named_by_a_file_beside_the_shards_if_it_has_a_line_for_each(tmp_path):
     folder = write(tmp_path / "S/train", [0, 2])
-    hash_of_data = fingerprint(load(folder))
+    hash_of_data = fingerprint(load_shards(folder))
     (tmp_path / "S/classes.txt").write_text("cat\ndog\nbird\n")
-    assert load(folder).classes == ("cat", "bird") and fingerprint(load(folder)) == hash_of_data
-    assert load(folder).found.notes == ("labels are from key.cls (24), their names from classes.txt",)
+    assert load_shards(folder).classes == ("cat", "bird") and fingerprint(load_shards(folder)) == hash_of_data
+    assert load_shards(folder).found.notes == ("labels are from key.cls (24), their names from classes.txt",)
     (folder / "classes.txt").write_text("crane\ncrane\ncrane\n")
-    assert load(folder).classes == ("crane 0", "crane 2")
+    assert load_shards(folder).classes == ("crane 0", "crane 2")
     (folder / "classes.txt").write_text("cat\ndog\n")  # too few: labels from 1, or of another set
-    assert load(folder).classes == ("0", "2")
+    assert load_shards(folder).classes == ("0", "2")
 
 
 def test_two_images_of_a_key_are_refused_until_one_is_chosen(tmp_path):
@@ -119,13 +114,10 @@ def test_two_images_of_a_key_are_refused_until_one_is_chosen(tmp_path):
     for i in range(12):
         files |= {f"{i}.png": picture(200), f"{i}.jpg": picture(i, "jpeg"), f"{i}.npy": b"x", f"{i}.seg.png": b"x"}
     folder = write_tar(tmp_path / "a.tar", files).parent
-    with pytest.raises(
-        ConfigError,
-        match=r"a\.tar has 2 images with the key 0, which ends at the first dot .*: try dataset\.image=jpg, one of",
-    ):
-        load(folder)
-    masks, pictures = (load(folder, image=suffix) for suffix in (".PNG", "jpg"))
-    assert set(masks.pretrain.image[range_of(masks.pretrain)].flatten().tolist()) == {200}
-    assert pictures.pretrain.image[range_of(pictures.pretrain)].max() < 50
+    with pytest.raises(ConfigError, match=r"a\.tar has 2 images with the key 0, .* first dot .* dataset\.image=jpg"):
+        load_shards(folder)
+    masks, pictures = (load_shards(folder, image=suffix) for suffix in (".PNG", "jpg"))
+    assert set(everything(masks.pretrain.image).flatten().tolist()) == {200}
+    assert everything(pictures.pretrain.image).max() < 50
     with pytest.raises(ConfigError, match="has no image that can be read"):
-        load(folder, image="webp")
+        load_shards(folder, image="webp")

@@ -10,7 +10,7 @@ import pytest
 
 from contrastive.dataset.shard.tar import key_and_suffix, samples
 from contrastive.errors import ConfigError
-from tests.dataset.test_shards import write_tar
+from tests.dataset.data import write_tar
 
 
 def read(path: Path) -> dict[tuple[str, str], bytes]:
@@ -92,9 +92,7 @@ def test_what_is_no_plain_file_is_refused_by_name(tmp_path, member):
     path = write_tar(tmp_path / "a.tar", {"a.jpg": b"x"})
     with tarfile.open(path, "a") as tar:
         tar.addfile(member)
-    with pytest.raises(
-        ConfigError, match=r"a\.tar has a link or a sparse file in place of the bytes of b\.jpg: try tar"
-    ):
+    with pytest.raises(ConfigError, match=r"a\.tar has a link or a sparse file in place of .* b\.jpg: try tar"):
         read(path)
 
 

@@ -1,11 +1,6 @@
 """Images that are read from their files when a step needs them, and runs on stored images, stopped and continued."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,34 +13,20 @@ from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.shard.pack import pack_folder
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
-from tests.helpers import (
-    ONE_THREAD,
-    ROOT,
-    load_image_folder,
-    logged_lines,
-    program,
-    saved_weights,
-    wait_for,
-    write_image_folder,
-)
+from tests.dataset.data import RECIPE, assert_same_run, continued, everything, killed, oriented, ran
+from tests.helpers import load_image_folder, logged_lines, write_image_folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """In several formats, modes and shapes, of which some are turned by EXIF and one cannot be read."""
     root = write_image_folder(tmp_path / "insects")
-    turned = Image.Exif()
-    turned[0x0112] = 6
-    for i, options in enumerate([{}, {"exif": turned}, {"progressive": True}]):
+    for i, options in enumerate([{}, {"exif": oriented(6)}, {"progressive": True}]):
         pixels = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
         Image.fromarray(pixels).save(root / f"train/ant/a{i}.JPG", "JPEG", **options)
     Image.fromarray(np.linspace(0, 65535, 400, dtype=np.uint16).reshape(20, 20)).save(root / "train/bee/deep.png")
     (root / "train/bee/005.png").write_bytes(b"no image")
     return root
-
-
-def everything(image: torch.Tensor) -> torch.Tensor:
-    return image[torch.arange(len(image))]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +58,7 @@ def test_a_second_start_reads_no_file_and_other_files_are_other_data(folder, mon
     first, other = load_image_folder(folder, decoded=False), load_image_folder(folder, decoded=False, size=8)
     assert other.pretrain.image.shape[-1] == 8 and fingerprint(other) != fingerprint(first)
     assert not list((folder / "cache").rglob("*.tar")) and not list((folder / "cache").rglob("*.images"))
-    monkeypatch.setattr("contrastive.dataset.shard.store.Files.content", None)  # a call would fail
+    monkeypatch.setattr("contrastive.dataset.shard.index.read_files", None)  # a call would fail
     assert fingerprint(load_image_folder(folder, decoded=False)) == fingerprint(first)
     monkeypatch.undo()
     moved = folder.rename(folder.parent / "moved")
@@ -129,57 +110,13 @@ def test_a_folder_without_a_whole_image_is_said(folder):
         load_image_folder(folder, decoded=False)
 
 
-RECIPE = [
-    "encoder=resnet18_narrow", "encoder.width=2", "epochs=2", "log_every=1", "device=cpu", "precision=fp32",
-    "channels_last=false", "evaluator=[knn,linear]", "evaluator.knn.every=1", "evaluator.knn.k=5",
-    "evaluator.linear.max_iter=5",
-]  # fmt: skip
-
-
 @pytest.mark.slow
 def test_a_run_on_files_is_the_run_on_decoded_images(folder, tmp_path):
     common = ["dataset=image_folder", f"dataset.root={folder}", "dataset.size=12", "batch_size=8", "epochs=1"]
     for choice in ("false", "true"):
-        words = [*RECIPE, *common, f"dataset.decoded={choice}", f"hydra.run.dir=run-{choice}"]
-        done = program(*words, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        ran(*RECIPE, *common, f"dataset.decoded={choice}", f"hydra.run.dir=run-{choice}", cwd=tmp_path)
     assert json.loads((tmp_path / "run-false/environment.json").read_text())["decoder"] == DECODER
-    assert logged_lines(tmp_path / "run-true") == logged_lines(tmp_path / "run-false")
-    mine, theirs = saved_weights(tmp_path / "run-true"), saved_weights(tmp_path / "run-false")
-    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
-
-
-def killed(n: int, words: list[str], run: Path, *, after: int) -> None:
-    """Start the run with n processes, and kill them all once the log has so many steps."""
-    process = subprocess.Popen(
-        [*torchrun(n), *words], cwd=run.parent, env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    wait_for(run / "checkpoints/last.pt", process)
-    while n_steps(run) < after:
-        assert process.poll() is None
-        time.sleep(0.02)
-    for pid in descendants(process.pid):
-        os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def torchrun(n: int) -> list[str]:
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(n)] if n > 1 else []
-    return [sys.executable, *launcher, str(ROOT / "train.py")]
-
-
-def n_steps(run: Path) -> int:
-    return (run / "metrics.jsonl").read_text().count("train/loss")
-
-
-def descendants(pid: int) -> list[int]:
-    """The process and all that it started, those of torchrun with a session of their own among them."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(other for child in children for other in descendants(int(child)))]
-
-
-ENVIRONMENT = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    assert_same_run(tmp_path / "run-true", tmp_path / "run-false")
 
 
 @pytest.mark.slow
@@ -190,15 +127,11 @@ def test_a_run_on_shards_killed_and_continued_by_other_numbers_of_processes_is_t
         "dataset.size=12", "batch_size=12", "epochs=4", "checkpoint_every_minutes=0.0001", "noise_frac=0.2",
     ]  # fmt: skip
     whole, run = tmp_path / "whole", tmp_path / "run"
-    done = program(*words, f"hydra.run.dir={whole}", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    ran(*words, f"hydra.run.dir={whole}", cwd=tmp_path)
     words += [f"hydra.run.dir={run}"]
-    killed(1, words, run, after=4)
-    killed(2, words, run, after=20)
-    killed(2, words, run, after=32)
-    done = subprocess.run([*torchrun(3), *words], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "resuming after" in done.stdout
+    for n, after in ((1, 4), (2, 20), (2, 32)):
+        killed(n, words, run, after=after)
+    continued(3, words, tmp_path)
     mine, theirs = (
         [(line["step"], line["train/loss"]) for line in logged_lines(path) if "train/loss" in line]
         for path in (run, whole)

@@ -33,10 +33,7 @@ def wrong_split(change):
         (wrong_split(lambda split: {"label": split.label[:5]}), "not one for each"),
         (wrong_split(lambda split: {"label": split.label.int()}), "instead of int64"),
         (wrong_split(lambda split: {"label": split.label + 5}), "below the 10 names"),
-        (
-            wrong_split(lambda split: {"label": torch.full_like(split.label, -1)}),
-            "test split has images without a label",
-        ),
+        (wrong_split(lambda split: {"label": torch.full_like(split.label, -1)}), "has images without a label"),
         (wrong_split(lambda split: {"bias": split.label}), "disagree"),
         (lambda data: replace(data, probe_train=data.probe_val_index), "share images"),
         (lambda data: replace(data, probe_train=data.probe_train + 10_000), "must index pretrain"),

@@ -1,6 +1,5 @@
 """Views of whole images, `dataset.frame`: the boxes, the pixels, what a batch holds, and runs that are interrupted."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from contrastive.augmentation.compose import Compose
 from contrastive.augmentation.crop import RandomCrop, RandomResizedCrop
 from contrastive.augmentation.flip import HorizontalFlip
 from contrastive.dataset.folder.decode import shrink
-from contrastive.dataset.shards import shards
 from contrastive.dataset.splits import judged_on_training
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
@@ -25,10 +23,9 @@ from contrastive.experiment.run import run_experiment
 from contrastive.seeding import generator
 from contrastive.training.loader import Loader
 from contrastive.types import Batch, Data, Shard
-from tests.dataset.test_shards import write_tar
-from tests.dataset.test_stored_images import RECIPE, killed
+from tests.dataset.data import RECIPE, assert_same_weights, encoded, killed, load_shards, losses, ran, write_tar
 from tests.gpu.pretended_gpu import pretended_gpu
-from tests.helpers import load_image_folder, logged_lines, program, saved_weights, write_image_folder
+from tests.helpers import load_image_folder, write_image_folder
 
 FRAME = 40
 SIZES = [(30, 40), (40, 30), (25, 17), (40, 40), (1, 40), (40, 1), (1, 1), (8, 39)]  # height, width
@@ -39,12 +36,6 @@ def smooth(height: int, width: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     coarse = Image.fromarray(rng.integers(0, 256, (6, 6, 3), np.uint8))
     return np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))
-
-
-def encoded(pixels: np.ndarray, kind: str = "png") -> bytes:
-    content = io.BytesIO()
-    Image.fromarray(pixels).save(content, kind)
-    return content.getvalue()
 
 
 def write_shards(folder: Path, *, n: int, kind: str = "png") -> Path:
@@ -59,7 +50,7 @@ def write_shards(folder: Path, *, n: int, kind: str = "png") -> Path:
 
 
 def load(folder: Path, **options) -> Data:
-    return shards(**{"root": str(folder), "size": 12, "frame": FRAME, "cache": str(folder / "cache"), **options})
+    return load_shards(folder, **{"size": 12, "frame": FRAME, **options})
 
 
 def framed(pictures: list[Tensor], outside: int = 0) -> tuple[Tensor, Tensor]:
@@ -215,28 +206,21 @@ def words(tmp_path) -> list[str]:
     return [*RECIPE, *data, "batch_size=12", "epochs=3", "checkpoint_every_minutes=0.0001"]
 
 
-def losses(run: Path) -> list[float]:
-    return [line["train/loss"] for line in logged_lines(run) if "train/loss" in line]
-
-
 @pytest.mark.slow
 def test_a_run_on_whole_images_that_is_killed_and_continued_is_the_undisturbed_one(words, tmp_path):
     whole, run = tmp_path / "whole", tmp_path / "run"
     killed(1, [*words, f"hydra.run.dir={run}"], run, after=14)
     for path in (run, whole):
-        done = program(*words, f"hydra.run.dir={path}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert ("resuming after" in done.stdout) == (path == run)
+        said = ran(*words, f"hydra.run.dir={path}", cwd=tmp_path)
+        assert ("resuming after" in said) == (path == run)
     assert len(losses(run)) == 3 * (126 // 12) and losses(run) == losses(whole)
-    mine, theirs = saved_weights(run), saved_weights(whole)
-    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
+    assert_same_weights(run, whole)
 
 
 @pytest.mark.slow
 def test_two_processes_see_the_views_of_one_and_without_a_frame_they_are_others(words, tmp_path):
     for name, more in (("one", []), ("two", ["devices=2"]), ("null", ["dataset.frame=null"])):
-        done = program(*words, *more, f"hydra.run.dir={tmp_path / name}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        ran(*words, *more, f"hydra.run.dir={tmp_path / name}", cwd=tmp_path)
     one, two, null = (losses(tmp_path / name) for name in ("one", "two", "null"))
     assert two == pytest.approx(one, rel=1e-3) and null[0] != pytest.approx(one[0], rel=1e-3)
 
@@ -252,5 +236,4 @@ def test_a_run_on_a_pretended_gpu_is_that_of_the_cpu_and_waits_where_it_did(comp
             run_experiment(composed(*words, "device=cuda", f"dataset.frame={frame}"), tmp_path / f"{frame}")
         waits.append(gpu.waits)
     assert waits[0] == waits[1]
-    mine, theirs = saved_weights(tmp_path / f"{FRAME}"), saved_weights(tmp_path / "cpu")
-    assert all(torch.equal(mine[key], theirs[key]) for key in theirs)
+    assert_same_weights(tmp_path / f"{FRAME}", tmp_path / "cpu")

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from contrastive.dataset.folder.bands import channel_axis
+from contrastive.dataset.shard.stored import Stored
 from contrastive.errors import ConfigError
 
 IN_MEMORY = 2**30  # bytes of chosen rows that are copied into memory
@@ -22,8 +23,6 @@ def load_array(path: Path, key: str) -> npt.NDArray[Any] | dict[str, npt.NDArray
         ConfigError: there is no such file, or it holds something else.
     """
     try:
-        if not path.is_file():  # a pipe would wait for ever
-            raise OSError("there is no such file")
         with warnings.catch_warnings(action="ignore"):  # of a header by Python 2
             loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -75,45 +74,26 @@ def _as_integers(array: npt.NDArray[Any]) -> str:
 def chosen_rows(image: Tensor, rows: Tensor) -> Tensor:
     """These rows of (N, K, H, W): copied into memory up to 1 GB, above it read as they are needed."""
     size = len(rows) * image[0].numel() * image.element_size()
-    return image[rows] if size <= IN_MEMORY else cast(Tensor, MappedRows(image, rows))
+    return image[rows] if size <= IN_MEMORY else MappedRows(image, rows).as_tensor()
 
 
-class MappedRows:
-    """Rows of an array on disk, (n, K, H, W): `images[index]` is a tensor, in the order of the index.
+class MappedRows(Stored):
+    """Rows of an array on disk, (n, K, H, W); an index may be a slice, too.
 
     Args:
         image: (N, K, H, W), mapped.
         rows: (n,) int64.
     """
 
-    device = torch.device("cpu")
-    is_cuda = False
-
     def __init__(self, image: Tensor, rows: Tensor) -> None:
-        self.image, self.rows, self.dtype = image, rows, image.dtype
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((len(self.rows), *self.image.shape[1:]))
-
-    @property
-    def nbytes(self) -> int:
-        return self.shape.numel() * self.image.element_size()
-
-    def dim(self) -> int:
-        return self.image.dim()
+        super().__init__(image.shape[1:], image.dtype)
+        self.image, self.rows = image, rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: Tensor | slice) -> Tensor:
-        """(b,) int64, a mask or a slice → (b, K, H, W)."""
         return self.image[self.rows[index]]
 
     def select(self, index: Tensor) -> "MappedRows":
-        """The same images, but only these rows; nothing is read."""
         return MappedRows(self.image, self.rows[index])
-
-    def to(self, device: torch.device | str) -> Tensor:
-        """All of them, on a device."""
-        return self[:].to(device)

@@ -6,9 +6,7 @@ the pixels' sha256.
 """
 
 import hashlib
-import json
 import os
-import shutil
 import warnings
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +22,11 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.bands import RGB_8, Kind, bands, common_kind
 from contrastive.dataset.folder.decode import decode
+from contrastive.dataset.folder.kept import check_space, kept
 from contrastive.dataset.folder.layout import Part
 from contrastive.dataset.splits import ChannelStats, channel_stats
 from contrastive.errors import ConfigError
-from contrastive.files import locked, write_text
-from contrastive.listing.found import NAMED, Seen
-from contrastive.schema import misfit
+from contrastive.listing.found import Seen, shortened
 
 FORMAT = 5  # of the cache: raise it when the same files would be decoded to other pixels or stored otherwise
 CHUNK = 512  # images that are decoded before they are written
@@ -47,6 +44,16 @@ class Facts(TypedDict):
     kind: NotRequired[tuple[int, str]]  # channels and dtype, where they are not 3 and uint8
 
 
+class Wanted(NamedTuple):
+    """What images are to become, and the folder for it; the fields are the arguments of `image_folder`."""
+
+    size: int
+    cache: Path
+    channels: int | None = None
+    orientation: bool = True
+    frame: int | None = None
+
+
 class SplitImages(NamedTuple):
     """The readable images of a split."""
 
@@ -56,7 +63,7 @@ class SplitImages(NamedTuple):
     faults: dict[int, str]  # index of each unreadable file in the split, and the reason
     stats: ChannelStats  # mean and standard deviation of `image`, scaled to [0, 1]
     digest: str  # sha256 of `image`, or of the files
-    seen: dict[str, Seen]  # see `decode`
+    seen: list[dict[str, Seen]]  # what became of them, see `decode`; a part for each index
 
     @property
     def kind(self) -> Kind:
@@ -64,38 +71,32 @@ class SplitImages(NamedTuple):
         return Kind(self.image.shape[1], np.dtype(str(self.image.dtype).removeprefix("torch.")))
 
 
-def load_images(
-    part: Part,
-    *,
-    size: int,
-    cache: Path,
-    channels: int | None = None,
-    orientation: bool = True,
-    like: Kind | None = None,
-) -> SplitImages:
+def load_images(part: Part, wanted: Wanted, like: Kind | None = None) -> SplitImages:
     """The images of a split in their order: from the cache, or decoded into it while other processes wait.
 
     Args:
-        size: side of the decoded images in pixels.
-        channels: of every image; None = as the files have it, see `common_kind`.
-        orientation: as in `decode`.
-        like: the kind that the images must be of; None = the common one.
+        like: the kind that the images must be of; None = the common one, see `common_kind`.
 
     Raises:
         ConfigError: no image can be read, `channels` does not fit them, or the disk of `cache` has too little space.
     """
-    pixels = _pixels(part, size, cache, channels, orientation)
-    facts_path = pixels.with_suffix(".json")
-    with locked(pixels.with_suffix(".lock")):
-        facts = _read_facts(facts_path, pixels, len(part.files), size)
-        if facts is None or (like is not None and _kind(facts) != like):
-            kind = like or common_kind([part.folder / file.path for file in part.files], channels)
-            facts = _decode_all(part, size, kind, orientation, pixels)
-            write_text(facts_path, json.dumps(facts))  # last: marks the pixels as complete
+    size, channels = wanted.size, wanted.channels
+    name = f"image_folder-{listing_hash(part, size, channels, wanted.orientation)}.images"
+    n, pixels = len(part.files), wanted.cache / name
+
+    def make() -> Facts:
+        kind = like or common_kind(part.paths, channels)
+        return _decode_all(part, wanted, kind, pixels)
+
+    def is_whole(facts: Facts) -> bool:
+        n_bytes = _n_bytes(n - len({int(i) for i in facts["faults"]}), size, _kind(facts))
+        return like in (None, _kind(facts)) and pixels.stat().st_size == n_bytes
+
+    facts = kept(pixels.with_suffix(".json"), Facts, make, is_whole=is_whole)
     faults = {int(i): fault for i, fault in facts["faults"].items()}
-    image = _map(pixels, len(part.files) - len(faults), size, _kind(facts))
+    image = _map(pixels, n - len(faults), size, _kind(facts))
     stats = tuple(facts["mean"]), tuple(facts["std"])
-    return SplitImages(image, faults, stats, digest=facts["sha256"], seen=facts["seen"])
+    return SplitImages(image, faults, stats, digest=facts["sha256"], seen=[facts["seen"]])
 
 
 def _kind(facts: Facts) -> Kind:
@@ -106,10 +107,6 @@ def _kind(facts: Facts) -> Kind:
 def _n_bytes(n: int, size: int, kind: Kind) -> int:
     """Of n images."""
     return n * kind.channels * size * size * kind.dtype.itemsize
-
-
-def _pixels(part: Part, size: int, cache: Path, channels: int | None, orientation: bool = True) -> Path:
-    return cache / f"image_folder-{listing_hash(part, size, channels, orientation)}.images"
 
 
 def listing_hash(part: Part, size: int, channels: int | None = None, orientation: bool = True) -> str:
@@ -126,41 +123,21 @@ def listing_hash(part: Part, size: int, channels: int | None = None, orientation
     return listing.hexdigest()[:32]
 
 
-def _read_facts(path: Path, pixels: Path, n_files: int, size: int) -> Facts | None:
-    """What an earlier decoding wrote; None if there was none, or its files are not whole."""
-    try:
-        facts: Facts = json.loads(path.read_bytes())
-        if misfit(facts, Facts) is not None or not {int(i) for i in facts["faults"]} <= set(range(n_files)):
-            return None
-        n_bytes = _n_bytes(n_files - len(facts["faults"]), size, _kind(facts))
-        return facts if pixels.stat().st_size == n_bytes else None
-    except (OSError, ValueError, TypeError, RecursionError):
-        return None
-
-
-def _decode_all(part: Part, size: int, kind: Kind, orientation: bool, pixels: Path) -> Facts:
+def _decode_all(part: Part, wanted: Wanted, kind: Kind, pixels: Path) -> Facts:
     """Write the decoded images to `pixels` and return the facts about them."""
-    paths = [part.folder / file.path for file in part.files]
-    needed, free = _n_bytes(len(paths), size, kind), shutil.disk_usage(pixels.parent).free
-    if needed > free:
-        raise ConfigError(
-            f"{pixels.parent} has {free / 1e9:.1f} GB of free space and the decoded images need {needed / 1e9:.1f}: "
-            "try dataset.cache=PATH on a larger disk, or dataset.decoded=false"
-        )
+    n, remedy = len(part.files), "dataset.cache=PATH on a larger disk, or dataset.decoded=false"
+    check_space(pixels.parent, _n_bytes(n, wanted.size, kind), "the decoded images", remedy)
     partial = pixels.with_suffix(".part")  # one name: what a killed process left is written over
     try:
-        faults, seen, digest = _write(paths, size, kind, orientation, partial)
-        if len(faults) == len(paths):
+        faults, seen, digest = _write(part, wanted, kind, partial)
+        if len(faults) == n:
             raise none_readable(part, faults[0])
         partial.replace(pixels)
     finally:
         partial.unlink(missing_ok=True)
-    mean, std = channel_stats(_map(pixels, len(paths) - len(faults), size, kind))
+    mean, std = channel_stats(_map(pixels, n - len(faults), wanted.size, kind))
     named = {str(i): why for i, why in faults.items()}
-    first = {
-        what: Seen(n=len(rows), first=[part.files[i].path for i in rows[:NAMED]]) for what, rows in sorted(seen.items())
-    }
-    facts: Facts = {"faults": named, "seen": first, "mean": list(mean), "std": list(std), "sha256": digest}
+    facts: Facts = {"faults": named, "seen": shortened(seen), "mean": list(mean), "std": list(std), "sha256": digest}
     return facts if kind == RGB_8 else {**facts, "kind": (kind.channels, kind.dtype.name)}
 
 
@@ -183,25 +160,24 @@ def examined(path: Path, size: int, kind: Kind, orientation: bool) -> tuple[npt.
         return " ".join(str(error).split()) or type(error).__name__, seen
 
 
-def _write(
-    paths: list[Path], size: int, kind: Kind, orientation: bool, file_path: Path
-) -> tuple[dict[int, str], dict[str, list[int]], str]:
-    """Decode in parallel and write the readable images one after the other; return the faults, the rows that something
+def _write(part: Part, wanted: Wanted, kind: Kind, file_path: Path) -> tuple[dict[int, str], dict[str, list[str]], str]:
+    """Decode in parallel and write the readable images one after the other; return the faults, the files that something
     was done to, and the sha256."""
-    faults, seen, digest = dict[int, str](), defaultdict[str, list[int]](list), hashlib.sha256()
+    faults, seen, digest = dict[int, str](), defaultdict[str, list[str]](list), hashlib.sha256()
+    paths = part.paths
     bar = tqdm(total=len(paths), desc="decoding", unit="image", mininterval=1)
     quiet = warnings.catch_warnings(action="ignore")  # of Pillow, which name no file: bombs, damaged metadata
     with quiet, bar, ThreadPoolExecutor(os.cpu_count()) as pool, file_path.open("wb") as file:
         for start in range(0, len(paths), CHUNK):
             chunk = paths[start : start + CHUNK]
-            decoded = pool.map(examined, chunk, repeat(size), repeat(kind), repeat(orientation))
+            decoded = pool.map(examined, chunk, repeat(wanted.size), repeat(kind), repeat(wanted.orientation))
             for i, (pixels, what) in enumerate(decoded, start):
                 bar.update()
                 if isinstance(pixels, str):
                     faults[i] = pixels
                     continue
                 for each in what:
-                    seen[each].append(i)
+                    seen[each].append(part.files[i].path)
                 raw = pixels.tobytes()
                 digest.update(raw)
                 file.write(raw)

@@ -1,86 +1,57 @@
-"""From listed files to the dataset that they are."""
+"""From listed files and their images to the dataset that they are."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from types import MappingProxyType
 
 import torch
 
-from contrastive.dataset.folder.cache import SplitImages, load_images
+from contrastive.dataset.folder.cache import SplitImages
 from contrastive.dataset.folder.layout import Part
-from contrastive.dataset.folder.loose import is_decoded, loose_images
-from contrastive.dataset.shard.images import DECODER
 from contrastive.dataset.splits import as_data, first_per_class, long_tail
 from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
 from contrastive.types import Data, Split
 
+DIGESTED = ("train", "test", "val")  # in this order
+
 
 def folder_data(
     listed: Listing[Part],
+    images: Mapping[str, SplitImages],
     *,
-    size: int,
-    cache: Path,
-    name: str,
-    channels: int | None = None,
-    orientation: bool = True,
+    facts: Mapping[str, str],
     per_class: int | None = None,
     imbalance: float | None = None,
     hold_out: bool = False,
-    decode: bool | str = True,
     frame: int | None = None,
-    facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Data:
-    """The listed images, decoded once into files of `cache` that are mapped into memory, or read from their files.
+    """The listed files as a dataset.
 
-    Mean and standard deviation are those of all training images. The facts are the name and, with bias labels, how many
-    images each split has and how many of them are bias-conflicting, of another bias than most training images of their
-    class. Of listed validation images none is a training image, and `hold_out` has nothing to do.
+    Mean and standard deviation are those of all training images. With bias labels the facts tell, too, how many images
+    each split has and how many of them are bias-conflicting, of another bias than most training images of their class.
+    Of listed validation images none is a training image, and `hold_out` has nothing to do.
 
     Args:
-        size: side of the images in pixels.
-        name: of the dataset.
-        channels: as in `image_folder`.
-        orientation: as in `image_folder`.
+        images: of each split.
+        facts: recorded by the run.
         per_class: as in `image_folder`.
         imbalance: as in `image_folder`.
         hold_out: as in `image_folder`.
-        decode: `decoded` of `image_folder`.
         frame: as in `image_folder`.
-        facts: more of them.
-
-    Raises:
-        ConfigError: no image of a split can be read, a class has too few, or the disk of `cache` is too small.
     """
     parts = listed.splits
-    facts = {"dataset_name": name, **facts}
-    is_loose = not is_decoded(decode, list(parts.values()), size=size, frame=frame, channels=channels)
-    if is_loose:
-        facts["decoder"] = DECODER
-    images: dict[str, SplitImages] = {}
-    for key, part in parts.items():
-        like = images["train"].kind if images and not is_loose else None
-        images[key] = (
-            loose_images(part, size=size, cache=cache, orientation=orientation) if is_loose else
-            load_images(part, size=size, cache=cache, channels=channels, orientation=orientation, like=like)
-        )  # fmt: skip
     splits = {key: _split(part, images[key]) for key, part in parts.items()}
     if listed.classes:
         splits["train"] = long_tail(first_per_class(splits["train"], per_class), imbalance)
-        facts |= _counts(splits, len(listed.classes), len(listed.biases)) if listed.biases else {}
+    if listed.classes and listed.biases:
+        facts = {**facts, **_counts(splits, len(listed.classes), len(listed.biases))}
     hold_out = hold_out and bool(listed.classes) and "val" not in splits
-    digests = ((images[key].digest, splits[key]) for key in ("train", "test", "val") if key in splits)
-    digest = _digest(*digests, hold_out=hold_out)
+    digest = _digest(*((images[key].digest, splits[key]) for key in DIGESTED if key in splits), hold_out=hold_out)
     splits["train"] = replace(splits["train"], frame=frame)
     faults = [fault for key, part in parts.items() for fault in _faults(part, images[key])]
+    left_out = {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})}
     read = Listing(
-        splits,
-        listed.classes,
-        listed.biases,
-        listed.places,
-        {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})},
-        (*listed.notes, *_notes([*images.values()])),
+        splits, listed.classes, listed.biases, listed.places, left_out, (*listed.notes, *_notes([*images.values()]))
     )
     return as_data(read, stats=images["train"].stats, facts=facts, hold_out=hold_out, digest=digest)
 
@@ -103,7 +74,7 @@ def _faults(part: Part, images: SplitImages) -> list[str]:
 def _notes(images: list[SplitImages]) -> list[str]:
     """A sentence of the kind of the images, and one for all that was done to some of them."""
     n = sum(len(each.image) for each in images)
-    return [f"each image: {images[0].kind}", *seen_notes([each.seen for each in images], n)]
+    return [f"each image: {images[0].kind}", *seen_notes((seen for each in images for seen in each.seen), n)]
 
 
 def _counts(splits: dict[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:

@@ -46,6 +46,10 @@ class Part(NamedTuple):
     files: list[ImageFile]
 
     @property
+    def paths(self) -> list[Path]:
+        return [self.folder / file.path for file in self.files]
+
+    @property
     def label(self) -> list[int]:
         return [file.label for file in self.files]
 
@@ -86,7 +90,7 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
         listing = _divided(base, top, classes, left_out)
     else:
         listing = _unlabeled(base, place, folders, skip, left_out)
-    if classes and len(classes) > 1:
+    if len(classes) > 1:
         _note_files_of(top, left_out)
     if unlabeled is not None:
         folder = unlabeled.resolve()
@@ -251,12 +255,6 @@ def _divided(base: Path, top: Path, classes: Mapping[str, list[str]], left_out: 
             )
     others = [name for name in subfolders(top) if not any(name in names for names in classes.values())]
     notes = [f"{name}/ has no image and is no class" for name in others if image_paths(top / name, left_out) == []]
-    if len(both := sorted(set.intersection(*inner.values()))) > 1:
-        first = next(iter(classes.values()))[0]
-        notes.append(
-            f"every class has the folders {', '.join(both[:3])}{', ...' * (len(both) > 3)}: if these are the classes, "
-            f"try dataset.root={top / first}"
-        )
     train, test = divided(_images(top, left_out, classes=classes))
     places = {"train": _shown(base, top), "test": fifth(len(test), len(train) + len(test))}
     parts = {"train": Part(top, train), "test": Part(top, test)}

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
-from contrastive.dataset.folder.layout import NOTHING, Part, find_images
+from contrastive.dataset.folder.layout import Part, find_images
 from contrastive.dataset.folder.table import read_table
 from contrastive.errors import ConfigError
 from contrastive.listing.found import Listing
@@ -19,8 +18,8 @@ def listed_images(
     *,
     unlabeled: str | None = None,
     table: str | None = None,
-    columns: Mapping[str, str | None] = MappingProxyType({}),
-    splits: Mapping[str, str | None] = NOTHING,
+    columns: Mapping[str, str | None] | None = None,
+    splits: Mapping[str, str | None] | None = None,
     bias_pattern: str | None = None,
 ) -> Listing[Part]:
     """What a folder holds; arguments and errors as in `image_folder`."""
@@ -33,11 +32,11 @@ def listed_images(
         raise ConfigError("dataset.table has all labels: try dataset.unlabeled=null dataset.bias_pattern=null")
     if table is None and columns:
         raise ConfigError("dataset.columns names columns of a table: try dataset.table=metadata.csv")
-    meant = {str(name): split for name, split in splits.items()}
+    meant = {str(name): split for name, split in (splits or {}).items()}
     if odd := [split for split in meant.values() if split not in ("train", "val", "test", None)]:
         raise ConfigError(f"dataset.splits has train, val, test and null, got {odd[0]}: try {SPLITS_EXAMPLE}")
     if table is not None:
-        return read_table(base, base / table, columns, meant)
+        return read_table(base, base / table, columns or {}, meant)
     listed = find_images(base, None if unlabeled is None else Path(unlabeled), meant)
     return listed if bias_pattern is None else _with_biases(listed, bias_pattern)
 

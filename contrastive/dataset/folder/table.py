@@ -2,7 +2,6 @@
 
 import csv
 import os
-import stat
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -61,14 +60,15 @@ def read_table(
     biases = _in_order({row.bias for row in rows if row.bias is not None})
     left_out = {f"of the split {word}, which dataset.splits leaves out": paths for word, paths in unused.items()}
     parts: dict[str | None, list[ImageFile]] = {"train": [], "val": [], "test": [], None: []}
-    missing = _Missing(base)
-    for row in rows:
-        file = row.path if (base / row.path).is_file() else missing.found(row.path)
-        if file is None:
+    label = {name: i for i, name in enumerate(classes)}
+    bias = {None: -1} | {name: i for i, name in enumerate(biases)}
+    is_there = [(base / row.path).is_file() for row in rows]
+    called = {} if all(is_there) else _by_name(base)
+    for row, is_exact in zip(rows, is_there, strict=True):
+        if (file := row.path if is_exact else called.get(composed(row.path))) is None:
             left_out.setdefault(f"named by {path.name} and not there", []).append(row.path)
             continue
-        number = -1 if row.bias is None else biases.index(row.bias)
-        parts[row.split].append(ImageFile(file, classes.index(row.label), number))
+        parts[row.split].append(ImageFile(file, label[row.label], bias[row.bias]))
     places = {name: f"rows of {path.name}" for name in ("train", "val", "test") if parts[name]}
     if names["split"] is None:
         parts["train"], parts["test"] = divided(parts[None])
@@ -85,24 +85,15 @@ def read_table(
     return Listing(taken, classes, biases, places, left_out, tuple(notes))
 
 
-class _Missing:
-    """Files whose path a table tells in another way: by the name alone, or without the suffix."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.paths: dict[str, list[str]] | None = None
-
-    def found(self, name: str) -> str | None:
-        """The only image below the folder that is called so; None if there is none, or several are."""
-        if self.paths is None:
-            self.paths = defaultdict(list)
-            for path in (os.path.relpath(path, self.base) for path in image_paths(self.base, LeftOut())):
-                place = composed(path)
-                ways = {place, os.path.splitext(place)[0], os.path.basename(place)}
-                for way in {*ways, os.path.splitext(os.path.basename(place))[0]}:
-                    self.paths[way].append(path)
-        paths = self.paths.get(composed(name), ())
-        return paths[0] if len(paths) == 1 else None
+def _by_name(base: Path) -> dict[str, str]:
+    """{what a table may call an image: its path below the folder}: the path or the name alone, with the suffix or
+    without, if one image alone is called so."""
+    found = defaultdict[str, list[str]](list)
+    for path in (os.path.relpath(path, base) for path in image_paths(base, LeftOut())):
+        ways = [composed(path), os.path.basename(composed(path))]
+        for way in {*ways, *(os.path.splitext(way)[0] for way in ways)}:
+            found[way].append(path)
+    return {way: paths[0] for way, paths in found.items() if len(paths) == 1}
 
 
 def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -112,8 +103,6 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
         ConfigError: it cannot be read, or is empty.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for ever, a device never end
-            raise OSError("it is not a file")
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
             file.seek(0)
@@ -157,15 +146,13 @@ def _rows(
 
 
 def _check_cells(path: Path, names: Mapping[str, str | None], rows: Sequence[tuple[int, dict[str, str]]]) -> None:
-    """Refuse lines that are too long or too short, and empty values."""
+    """Refuse lines that are too long, and values that are missing."""
     if long := [line for line, row in rows if any(row.get("", ()))]:
         raise ConfigError(f"{path} has too many columns in {_lines(long)}: try quotes around a value with a comma")
     for key, name in names.items():
         if name is None:
             continue
-        if short := [line for line, row in rows if row[name] is None]:
-            raise ConfigError(f"{path} has too few columns in {_lines(short)}: try a text editor")
-        if empty := [line for line, row in rows if row[name].strip().lower() in ("", "nan")]:
+        if empty := [line for line, row in rows if (row[name] or "").strip().lower() in ("", "nan")]:
             raise ConfigError(f"{path} has no {key} ({name}) in {_lines(empty)}: try it without these lines")
 
 
@@ -204,23 +191,15 @@ def _check_repeats(path: Path, rows: Sequence[Row]) -> list[str]:
 
 
 def _alike(title: str, names: Sequence[str]) -> list[str]:
-    """A sentence for each group of classes or biases that differ in their spelling alone."""
-    meant = defaultdict[float | str, list[str]](list)
+    """A sentence for each group of classes or biases that differ in their spelling alone, such as `Cat` and ` cat`."""
+    meant = defaultdict[str, list[str]](list)
     for name in names:
-        meant[_meaning(name)].append(name)
+        meant[name.strip().casefold()].append(name)
     return [
         f"{' and '.join(map(repr, alike))} are different {title}: try one spelling if they are the same"
         for alike in meant.values()
         if len(alike) > 1
     ]
-
-
-def _meaning(value: str) -> float | str:
-    """The same for `1`, `01` and ` 1`, and for `Cat` and `cat`."""
-    try:
-        return float(value)
-    except ValueError:
-        return value.strip().casefold()
 
 
 def _lines(numbers: Sequence[int]) -> str:

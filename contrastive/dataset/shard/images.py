@@ -4,7 +4,6 @@ import io
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from torch import Tensor
 from contrastive.dataset.folder.decode import Pixels, decode
 from contrastive.dataset.shard.index import ENTRY, Entries, Index
 from contrastive.dataset.shard.store import AT_ONCE, Files, Remote, names_of_files, read
+from contrastive.dataset.shard.stored import Stored
 from contrastive.dataset.shard.tar import BLOCKSIZE, name_in
 from contrastive.errors import ConfigError
 
@@ -23,8 +23,8 @@ CHANGED = "its bytes are not those that were indexed"
 SMALL = 4096  # bytes of an image: a decode so short that threads wait for Python longer than they gain
 
 
-class StoredImages:
-    """The images of shards, (N, 3, size, size) uint8; `images[index]` is a tensor, in the order of the index.
+class StoredImages(Stored):
+    """The images of shards, (N, 3, size, size) uint8.
 
     Nothing is open or held between two calls but the mapped index.
 
@@ -35,10 +35,6 @@ class StoredImages:
         chosen: (n,) int64, the rows to keep, in this order; None = all.
     """
 
-    dtype = torch.uint8
-    device = torch.device("cpu")
-    is_cuda = False
-
     def __init__(
         self,
         indices: Sequence[Index],
@@ -47,43 +43,17 @@ class StoredImages:
         orientation: bool = True,
         chosen: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        self.indices, self.size, self.chosen = indices, size, chosen
-        self.orientation = orientation
+        super().__init__(torch.Size((3, size, size)), torch.uint8)
+        self.indices, self.size, self.orientation, self.chosen = indices, size, orientation, chosen
         self.ends = np.cumsum([len(index.entries) for index in indices])
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((len(self), 3, self.size, self.size))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the decoded images."""
-        return self.shape.numel()
-
-    @property
-    def mean_length(self) -> float:
-        """Bytes of an encoded image of the first shard, on average."""
-        return float(self.indices[0].entries["length"].mean())
-
-    def dim(self) -> int:
-        return 4
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if self.chosen is None else len(self.chosen)
 
-    def as_tensor(self) -> Tensor:
-        """These images, for the type checker: `Split` indexes them as a tensor."""
-        return cast(Tensor, self)
-
-    def select(self, rows: Tensor) -> "StoredImages":
-        """The same images, but only these rows; nothing is read. Rows are numbers or a mask."""
-        places = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
-        chosen = places.numpy() if self.chosen is None else self.chosen[places.numpy()]
+    def select(self, index: Tensor) -> "StoredImages":
+        rows = (index.nonzero().squeeze(1) if index.dtype == torch.bool else index).numpy()
+        chosen = rows if self.chosen is None else self.chosen[rows]
         return StoredImages(self.indices, size=self.size, orientation=self.orientation, chosen=chosen)
-
-    def to(self, device: torch.device | str) -> Tensor:
-        """All of them, decoded, on a device."""
-        return self[torch.arange(len(self))].to(device)
 
     def __getitem__(self, index: Tensor) -> Tensor:
         """(b,) int64 → (b, 3, size, size) uint8.

@@ -9,7 +9,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +22,11 @@ from tqdm import tqdm
 
 from contrastive.dataset.folder.decode import decode
 from contrastive.dataset.shard.sample import NAMED, Fields, Sample, Value, read_sample
-from contrastive.dataset.shard.store import AT_ONCE, Files, Remote, Shard, Tar, at_hand, beside
+from contrastive.dataset.shard.store import Files, Remote, Shard, Tar, at_hand, beside, read_files, stem
 from contrastive.dataset.shard.tar import samples
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, claimed, write_text
-from contrastive.listing.found import Seen
+from contrastive.listing.found import Seen, shortened
 
 FORMAT = 2  # of the index: raise it when the same shard would be indexed otherwise
 # label and bias are places in `Index.labels` and `Index.biases`; -1 = none
@@ -66,20 +66,22 @@ def index_shards(
     """
     found: dict[int, Index] = {}
     for i, shard in enumerate(shards):
-        if shard.exists() and (index := _read(shard, None, fields) or _read(shard, cache, fields)):
+        if _exists(shard) and (index := _read(shard, None, fields) or _read(shard, cache, fields)):
             found[i] = index
     missing = [i for i in range(len(shards)) if i not in found]
-    if not missing:
-        return [found[i] for i in range(len(shards))]
-    is_main = os.environ.get("RANK", "0") == "0"  # of several processes the first one shows a bar
-    bar = tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1, disable=not is_main)
-    with bar:
+    is_shown = missing and os.environ.get("RANK", "0") == "0"  # of several processes the first one shows a bar
+    with tqdm(total=len(missing), desc="indexing", unit="shard", mininterval=1, disable=not is_shown) as bar:
         for wait in (False, True):  # first those that no other process works at
             for i in missing:
                 if i not in found and (index := _indexed(i, shards[i], cache, fields, make=make, wait=wait)):
                     found[i] = index
                     bar.update()
     return [found[i] for i in range(len(shards))]
+
+
+def _exists(shard: Shard) -> bool:
+    """Whether a shard is there; what is no file of its own was when it was looked up."""
+    return not isinstance(shard, Path) or shard.exists()
 
 
 def _indexed(
@@ -91,7 +93,7 @@ def _indexed(
     with claimed(place / f".{shard.name}.lock", wait=wait) as lock:
         if lock is None:
             return None
-        if make is not None and not shard.exists():
+        if make is not None and not _exists(shard):
             make(i)
         return _read(shard, cache, fields) or _copied(shard, cache, fields) or _build(shard, cache, fields)
 
@@ -106,25 +108,22 @@ def _files(shard: Shard, cache: Path | None, fields: Fields) -> tuple[Path, Path
         else:
             info = shard.stat()
             where, size = () if cache is None else (str(shard.resolve()), info.st_mtime_ns), info.st_size
-        stem = _stem(shard, size, fields, *where)
+        name = _stem(shard, size, fields, *where)
     except OSError as error:
         raise ConfigError(f"{shard} cannot be read ({error.strerror}): try another dataset.root=PATH") from error
     folder = _folder(shard, cache)
-    return folder / f"{stem}.npy", folder / f"{stem}.json"
+    return folder / f"{name}.npy", folder / f"{name}.json"
 
 
 def _folder(shard: Shard, cache: Path | None) -> Path:
-    """Where the index of a shard is."""
-    if cache is not None:
-        return cache
-    assert isinstance(shard, Path)
-    return shard.parent
+    """Where the index of a shard is: without a cache beside the file that it is."""
+    return cache or Path(str(shard)).parent
 
 
 def _stem(shard: Shard, size: int, fields: Fields, *where: str | int) -> str:
     told = fields if not fields.orientation else fields[:-1]  # as indices that lie beside shards are called
     key = repr((FORMAT, *where, size, *told))
-    return f"{shard.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    return f"{stem(shard)}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def _read(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
@@ -145,8 +144,8 @@ def _copied(shard: Shard, cache: Path | None, fields: Fields) -> Index | None:
     """The index that lies beside a remote shard, as `pack` writes it, copied into the cache; None if there is none."""
     if not isinstance(shard, Remote):
         return None
-    stem = _stem(shard, shard.size, fields)
-    if (facts := beside(shard, f"{stem}.json")) is None or (array := beside(shard, f"{stem}.npy")) is None:
+    name = _stem(shard, shard.size, fields)
+    if (facts := beside(shard, f"{name}.json")) is None or (array := beside(shard, f"{name}.npy")) is None:
         return None
     for path, content in zip(_files(shard, cache, fields), (array, facts), strict=True):
         with atomic(path) as part:
@@ -176,16 +175,9 @@ def _in_tar(shard: Tar, folder: Path, fields: Fields) -> Chunks:
 
 def _loose(files: Files) -> Chunks:
     """The key is the number; a file that cannot be read is empty."""
-
-    def content(i: int) -> bytes:
-        with suppress(ConfigError):
-            return files.content(i)
-        return b""
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for start in range(0, files.size, CHUNK):
-            chunk = range(start, min(start + CHUNK, files.size))
-            yield [(str(i), Sample(i, raw)) for i, raw in zip(chunk, pool.map(content, chunk), strict=True)]
+    found = enumerate(read_files(files.folder / path for path in files.paths))
+    while chunk := list(islice(found, CHUNK)):
+        yield [(str(i), Sample(i, raw)) for i, raw in chunk]
 
 
 def _examined(chunks: Chunks, fields: Fields) -> tuple[Entries, dict[str, Any]]:
@@ -220,7 +212,7 @@ def _examined(chunks: Chunks, fields: Fields) -> tuple[Entries, dict[str, Any]]:
         "sources": +sources,
         "fields": sorted(names),
         "levels": None if fields.size is None else levels.tolist(),
-        "seen": {what: {"n": len(keys), "first": keys[:NAMED]} for what, keys in sorted(seen.items())},
+        "seen": shortened(seen),
     }
 
 

@@ -2,22 +2,20 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from tqdm import tqdm
 
 from contrastive.dataset.folder.cache import listing_hash
+from contrastive.dataset.folder.kept import check_space
 from contrastive.dataset.folder.layout import ImageFile, Part
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.shard.index import Index, index_shards
 from contrastive.dataset.shard.order import Permutation
 from contrastive.dataset.shard.sample import Fields
-from contrastive.dataset.shard.store import NAMES
+from contrastive.dataset.shard.store import NAMES, read_files
 from contrastive.dataset.shard.tar import write_shard
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash, write_text
@@ -25,9 +23,7 @@ from contrastive.listing.names import PICTURES
 from contrastive.text import printable
 
 PER_SHARD = 10_000  # images
-READERS = 16  # threads that wait for files
 LEFT_OUT = "left_out.txt"
-AHEAD = 256  # files that are read before they are written
 
 
 def pack(part: Part, folder: Path, fields: Fields, *, per_shard: int) -> list[Index]:
@@ -60,7 +56,7 @@ def pack_folder(
     *,
     per_shard: int = PER_SHARD,
     table: str | None = None,
-    columns: Mapping[str, str | None] = MappingProxyType({}),
+    columns: Mapping[str, str | None] | None = None,
     bias_pattern: str | None = None,
 ) -> dict[str, list[Index]]:
     """A folder of images, as `image_folder` takes it, as shards of `dest`/train and `dest`/test, rows shuffled.
@@ -114,29 +110,15 @@ def _claim(path: Path, listing: str) -> None:
 def _check_space(part: Part, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     written = sum(shard.stat().st_size for shard in folder.glob("*.tar"))
-    needed = sum((part.folder / file.path).stat().st_size for file in part.files) - written
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ConfigError(
-            f"{folder} has {free / 1e9:.1f} GB of free space and the images need {needed / 1e9:.1f}: "
-            "try a folder on a larger disk"
-        )
+    needed = sum(path.stat().st_size for path in part.paths) - written
+    check_space(folder, needed, "the images", "a folder on a larger disk")
 
 
 def _members(part: Part, rows: range) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of a shard."""
-
-    def read(row: int) -> bytes:
-        try:
-            return (part.folder / part.files[row].path).read_bytes()
-        except OSError:
-            return b""
-
-    with ThreadPoolExecutor(READERS) as pool:
-        for start in range(0, len(rows), AHEAD):
-            chunk = rows[start : start + AHEAD]
-            for row, content in zip(chunk, pool.map(read, chunk), strict=True):
-                yield from _sample(row, part.files[row], content)
+    found = read_files(part.folder / part.files[row].path for row in rows)
+    for row, content in zip(rows, found, strict=True):
+        yield from _sample(row, part.files[row], content)
 
 
 def _sample(row: int, file: ImageFile, content: bytes) -> Iterator[tuple[str, bytes]]:

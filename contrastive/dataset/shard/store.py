@@ -8,12 +8,13 @@ variables (AWS_REGION, AWS_SKIP_SIGNATURE=true for a public bucket, ...) are its
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +27,7 @@ AT_ONCE = 32  # shards that are asked at once; of each obstore reads up to ten r
 GAP = 2**16  # bytes between two images up to which one request reads both: few beside what a request takes
 PART = 2**24  # bytes of a shard that one request reads where it is indexed
 PARTS = 8  # at once
+AHEAD = 256  # files that are read before they are needed
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,6 @@ class Remote:
     @property
     def name(self) -> str:
         return PurePosixPath(self.url).name
-
-    @property
-    def stem(self) -> str:
-        return PurePosixPath(self.url).stem
-
-    def exists(self) -> bool:
-        """It did when it was looked up."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -68,23 +62,11 @@ class Files:
         return f"files-{self.tag}"
 
     @property
-    def stem(self) -> str:
-        return self.name
-
-    @property
     def size(self) -> int:
         return len(self.paths)
 
-    def exists(self) -> bool:
-        """They did when they were listed."""
-        return True
-
     def content(self, i: int) -> bytes:
-        """The bytes of a file.
-
-        Raises:
-            ConfigError: it cannot be read.
-        """
+        """The bytes of a file; raises ConfigError if it cannot be read."""
         path = self.folder / self.paths[i]
         try:
             return path.read_bytes()
@@ -94,6 +76,11 @@ class Files:
 
 Tar = Path | Remote
 Shard = Tar | Files
+
+
+def stem(shard: Shard) -> str:
+    """Its name without the suffix, which what lies beside it is named after."""
+    return PurePosixPath(shard.name).stem
 
 
 def is_url(pattern: str) -> bool:
@@ -155,6 +142,21 @@ def read(shard: Shard, offsets: Sequence[int], lengths: Sequence[int]) -> Iterat
         os.close(file)
 
 
+def read_files(paths: Iterable[Path]) -> Iterator[bytes]:
+    """The bytes of files, of which threads read some ahead; none of a file that cannot be read."""
+
+    def content(path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError:
+            return b""
+
+    waiting = iter(paths)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while ahead := list(islice(waiting, AHEAD)):
+            yield from pool.map(content, ahead)
+
+
 @contextmanager
 def at_hand(shard: Tar, folder: Path) -> Iterator[Path]:
     """The file of a shard; of a remote one a copy in `folder`, for as long as it is needed. One process at a time: what
@@ -212,7 +214,7 @@ def names_of_files(shard: Shard) -> dict[str, str]:
     """{key: the file} of loose files, or of a tar those that `pack` wrote it from; of other tars nothing."""
     if isinstance(shard, Files):
         return {str(i): path for i, path in enumerate(shard.paths)}
-    return dict(json.loads(beside(shard, f"{shard.stem}{NAMES}") or "{}"))
+    return dict(json.loads(beside(shard, f"{stem(shard)}{NAMES}") or "{}"))
 
 
 def _head(url: str) -> Remote:

@@ -1,0 +1,41 @@
+"""What is computed of files once, kept in a folder of the user's until the files change."""
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from contrastive.errors import ConfigError
+from contrastive.files import locked, write_text
+from contrastive.schema import misfit
+
+T = TypeVar("T")
+
+
+def kept(path: Path, kind: type[T], make: Callable[[], T], *, is_whole: Callable[[T], bool] = bool) -> T:
+    """What `make` gives, kept in a .json file: made once, while other processes wait; again if the file does not fit.
+
+    Args:
+        path: of the file, named after all that the content depends on.
+        kind: TypedDict of the content.
+        is_whole: whether what belongs to the content, such as a file beside it, is there.
+    """
+    with locked(path.with_suffix(".lock")):
+        with suppress(OSError, ValueError, TypeError, RecursionError):
+            known: Any = json.loads(path.read_bytes())
+            if misfit(known, kind) is None and is_whole(known):
+                return known  # type: ignore[no-any-return]
+        content = make()
+        write_text(path, json.dumps(content))  # last: marks all of it as complete
+    return content
+
+
+def check_space(folder: Path, needed: int, what: str, remedy: str) -> None:
+    """Raise ConfigError if the disk of a folder has too little space for so many bytes."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ConfigError(
+            f"{folder} has {free / 1e9:.1f} GB of free space and {what} need {needed / 1e9:.1f}: try {remedy}"
+        )
