@@ -7,7 +7,6 @@ replaced, and the text around it is kept.
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ def main(folder: Path) -> int:
     failed, yamls = 0, table_paths()
     for path in table_files(folder):
         record = read_record(path)
-        if record is None:
+        if record is None or "rows" not in record:
             continue
         if "comparison" in record:  # which has no YAML
             new = {**record, "comparison": {**record["comparison"], "judged": judged_again(record)}}
@@ -60,13 +59,12 @@ def reworded(record: dict[str, Any], table: Table) -> dict[str, Any]:
         {**old, "published": row.published, "source": row.source}
         for old, row in zip(record["rows"], table.rows, strict=True)
     ]
-    claims = [asdict(claim) for claim in table.claims]
     return {
         **record,
         "title": table.title,
         "note": table.note,
         "metrics": table.metrics,
-        "claims": claims,
+        "claims": list(table.claims),
         "rows": rows,
     }
 

@@ -123,17 +123,15 @@ def reproduce(arguments: argparse.Namespace) -> int:
 def unavailable_data(runs: list[Run], composed: Compose) -> dict[str, list[Run]]:
     """{sentence: runs} of data that is missing and that no download brings; downloads happen here, one by one."""
     unavailable = {}
-    for item, blocked in missing_of(runs, composed).items():
-        if item.downloads:
-            from contrastive.experiment.components import instantiate_node  # late: importing torch takes seconds
+    for sentence, blocked in missing_of(runs, composed).items():
+        from contrastive.experiment.components import instantiate_node  # late: importing torch takes seconds
 
-            try:
-                instantiate_node(dataset_node(composed(blocked[0].overrides)))
-                continue
-            except Exception as error:
-                if user_message(error) is None:
-                    raise
-        unavailable[str(item)] = blocked
+        try:
+            instantiate_node(dataset_node(composed(blocked[0].overrides)))
+        except Exception as error:
+            if user_message(error) is None:
+                raise
+            unavailable[sentence] = blocked
     return unavailable
 
 

@@ -1,17 +1,19 @@
 """Collect finished runs into the record of a table."""
 
 import base64
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from contrastive.config.identity import is_identity
 from contrastive.run.files import RunState, run_state
 from contrastive.study.curves import MAX_POINTS, read_points, short, thin
 from contrastive.study.frame import Frame
+from contrastive.study.jobs import runs_of
 from contrastive.study.record import correct_name
-from contrastive.study.spec import Curves, Row, Table, folder_name, row_folder
+from contrastive.study.spec import Row, Table, folder_name
 
 ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
@@ -21,39 +23,20 @@ USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not
 N_BINS = 40  # of equal width, on [-1, 1]
 
 
-@dataclass
-class Shared:
-    """What most runs of a record have in common, listed once; a run refers to it by number."""
-
-    environments: list[dict[str, Any]] = field(default_factory=list)
-    protocols: list[dict[str, str]] = field(default_factory=list)
-
-
 def table_record(table: Table, base: Path, *, leave_out: Collection[Path] = ()) -> dict[str, Any]:
     """The record of the table's finished runs under `base`, plain containers for JSON.
 
     Args:
         leave_out: directories of runs that are not the table's, such as those with other settings.
     """
-    shared = Shared()
-    runs = {row.name: finished_runs(row, table, base, leave_out) for row in table.rows}
-    rows = [
-        row_record(row, runs[row.name], list(table.metrics), shared, curves=table.curves.get(row.name))
-        for row in table.rows
-    ]
+    paths = {row.name: list[Path]() for row in table.rows}
+    for run in runs_of(table, base):
+        paths[run.row] += [run.path] if run.path not in leave_out else []
+    rows = [(row, finished_runs(paths[row.name])) for row in table.rows]
     return {
-        "table": table.name,
-        "preset": table.preset,
-        "title": table.title,
-        "note": table.note,
-        "extra": list(table.changes),
-        "metrics": table.metrics,
-        "claims": [asdict(claim) for claim in table.claims],
-        "rows": rows,
-        "environments": shared.environments,
-        "protocols": shared.protocols,
-        "views": views_as_png(next((path for own in runs.values() for path in own), base)),
-    }
+        **record_of(table.name, rows, table.metrics), "preset": table.preset, "title": table.title, "note": table.note,
+        "extra": list(table.changes), "claims": list(table.claims),
+    }  # fmt: skip
 
 
 def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
@@ -74,29 +57,40 @@ def section_record(section: Frame, metrics: list[str]) -> dict[str, Any]:
     return {**record, "title": f"Finished runs: {section.table['dataset'].iloc[0]}", "note": note}
 
 
-def runs_record(rows: dict[str, dict[Path, RunState]], metrics: list[str]) -> dict[str, Any]:
+def runs_record(rows: Mapping[str, Mapping[Path, RunState]], metrics: Sequence[str]) -> dict[str, Any]:
     """The record of finished runs: {row: its runs, which differ in their seeds}."""
-    shared = Shared()
-    first = next(iter(next(iter(rows.values()))))
+    named = [(Row(name=name), runs) for name, runs in rows.items()]
+    return record_of("runs", named, {metric: metric for metric in metrics})
+
+
+def record_of(
+    name: str, rows: Sequence[tuple[Row, Mapping[Path, RunState]]], metrics: Mapping[str, str]
+) -> dict[str, Any]:
+    """The record of rows with their finished runs; their environments and protocols, which most runs share, are listed
+    once, and a run refers to them by number."""
+    made = [row_record(row, runs, list(metrics)) for row, runs in rows]
+    shared: dict[str, list[Any]] = {"environment": [], "protocol": []}
+    for run in (run for row in made for run in row["runs"]):
+        for key, known in shared.items():
+            if run[key] not in known:
+                known.append(run[key])
+            run[key] = known.index(run[key])
+    first = next((path for _, runs in rows for path in runs), None)
     return {
-        "table": "runs", "preset": "paper", "title": "Finished runs", "note": "", "extra": [],
-        "metrics": {metric: metric for metric in metrics}, "claims": [],
-        "rows": [row_record(Row(name=name), runs, metrics, shared) for name, runs in rows.items()],
-        "environments": shared.environments, "protocols": shared.protocols, "views": views_as_png(first),
+        "table": name, "preset": "paper", "title": "Finished runs", "note": "", "extra": [], "metrics": dict(metrics),
+        "claims": [], "rows": made, "environments": shared["environment"], "protocols": shared["protocol"],
+        "views": views_as_png(first) if first is not None else None,
     }  # fmt: skip
 
 
-def finished_runs(row: Row, table: Table, base: Path, leave_out: Collection[Path]) -> dict[Path, RunState]:
-    """The row's finished runs in the order of the seeds."""
-    paths = [row_folder(row, base) / f"seed={seed}" for seed in table.seeds] if row.overrides else []
-    states = {path: run_state(path) for path in paths if path not in leave_out}
+def finished_runs(paths: Iterable[Path]) -> dict[Path, RunState]:
+    """Those of the runs that are finished, in their order."""
+    states = {path: run_state(path) for path in paths}
     return {path: state for path, state in states.items() if state.kind == "finished"}
 
 
-def row_record(
-    row: Row, runs: dict[Path, RunState], metrics: list[str], shared: Shared, *, curves: Curves | None = None
-) -> dict[str, Any]:
-    """One row with its finished runs; its histograms of similarities are those of the first, `curves` the published."""
+def row_record(row: Row, runs: Mapping[Path, RunState], metrics: Sequence[str]) -> dict[str, Any]:
+    """One row with its finished runs; its histograms of similarities are those of the first."""
     biased = [path for path, run in runs.items() if "similarity" in run.result["audit"]]
     return {
         "name": row.name,
@@ -105,22 +99,22 @@ def row_record(
         "overrides": list(row.overrides),
         "published": row.published,
         "source": row.source,
-        "runs": [run_record(path, run, metrics, shared) for path, run in runs.items()],
+        "runs": [run_record(path, run, metrics) for path, run in runs.items()],
         "similarities": similarity_histograms(biased[0]) if biased else {},
         "published_curves": {
             logged_name(metric): thin(list(enumerate(curve["values"], start=curve["from"])))
-            for metric, curve in (curves or {}).items()
+            for metric, curve in row.curves.items()
         },
     }
 
 
-def run_record(path: Path, run: RunState, metrics: list[str], shared: Shared) -> dict[str, Any]:
-    """One finished run; its environment and protocol join the shared lists unless they are there."""
+def run_record(path: Path, run: RunState, metrics: Sequence[str]) -> dict[str, Any]:
+    """One finished run."""
     names = {correct_name(metric) for metric in metrics}
     return {
         "seed": run.config["seed"],
-        "environment": _number({key: run.environment.get(key) for key in ENVIRONMENT}, shared.environments),
-        "protocol": _number(run.result["protocol"], shared.protocols),
+        "environment": {key: run.environment.get(key) for key in ENVIRONMENT},
+        "protocol": run.result["protocol"],
         "data": run.environment["data"][:16],
         "date": run.result["time"].get("finished", "")[:10],
         "minutes": round(run.result["time"]["seconds"] / 60, 2),
@@ -149,12 +143,6 @@ def component_in_words(node: dict[str, Any], key: str) -> str:
     return " ".join([str(node["_target_"]).rpartition(".")[2], *options])
 
 
-def _number(item: dict[str, Any], items: list[dict[str, Any]]) -> int:
-    if item not in items:
-        items.append(item)
-    return items.index(item)
-
-
 def _rounded(value: Any) -> Any:
     """Numbers to four decimals: tables print two. Lists are left out: biased data may have hundreds of groups."""
     if isinstance(value, dict):
@@ -162,7 +150,7 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def thinned_curves(run: Path, metrics: list[str]) -> dict[str, dict[str, list[float]]]:
+def thinned_curves(run: Path, metrics: Sequence[str]) -> dict[str, dict[str, list[float]]]:
     """{logged name: {epoch: [...], value: [...]}}: at most 20 points of a metric and 10 of a diagnostic.
 
     Args:
@@ -214,14 +202,10 @@ def equal_bins(bins: list[list[float]]) -> list[float]:
 
     Each of its bins is taken to be filled evenly.
     """
-    shares, total = [0.0] * N_BINS, sum(count for *_, count in bins)
-    for lower, upper, count in bins:
-        width = max(upper - lower, 1e-9)
-        for i in range(N_BINS):
-            left, right = 2 * i / N_BINS - 1, 2 * (i + 1) / N_BINS - 1
-            overlap = max(0.0, min(right, lower + width) - max(left, lower))
-            shares[i] += 100 * count / total * overlap / width
-    return [short(share) for share in shares]
+    edges = [bins[0][0], *(upper for _, upper, _ in bins)]
+    below = np.cumsum([0, *(count for *_, count in bins)])
+    shares = np.diff(np.interp(np.linspace(-1, 1, N_BINS + 1), edges, 100 * below / below[-1]))
+    return [short(share) for share in shares.tolist()]
 
 
 def _read_events(run: Path) -> Any:

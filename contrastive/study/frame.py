@@ -223,7 +223,7 @@ def read_frame(paths: Sequence[Path]) -> Frame:
 
 def _table_frame(path: Path) -> Frame:
     """The runs of a committed table, under its title."""
-    if (record := read_record(path)) is None:
+    if (record := read_record(path)) is None or "rows" not in record:
         raise ConfigError(f"{path} holds no table: try the JSON that make reproduce-table writes")
     frame = record_frame(record)
     typed = {row["name"]: {key_of(word): word for word in row["overrides"]} for row in record["rows"]}

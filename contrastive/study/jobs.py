@@ -23,7 +23,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import locked
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
-from contrastive.study.spec import Table, row_folder
+from contrastive.study.spec import Table, folder_name
 from contrastive.text import counted, format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
@@ -97,8 +97,8 @@ class TimeLeft:
 def runs_of(table: Table, base: Path) -> list[Run]:
     """A run for each row and seed, its directory below `base`; none of a row that is quoted."""
     return [
-        Run(overrides=(*row.overrides, f"seed={seed}"), path=row_folder(row, base) / f"seed={seed}", row=row.name,
-            name=f"{row.name}, seed {seed}")
+        Run(overrides=(*row.overrides, f"seed={seed}"), path=base / folder_name(row.name) / f"seed={seed}",
+            row=row.name, name=f"{row.name}, seed {seed}")
         for row in table.rows if row.overrides for seed in table.seeds
     ]  # fmt: skip
 
@@ -233,7 +233,7 @@ def tables_text(
         needed = (
             "-" if hours is None else f"{short_hours(hours)} on a GPU" if on_a_gpu else short_hours(hours / n_parallel)
         )
-        missing = "; ".join(str(item).removeprefix("data missing: ") for item in missing_of(runs, compose))
+        missing = "; ".join(item.removeprefix("data missing: ") for item in missing_of(runs, compose))
         rows.append([table.name, str(len(table.rows)), str(len(runs)), str(n_done), needed, missing])
     return format_grid(rows)
 
@@ -288,28 +288,16 @@ def minutes_of(result: dict[str, Any]) -> float:
     return float(result["time"]["seconds"]) / 60
 
 
-@dataclass(frozen=True)
-class Missing:
-    """Data that a dataset needs: `what` in words, to be put into the folder `where`."""
-
-    what: str
-    where: str
-    downloads: bool  # whether building the dataset tries to download it
-
-    def __str__(self) -> str:
-        return f"data missing: put {self.what} into {self.where}"
-
-
-def missing_of(runs: Sequence[Run], compose: Compose) -> dict[Missing, list[Run]]:
-    """The data that the runs need and do not find, each with its runs; a dataset is composed once."""
-    nodes: dict[tuple[str, ...], Missing | None] = {}
-    missing: dict[Missing, list[Run]] = {}
+def missing_of(runs: Sequence[Run], compose: Compose) -> dict[str, list[Run]]:
+    """{data that the runs need and do not find: its runs}; a dataset is composed once."""
+    known: dict[tuple[str, ...], str] = {}
+    missing: dict[str, list[Run]] = {}
     for run in runs:
         overrides = tuple(word for word in run.overrides if word.split("=")[0].split(".")[0] in DATA_KEYS)
-        if overrides not in nodes:
-            nodes[overrides] = missing_data(dataset_node(compose(overrides)))
-        if (item := nodes[overrides]) is not None:
-            missing.setdefault(item, []).append(run)
+        if overrides not in known:
+            known[overrides] = missing_data(dataset_node(compose(overrides)))
+        if known[overrides]:
+            missing.setdefault(known[overrides], []).append(run)
     return missing
 
 
@@ -328,26 +316,25 @@ FILES = {
 }
 
 
-def missing_data(dataset: dict[str, Any]) -> Missing | None:
-    """What the dataset's node needs and does not find; None when all is there, or when that is not known.
+def missing_data(dataset: dict[str, Any]) -> str:
+    """What to put where, of the data that a dataset needs and does not find; empty when all is there, or when that is
+    not known.
 
     Args:
-        dataset: the resolved node of the dataset.
+        dataset: its resolved node.
     """
-    name = str(dataset["_target_"]).rpartition(".")[2]
-    root = dataset.get("root")
-    if name == "image_folder":
-        if root is None:
-            return Missing("train/<class>/ and test/<class>/", 'PATH and add ARGS="dataset.root=PATH"', downloads=False)
-        if (table := dataset.get("table")) is not None:
-            told = f"{table}, as `python train.py --help dataset=NAME` tells of a recipe,"
-            return None if (Path(root) / table).exists() else Missing(told, str(root), downloads=False)
-        has_test = any((Path(root) / name).is_dir() for name in ("test", "val"))
-        return (
-            None
-            if has_test and (Path(root) / "train").is_dir()
-            else Missing("train/<class>/ and test/<class>/", str(root), downloads=False)
-        )
-    if name not in FILES or any((Path(str(root)) / file).exists() for file in FILES[name]):
-        return None
-    return Missing(FILES[name][1], str(Path(str(root)).resolve()), downloads=True)
+    name, root = str(dataset["_target_"]).rpartition(".")[2], Path(str(dataset.get("root"))).resolve()
+    if name in FILES:
+        is_there, what = any((root / file).exists() for file in FILES[name]), FILES[name][1]
+    elif name != "image_folder":
+        return ""
+    elif table := dataset.get("table"):
+        is_there = (root / table).exists()
+        what = f"{table}, as `python train.py --help dataset=NAME` tells of a recipe,"
+    else:
+        is_there = (root / "train").is_dir() and any((root / test).is_dir() for test in ("test", "val"))
+        what = "train/<class>/ and test/<class>/"
+    if is_there and dataset.get("root") is not None:
+        return ""
+    where = 'PATH and add ARGS="dataset.root=PATH"' if dataset.get("root") is None else root
+    return f"data missing: put {what} into {where}"

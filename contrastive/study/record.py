@@ -59,8 +59,8 @@ class RowRecord(TypedDict):
     published_curves: dict[str, CurveRecord]
 
 
-class ClaimRecord(TypedDict):
-    """A claim of a table, see `spec.Claim`."""
+class Claim(TypedDict):
+    """One row is better than another by more than `gap`, in the unit of the metric."""
 
     better: str
     worse: str
@@ -84,14 +84,14 @@ class EnvironmentRecord(TypedDict):
 class PointRecord(TypedDict):
     """A point of a search with what its runs were worth on the held-out images, None of one that failed.
 
-    `minutes` are those of each run; an earlier version tells those of the first. `default`: the values of the settings
-    that are searched, where the point has no words.
+    `minutes` are those of each run. `default`: the values of the settings that are searched, where the point has no
+    words.
     """
 
     point: dict[str, str]
     default: NotRequired[dict[str, Any]]
     values: list[float | None]
-    minutes: list[float | None] | float | None
+    minutes: list[float | None]
     correct: str | None
 
 
@@ -134,7 +134,7 @@ class Record(TypedDict):
     note: str
     extra: list[str]
     metrics: dict[str, str]
-    claims: list[ClaimRecord]
+    claims: list[Claim]
     rows: list[RowRecord]
     environments: list[EnvironmentRecord]
     protocols: list[dict[str, str]]
@@ -154,42 +154,30 @@ class DatasetsRecord(TypedDict):
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """The record of a table; None if the file holds something else.
+    """The record of a table, or of a comparison over data sets; None if the file holds something else.
 
     Raises:
-        ConfigError: the record lacks what is printed today.
+        ConfigError: the file cannot be read, or the record lacks what is printed today.
     """
-    record = _read_json(path)
-    if not (isinstance(record, dict) and {"table", "rows", "metrics"} <= record.keys()):
-        return None
-    if (place := record_misfit(record)) is not None:
-        raise ConfigError(
-            f"{path} is damaged or of an older version ({place}): try make reproduce-table TABLE={path.stem}, which "
-            "runs nothing again"
-        )
-    return record
-
-
-def read_datasets(path: Path) -> dict[str, Any] | None:
-    """The record of a comparison over data sets; None if the file holds something else.
-
-    Raises:
-        ConfigError: it, or the record on one of the data sets, lacks what is printed today.
-    """
-    record = _read_json(path)
-    if not (isinstance(record, dict) and {"table", "datasets", "judged"} <= record.keys()):
-        return None
-    parts = record["datasets"].values() if (place := misfit(record, DatasetsRecord)) is None else []
-    if place := place or next((found for part in parts if (found := record_misfit(part)) is not None), None):
-        raise ConfigError(f"{path} is damaged or of an older version ({place}): try contrastive compare with its words")
-    return record
-
-
-def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        record = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read ({error}): try git checkout {path}") from error
+    if not isinstance(record, dict):
+        return None
+    if {"table", "rows", "metrics"} <= record.keys():
+        place = record_misfit(record)
+    elif {"table", "datasets", "judged"} <= record.keys():
+        place = misfit(record, DatasetsRecord)
+        parts = record["datasets"].values() if place is None else []
+        place = place or next((found for part in parts if (found := record_misfit(part)) is not None), None)
+    else:
+        return None
+    if place is not None:
+        is_compared = {"datasets", "comparison"}.intersection(record)
+        again = "contrastive compare with its words" if is_compared else f"make reproduce-table TABLE={path.stem}"
+        raise ConfigError(f"{path} is damaged or of an older version ({place}): try {again}, which runs nothing again")
+    return record
 
 
 def record_misfit(record: Any) -> str | None:

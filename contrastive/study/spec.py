@@ -44,7 +44,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ from contrastive.config.identity import is_identity, key_of
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.schema import misfit
+from contrastive.study.record import Claim
 
 PRESETS = ("paper", "small", "smoke")
 STUDIES = CONFIGS.parent / "studies"  # in a checkout; a wheel has none
@@ -80,6 +81,7 @@ class Row:
     source: str = ""
     minutes: float | None = None
     point: str = ""  # of the grid, as it stands at the end of the name
+    curves: Curves = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +95,6 @@ class Preset:
     points: int | None = None  # of each grid, from the first; None = all
     grid: dict[str, list[Any]] = field(default_factory=dict)  # the values of a grid that run; all of a key left out
     extra: Sequence[str] = ()  # overrides of the command line
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """One row is better than another by more than `gap`, in the unit of the metric."""
-
-    better: str
-    worse: str
-    metric: str
-    gap: float
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +113,6 @@ class Table:
     config_dir: Path | None = None  # of components that its rows name
     needs_gpu: bool = False
     claims: tuple[Claim, ...] = ()
-    curves: dict[str, Curves] = field(default_factory=dict)
 
     @property
     def changes(self) -> list[str]:
@@ -175,7 +165,8 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     changes = {"overrides": changes} if isinstance(changes, list) else changes
     check_keys(changes, PRESET_KEYS, f"{path.parent.name}/{path.name}: presets.{preset}")
     chosen = Preset(name=preset, extra=extra, **changes)
-    rows = expand_rows(spec, chosen)
+    curves = read_curves(path.parent / "curves" / path.name)
+    rows = [replace(row, curves=curves.get(row.name, {})) for row in expand_rows(spec, chosen)]
     metrics = spec.get("metrics", {})
     return Table(
         name=name,
@@ -190,7 +181,6 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         config_dir=(path.parent / spec["config_dir"]).resolve() if "config_dir" in spec else None,
         needs_gpu=spec.get("needs_gpu", False),
         claims=tuple(read_claims(spec, {row.name for row in rows})),
-        curves=read_curves(path.parent / "curves" / path.name),
     )
 
 
@@ -304,7 +294,7 @@ def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
     rows = [row for row in expand_rows(spec, Preset()) if row.overrides]
     metrics = list(spec.get("metrics", []))
     claims = [claim for node in spec.get("claims", []) for claim in _expand_claim(node, rows, metrics)]
-    return [claim for claim in claims if {claim.better, claim.worse} <= names]
+    return [claim for claim in claims if {claim["better"], claim["worse"]} <= names]
 
 
 def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> list[Claim]:
@@ -320,8 +310,8 @@ def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> 
         raise ConfigError(
             f"the rows {node['better']} and {node['worse']} share no point: try their names with the point"
         )
-    rest = {"metric": node["metric"], "gap": float(node.get("gap", 0)), "source": node["source"]}
-    return [Claim(better=b, worse=w, **rest) for b, w in pairs]
+    gap = float(node.get("gap", 0))
+    return [Claim(better=b, worse=w, metric=node["metric"], gap=gap, source=node["source"]) for b, w in pairs]
 
 
 def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
@@ -332,11 +322,6 @@ def _rows_at_points(name: str, rows: list[Row]) -> dict[str | None, str]:
     if not at_points:
         raise ConfigError(f"a claim names the row {name}: try one of {'; '.join(row.name for row in rows)}")
     return at_points
-
-
-def row_folder(row: Row, base: Path) -> Path:
-    """Where a row's runs are: base/<its name>/seed=N."""
-    return base / folder_name(row.name)
 
 
 def folder_name(row: str) -> str:

@@ -43,7 +43,7 @@ def test_the_page_shows_the_rows_and_claims_of_its_table(mine: Path) -> None:
     for row in own.rows:
         assert re.search(rf"^\| {re.escape(row.name)} +\|", OWN.read_text(), re.MULTILINE)
     for claim in own.claims:
-        assert f"| {claim.better} > {claim.worse} " in OWN.read_text()
+        assert f"| {claim['better']} > {claim['worse']} " in OWN.read_text()
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ presets: {smoke: {overrides: [], points: 1}}
 def claims_of(folder: Path, *claims: dict[str, Any], preset: str = "paper") -> list[tuple[str, str]]:
     path = folder / "t.yaml"
     path.write_text(yaml.safe_dump({**yaml.safe_load(SPEC), "claims": list(claims)}))
-    return [(claim.better, claim.worse) for claim in read_table(path, preset=preset).claims]
+    return [(claim["better"], claim["worse"]) for claim in read_table(path, preset=preset).claims]
 
 
 def claim(better: str, worse: str, **values: Any) -> dict[str, Any]:
@@ -82,19 +82,19 @@ def misattributed(table: Table) -> list[str]:
     rows = {row.name: row for row in table.rows}
     wrong = []
     for one in table.claims:
-        better, worse = rows[one.better], rows[one.worse]
+        better, worse = rows[one["better"]], rows[one["worse"]]
         common = better.published.keys() & worse.published.keys()
         effects = [
             published_number(better.published[metric]) - published_number(worse.published[metric])
-            for metric in ({one.metric} & common or common)
+            for metric in ({one["metric"]} & common or common)
         ]
-        marked = {f"{key} {value}" for key, values in MARK.findall(one.source) for value in values.split(", ")}
+        marked = {f"{key} {value}" for key, values in MARK.findall(one["source"]) for value in values.split(", ")}
         is_marked = bool(marked & {better.point, worse.point})
         is_opposite = (
-            min(effects, default=0.0) < 0 and not one.source.startswith("our ") and bool(PAPER.search(one.source))
+            min(effects, default=0.0) < 0 and not one["source"].startswith("our ") and bool(PAPER.search(one["source"]))
         )
         if is_opposite != is_marked:
-            wrong.append(f"{one.better} > {one.worse}: {one.source}")
+            wrong.append(f"{one['better']} > {one['worse']}: {one['source']}")
     return wrong
 
 

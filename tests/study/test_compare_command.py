@@ -106,13 +106,7 @@ def test_the_same_command_repeats_nothing(compared):
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["point=03/seed=1000", "point=0?/seed=1001", "final/seed=1101"])
 def test_killed_in_any_stage_it_ends_with_the_same_verdict(compared, tmp_path, stage):
-    command = [sys.executable, "-m", "contrastive", "compare", *WORDS, "--jobs", "1"]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, cwd=tmp_path, env=env, start_new_session=True, **silent)
-    until_there(tmp_path, f"{OF_A_METHOD}/{stage}/config.yaml", process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_at(f"{OF_A_METHOD}/{stage}/config.yaml", tmp_path, *WORDS)
     done = module("compare", *WORDS, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
@@ -126,15 +120,9 @@ def test_killed_between_and_in_batches_of_a_model_it_proposes_the_same(tmp_path)
     done = module("compare", *words, cwd=whole)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nt_xent: chosen " in done.stdout
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    (tmp_path / "parts").mkdir()
     for stage in ("point=06/seed=1000/config.yaml", "point=09/seed=1000/result.json"):
-        command = [sys.executable, "-m", "contrastive", "compare", *words, "--jobs", "1"]
-        env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-        (tmp_path / "parts").mkdir(exist_ok=True)
-        process = subprocess.Popen(command, cwd=tmp_path / "parts", env=env, start_new_session=True, **silent)
-        until_there(tmp_path / "parts", f"{OF_A_METHOD}/{stage}", process)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill_at(f"{OF_A_METHOD}/{stage}", tmp_path / "parts", *words)
     done = module("compare", *words, cwd=tmp_path / "parts")
     assert done.returncode == 0, done.stdout + done.stderr
     assert judged(record_below(tmp_path / "parts")) == judged(record_below(whole))
@@ -144,13 +132,20 @@ def test_killed_between_and_in_batches_of_a_model_it_proposes_the_same(tmp_path)
     assert check_folder(whole / "outputs/compare") == (1, [])
 
 
-def until_there(folder: Path, pattern: str, process: subprocess.Popen) -> None:
-    """Wait until a run has a file; a busy machine takes minutes for the runs before it."""
+def kill_at(pattern: str, folder: Path, *words: str) -> None:
+    """Begin a comparison in a folder and kill it with all its processes when there is such a file; a busy machine takes
+    minutes for the runs before it."""
+    command = [sys.executable, "-m", "contrastive", "compare", *words, "--jobs", "1"]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=folder, env=env, start_new_session=True, **silent)
     until = time.monotonic() + 900
     while not any(folder.glob(pattern)):  # no rglob: it trips over folders that are removed
         assert process.poll() is None, f"it ended before there was {pattern}"
         assert time.monotonic() < until, f"no {pattern}"
         time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @pytest.mark.slow

@@ -2,10 +2,6 @@
 
 import copy
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,13 +20,15 @@ from contrastive.study.compare.judge import judge_datasets
 from contrastive.study.compare.plan import read_plan, read_plans
 from contrastive.study.compare.progress import Lines, answer, base_of
 from contrastive.study.compare.stages import Contest
-from contrastive.study.compare.whole import faults_over
+from contrastive.study.compare.whole import faults
 from contrastive.study.jobs import Run
-from contrastive.study.render.datasets import command, effects, forest, notes, protocol_text, sentences
+from contrastive.study.render.datasets import command, notes, protocol_text
+from contrastive.study.render.effects import effects, forest
 from contrastive.study.render.files import check_folder
 from contrastive.study.render.page import verdict_html
-from tests.helpers import ONE_THREAD, ROOT, module
-from tests.study.test_compare_command import SMALL, until_there
+from contrastive.study.render.sentences import sentences
+from tests.helpers import ROOT, module
+from tests.study.test_compare_command import SMALL, kill_at
 from tests.study.test_compare_verdicts import KNOBS, Made
 
 Record = dict[str, Any]
@@ -230,13 +228,7 @@ def test_real_runs_on_two_data_sets_go_on_after_a_kill(tmp_path, monkeypatch):
     digits = (ROOT / "configs/dataset/digits.yaml").read_text()
     (mine / "rare_digits.yaml").write_text(digits.replace("imbalance: null", "imbalance: 10"))
     words = ["loss=nt_xent,debiased_pos", "dataset=digits,rare_digits", *SMALL[1:], *numbers, "--config-dir", "mine"]
-    command = [sys.executable, "-m", "contrastive", "compare", *words, "--jobs", "1"]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, cwd=tmp_path, env=env, start_new_session=True, **silent)
-    until_there(tmp_path, "outputs/compare/*/rare_digits*/*/nt_xent/default/seed=1101/config.yaml", process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_at("outputs/compare/*/rare_digits*/*/nt_xent/default/seed=1101/config.yaml", tmp_path, *words)
     done = module("compare", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " data sets find a difference of " in done.stdout or "over 2 data sets" in done.stdout
@@ -289,7 +281,7 @@ def another_margin_on_one(record: Record) -> None:
 )
 def test_verify_finds_what_was_changed(whole, tmp_path, capsys, change, said):
     folder, record, _ = whole
-    assert faults_over(record) == []
+    assert faults(record) == []
     changed = copy.deepcopy(record)
     change(changed)
     (tmp_path / "all.md").write_text((folder / "all.md").read_text())

@@ -1,7 +1,7 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import contest_of
 from contrastive.study.compare.plan import AUTO, Plan, plan_from_dict, read_plan
 from contrastive.study.compare.progress import announcement
-from contrastive.study.compare.seal import Sources, package_hash, read_sources, seal
+from contrastive.study.compare.seal import package_hash, read_sources, seal
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest
 from contrastive.study.compare.trial import Trial, deepest, disk
@@ -48,7 +48,7 @@ def test_a_row_may_have_ranges_of_its_own():
     pushed = plan.contestants[-1]
     assert pushed.fixed == ("loss=nt_xent", "temperature=0.2")
     assert pushed.ranges == {"loss.push": "tag(log,interval(0.25,8))"}
-    assert plan_from_dict(plan.to_dict()).contestants[-1] == pushed
+    assert plan_from_dict(asdict(plan)).contestants[-1] == pushed
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         knobs = contest_of(plan).knobs
     assert [knob.key for knob in knobs["pushed"]] == ["optimizer.lr", "loss.push"]
@@ -95,7 +95,7 @@ def test_a_budget_of_hours_is_the_deepest_that_fits_and_stays(monkeypatch, tmp_p
         with pytest.raises(ConfigError, match=r"takes about 0\.3 hours here, and hours=0\.1: try more"):
             deepest(replace(contest, plan=replace(plan, hours=0.1)), trials, n_parallel=2)
         assert contest.plan.budget == AUTO, "nothing tells yet"
-        seal(one, Sources(), {})
+        seal(one, {}, {})
         again = contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2", "seeds=5"]))
         assert (again.plan.budget, again.base) == (70, one.base)
         assert contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=3"])).plan.budget == AUTO
@@ -121,7 +121,7 @@ def test_numbers_of_a_loss_that_are_not_searched_are_announced():
 
 def test_a_plan_survives_its_record():
     plan = read_plan(["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2'}", "searches=5", "seeds=3", "margin=0.7"])
-    assert plan_from_dict(plan.to_dict()) == plan
+    assert plan_from_dict(asdict(plan)) == plan
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_an_edited_helper_module_is_another_comparison(tmp_path, monkeypatch):
     first = folder(1, 1)
     assert folder(1, 2) == first
     assert folder(-1, 1) != first
-    assert list(read_sources(["helped.Helped"], [tmp_path]).code) == ["far/deep.py", "helped.py", "near_helper.py"]
-    assert list(read_sources([], [tmp_path]).options) == ["loss/helped.yaml"]
+    assert list(read_sources(["helped.Helped"], [tmp_path])["code"]) == ["far/deep.py", "helped.py", "near_helper.py"]
+    assert list(read_sources([], [tmp_path])["options"]) == ["loss/helped.yaml"]
 
 
 def test_other_code_of_the_package_is_another_comparison(monkeypatch):
@@ -229,7 +229,7 @@ def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
         contest = contest_of(read_plan(["loss=nt_xent,supcon", "experiment=debiased_positive", "evaluator.knn.k=5"]))
     assert contest.dataset == "cifar10"
     own = contest.plan.contestants[0]
-    (first, *_), (final, *_) = contest.first_stage(own, 0), contest.final(own, 0, {})
+    (first, *_), (final, *_) = contest.known(own), contest.final(own, 0, {})
     assert "evaluator.knn.k=5" in first.overrides
     assert "evaluator.knn.k=5" in final.overrides
 

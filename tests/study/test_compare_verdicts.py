@@ -19,22 +19,10 @@ from contrastive.study.compare.stages import Contest, search_of
 from contrastive.study.compare.trial import Trial
 from contrastive.study.compare.whole import faults
 from contrastive.study.jobs import Run
-from contrastive.study.render.comparison import (
-    alone_right,
-    at_an_edge,
-    best_of_curves,
-    command,
-    differences,
-    failed_points,
-    forest,
-    notes,
-    protocol_text,
-    sections,
-    sentences,
-    verdicts,
-)
+from contrastive.study.render.comparison import at_an_edge, best_of_curves, command, notes, protocol_text, sections
+from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
-from contrastive.study.render.sentences import sentence
+from contrastive.study.render.sentences import failed_points, sentence, sentences
 from contrastive.study.statistics import (
     best_of,
     effect_found,
@@ -504,7 +492,7 @@ def test_a_tuned_run_alone_has_pages_without_a_verdict(tmp_path):
     own = record["comparison"]
     own["plan"]["contestants"] = own["plan"]["contestants"][:1]
     own["judged"] = []
-    assert (sentences(record), forest(record), verdicts(record)) == ([], [], "")
+    assert (sentences(record), forest(record)) == ([], [])
     (tmp_path / "pages").mkdir()
     write_pages(record, tmp_path / "pages/t")
     assert not (tmp_path / "pages/t-effects.csv").exists()

@@ -10,7 +10,7 @@ import yaml
 from contrastive.config.compose import search_path
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
-from contrastive.study.spec import config_dirs, read_table, row_folder, table_paths
+from contrastive.study.spec import config_dirs, folder_name, read_table, table_paths
 from tests.helpers import ROOT
 
 PATHS = table_paths()
@@ -55,7 +55,7 @@ def test_rows_have_the_settings_of_the_papers(composed, table):
 def test_rows_have_folders_of_their_own_and_sources(path):
     for preset in presets(path):
         table = read_table(path, preset=preset)
-        folders = [row_folder(row, ROOT) for row in table.rows]
+        folders = [ROOT / folder_name(row.name) for row in table.rows]
         assert len(set(folders)) == len(folders)
         for row in table.rows:
             assert row.overrides or row.published, "a row is neither run nor quoted"

@@ -1,5 +1,6 @@
 """The verdicts of a comparison on runs that are made up: which runs are a pair, what is corrected, what is said."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from contrastive.study.compare.judge import (
     power_text,
     search_sd,
 )
-from contrastive.study.compare.plan import Plan, plan_from_dict, read_plan
+from contrastive.study.compare.plan import Plan, read_plan
 from contrastive.study.render.sentences import sentence
 
 ALL = np.ones(40, dtype=bool)
@@ -42,7 +43,7 @@ def all_but(*wrong: int) -> np.ndarray:
 def plan_of(names: str = "a,b", *words: str, looks: int = 1) -> Plan:
     """Of settings as they are typed: nothing is searched."""
     words = ("budget=1", "finalists=0", *words)
-    return plan_from_dict({**read_plan([f"loss={names}", "seeds=4", *words]).to_dict(), "looks": looks})
+    return replace(read_plan([f"loss={names}", "seeds=4", *words]), looks=looks)
 
 
 def searched(names: str = "a,b", *words: str) -> Plan:
@@ -66,9 +67,7 @@ def ahead(p: float, by: float = 1.0) -> list[float]:
 
 def test_a_run_without_the_judged_figure_is_an_error_that_names_it():
     lacking = [{"seed": 1100, "test": {}}, *runs(61, 62, 63, first=1101)]
-    with pytest.raises(
-        ConfigError, match="b, seed 1100, has no knn_top1, it has no figures at all: try another metric"
-    ):
+    with pytest.raises(ConfigError, match="b, seed 1100, has no knn_top1, it has none: try another metric"):
         judge(plan_of(), a=runs(60, 61, 62, 63), b=lacking)
 
 

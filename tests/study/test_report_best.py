@@ -15,6 +15,7 @@ from contrastive.run.files import ENCODER, write_evaluation
 from contrastive.study.frame import read_frame
 from contrastive.study.judge import judge
 from tests.helpers import SOUND_ENVIRONMENT, write_finished
+from tests.study.test_report import cells
 
 KNN = {"knn": {"_target_": "x.KNN", "k": 5, "every": 1}}
 
@@ -72,12 +73,6 @@ def test_the_best_says_when_only_test_figures_exist(runs, capsys):
     assert main(["best", str(runs), "--metric", "nope"]) == 2
     assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
     assert main(["best", str(runs), "--top", "0"]) == 2
-
-
-def cells(text: str) -> dict[str, list[str]]:
-    """{first cell: the others} of the tables of a text."""
-    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
-    return {row[1]: row[2:-1] for row in rows if len(row) > 2}
 
 
 def test_rows_are_judged_against_the_one_that_is_named(runs, capsys):

@@ -53,22 +53,22 @@ def test_done_is_a_result_of_the_same_configuration(tmp_path):
 
 def test_what_is_missing_is_told_with_its_place(tmp_path):
     cifar = {"_target_": "contrastive.dataset.cifar.cifar10", "root": str(tmp_path)}
-    assert str(missing_data(cifar)) == f"data missing: put cifar-10-python.tar.gz into {tmp_path}"
+    assert missing_data(cifar) == f"data missing: put cifar-10-python.tar.gz into {tmp_path}"
     (tmp_path / "cifar-10-python.tar.gz").touch()
-    assert missing_data(cifar) is None
+    assert not missing_data(cifar)
     folder = {"_target_": "contrastive.dataset.image_folder.image_folder", "root": None}
-    assert "dataset.root=PATH" in str(missing_data(folder))
-    assert str(tmp_path) in str(missing_data({**folder, "root": str(tmp_path)}))
+    assert "dataset.root=PATH" in missing_data(folder)
+    assert str(tmp_path) in missing_data({**folder, "root": str(tmp_path)})
     for split in ("train", "test"):
         (tmp_path / split).mkdir()
-    assert missing_data({**folder, "root": str(tmp_path)}) is None
-    assert missing_data({"_target_": "contrastive.dataset.digits.digits", "size": 8}) is None
+    assert not missing_data({**folder, "root": str(tmp_path)})
+    assert not missing_data({"_target_": "contrastive.dataset.digits.digits", "size": 8})
     (tmp_path / "celeba").mkdir()
     listed = {**folder, "root": str(tmp_path / "celeba"), "table": "blonde.csv"}
-    assert str(missing_data(listed)).startswith("data missing: put blonde.csv, as ")
+    assert missing_data(listed).startswith("data missing: put blonde.csv, as ")
     (tmp_path / "celeba/blonde.csv").touch()
-    assert missing_data(listed) is None
-    assert missing_data({"_target_": "my.own", "root": "nowhere"}) is None
+    assert not missing_data(listed)
+    assert not missing_data({"_target_": "my.own", "root": "nowhere"})
 
 
 def config_of(target: str, root: Path) -> DictConfig:

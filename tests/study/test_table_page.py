@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from contrastive.study.collect import table_record
+from contrastive.study.record import Claim
 from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.files import check_folder, table_csv, table_latex, write_pages
 from contrastive.study.render.latex import escape
 from contrastive.study.render.markdown import page, protocol
-from contrastive.study.spec import Claim, Row, Table, row_folder
+from contrastive.study.spec import Row, Table, folder_name
 from tests.helpers import write_finished
 
 ENVIRONMENT = {
@@ -49,7 +50,7 @@ def table(**values: Any) -> Table:
 
 def write_run(base: Path, row: Row, result: dict[str, Any], *, seed: int = 0) -> None:
     time = {"seconds": 90, "finished": "2026-01-02T03:04:05+00:00"}
-    path = row_folder(row, base) / f"seed={seed}"
+    path = base / folder_name(row.name) / f"seed={seed}"
     write_finished(path, config=CONFIG, environment=ENVIRONMENT, protocol=PROTOCOL, time=time, **result)
 
 
@@ -115,7 +116,7 @@ def test_a_claim_says_which_of_its_rows_was_selected_on_test(tmp_path):
         Claim(better=a.name, worse=c.name, metric=metric, gap=0.0, source="us")
         for metric in ("audit.reported.accuracy", "sgd_probe_best_test_top1")
     ]
-    spec = table(metrics={claim.metric: claim.metric for claim in claims}, claims=tuple(claims))
+    spec = table(metrics={claim["metric"]: claim["metric"] for claim in claims}, claims=tuple(claims))
     for row, read_out in ((a, "online_probe_best_test"), (c, "classifier")):
         reported = {"read_out": read_out, "metric": "top1", "accuracy": 5.0}
         write_run(tmp_path, row, {"audit": {"reported": reported}})

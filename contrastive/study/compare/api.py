@@ -11,8 +11,8 @@ from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.progress import answer, base_of
 from contrastive.study.frame import runs
-from contrastive.study.render import datasets
-from contrastive.study.render.comparison import sentences
+from contrastive.study.render.effects import claims_of
+from contrastive.study.render.sentences import sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,11 +77,10 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
     base = base_of(contests)
     record = json.loads(base.with_name(f"{base.name}.json").read_text())
     finals = [folder for one in contests for kind in ("final", "default") for folder in one.base.glob(f"*/*/{kind}")]
-    is_over = "datasets" in record
     return Comparison(
         path=base,
-        claims=record["judged"] if is_over else record["comparison"]["judged"],
-        sentences=datasets.sentences(record) if is_over else sentences(record),
+        claims=claims_of(record),
+        sentences=sentences(record),
         frame=runs(*finals),
         record=record,
     )

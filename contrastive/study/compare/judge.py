@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive.errors import ConfigError
 from contrastive.study.compare.plan import Plan
-from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
+from contrastive.study.compare.stages import SEEDS_OF_A_SALT, figure, search_of
 from contrastive.study.judge import MIN_SEEDS, Measured, Pairs, estimate, pairs_of
 from contrastive.study.record import correct_name
-from contrastive.study.spec import look_up
 from contrastive.study.statistics import (
     Estimate,
     Prior,
@@ -42,10 +40,6 @@ SEARCH_SD, SEARCH_ACCURACY, SEARCH_DF, SEARCH_POINTS = 0.9, 35.0, 8, 12
 SEED_SD = 0.9
 SHARE_OF_A_RUN, SHARE_OF_ALL = 0.9, 0.25
 RANGE_IN_SDS = 3.29  # the length of a 90 % range of a normal distribution
-SHARES = ("worse", "within", "better", "p_better")
-NUMBERS = ("effect", "low", "high", "p", *SHARES, "floor", "found", "gain", "gain_against")
-NUMBERS_OVER = ("effect", "low", "high", "p", *SHARES[:3], "found", "gain", "gain_against")  # over data sets
-
 Claim = dict[str, Any]  # what is said of a pair
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # the final runs of each contestant, as a record has them
@@ -76,9 +70,7 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches
         claim["failed"] = max(failed.get(claim["name"], 0), failed.get(claim["against"], 0))
         if claim["failed"] or claim["effect"] is None:  # the one that broke down
             claim["broke"] = max((claim["against"], claim["name"]), key=lambda own: (failed.get(own, 0), not rows[own]))
-        claim["verdict"] = verdict_of(claim, plan.margin)
-        claim |= {key: round(x, 4) for key in NUMBERS if isinstance(x := claim[key], float)}
-    return judged
+    return [_concluded(claim, plan.margin) for claim in judged]
 
 
 def judge_datasets(plans: Sequence[Plan], judged: Sequence[Sequence[Mapping[str, Any]]], looks: int) -> list[Claim]:
@@ -107,9 +99,9 @@ def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, margin: fl
     each = [claim["effect"] for claim in claims]
     known = [effect for effect in each if effect is not None]
     over: Claim = {
-        **{key: claims[0][key] for key in ("name", "against")}, **dict.fromkeys(NUMBERS_OVER), "n": len(claims),
-        "each": each, "ahead": sum(effect > 0 for effect in known), "decide": None,
-        "same": all(claim["same"] for claim in claims), "failed": sum(claim["verdict"] == "failed" for claim in claims),
+        **_unjudged(claims[0]["name"], claims[0]["against"]), "n": len(claims), "over": "data sets", "each": each,
+        "ahead": sum(effect > 0 for effect in known), "same": all(claim["same"] for claim in claims),
+        "failed": sum(claim["verdict"] == "failed" for claim in claims),
         **{key: mean(claim[key] for claim in claims) for key in ("gain", "gain_against")},
     }  # fmt: skip
     if len(known) == len(each):
@@ -119,8 +111,22 @@ def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, margin: fl
             over |= answers(found, level, margin, over["gain"], over["gain_against"])
             over["found"] = effect_found(found, level)
             over["decide"] = rows_that_decide(found.error * math.sqrt(len(each)), 0.0, margin, level=level)
-    over["verdict"] = verdict_of(over, margin)
-    return over | {key: round(over[key], 4) for key in NUMBERS_OVER if over[key] is not None}
+    return _concluded(over, margin)
+
+
+def _unjudged(name: str, against: str) -> Claim:
+    """What is said of a pair without a run."""
+    return {
+        "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None, "p": None,
+        "worse": None, "within": None, "better": None, "p_better": None, "gain": 0.0, "gain_against": 0.0,
+        "floor": 0.0, "decide": None, "found": None, "images": None, "same": False,
+    }  # fmt: skip
+
+
+def _concluded(claim: Claim, margin: float) -> Claim:
+    """The claim with its verdict, its numbers to four decimals."""
+    said = {**claim, "verdict": verdict_of(claim, margin)}
+    return {key: round(value, 4) if isinstance(value, float) else value for key, value in said.items()}
 
 
 def is_decided(judged: Sequence[Mapping[str, Any]]) -> bool:
@@ -143,11 +149,7 @@ def verdict_of(claim: Mapping[str, Any], margin: float) -> str:
 def _effect(plan: Plan, rows: Rows, searches: Searches, name: str, against: str) -> dict[str, Any]:
     """The difference of two contestants over their common final seeds."""
     pairs = paired_runs(rows, name, against)
-    claim: dict[str, Any] = {
-        "name": name, "against": against, "n": 0, "over": "", "effect": None, "low": None, "high": None, "p": None,
-        "worse": None, "within": None, "better": None, "p_better": None, "gain": 0.0, "gain_against": 0.0,
-        "floor": 0.0, "decide": None, "found": None, "images": None, "same": False,
-    }  # fmt: skip
+    claim = _unjudged(name, against)
     if not pairs:
         return claim
     values, bits = found = compared(pairs, name, against, plan.metric)
@@ -260,10 +262,7 @@ def search_sd(n_points: int, accuracy: float) -> float:
 
 
 def _figure(name: str, run: Mapping[str, Any], metric: str) -> Measured:
-    value = look_up(dict(run), metric)
-    if value is None:
-        known = ", ".join(run["test"]) or "no figures at all"
-        raise ConfigError(f"{name}, seed {run['seed']}, has no {metric}, it has {known}: try another metric")
+    value = figure(run["test"], metric, of=f"{name}, seed {run['seed']},")
     return Measured(value, run.get("correct", {}).get(correct_name(metric)))
 
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from contrastive.config.identity import flatten
 from contrastive.files import write_text
-from contrastive.run.files import RunState, run_state
-from contrastive.study.collect import Shared, row_record, views_as_png
+from contrastive.run.files import run_state
+from contrastive.study.collect import finished_runs, record_of
 from contrastive.study.compare.judge import judge_comparison, judge_datasets
 from contrastive.study.compare.plan import Contestant, Plan, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
@@ -24,27 +25,29 @@ METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
 
 def comparison_record(contest: Contest) -> dict[str, Any]:
     """The record of a comparison whose runs are done, plain containers for JSON."""
-    plan, shared, metrics = contest.plan, Shared(), shown_metrics(contest)
-    finals = {own.name: _final_runs(contest, own) for own in plan.contestants}
+    plan = contest.plan
     rows = [
-        _row(contest, own.name, (*own.fixed, *_chosen_words(contest, own)), finals[own.name], shared)
+        (own, Row(name=own.name, overrides=(*own.fixed, *_chosen_words(contest, own))), _final_runs(contest, own))
         for own in plan.contestants
     ]
     if plan.budget > 1:  # else they are the same runs
         first = {(own.fixed, own.salt): own for own in reversed(plan.contestants)}  # of those with the same settings
         rows += [
-            _row(contest, f"{own.name}{AS_IT_COMES}", own.fixed, contest.final(own, 0, {}), shared)
+            (own, Row(name=f"{own.name}{AS_IT_COMES}", overrides=own.fixed), contest.final(own, 0, {}))
             for own in plan.contestants
             if first[own.fixed, own.salt] is own
         ]
-    record: dict[str, Any] = {
-        "table": contest.base.name, "preset": "paper", "note": "", "extra": [], "claims": [],
+    finished = [finished_runs(run.path for run in runs) for _, _, runs in rows]
+    metrics = {metric: METRICS.get(metric, metric) for metric in shown_metrics(contest)}
+    named = [(row, runs) for (_, row, _), runs in zip(rows, finished, strict=True)]
+    record = record_of(contest.base.name, named, metrics)
+    for (own, _, _), runs, made in zip(rows, finished, record["rows"], strict=True):
+        for run, state in zip(made["runs"], runs.values(), strict=True):
+            run["point"] = {knob.key: flatten(state.config).get(knob.key) for knob in contest.knobs[own.name]}
+    record |= {
         "title": f"{_contestants(plan)} on {contest.dataset}",
-        "metrics": {metric: METRICS.get(metric, metric) for metric in metrics}, "rows": rows,
-        "environments": shared.environments, "protocols": shared.protocols,
-        "views": views_as_png(next((run.path for own in finals.values() for run in own), contest.base)),
         "comparison": {
-            "plan": {**plan.to_dict(), "looks": number_of_looks(contest.base, plan.whole)},
+            "plan": {**asdict(plan), "looks": number_of_looks(contest.base, plan.whole)},
             "failed": {own.name: _n_failed(contest, own) for own in plan.contestants},
             "reasons": contest.failures,
             "knobs": {name: {knob.key: knob.typed for knob in own} for name, own in contest.knobs.items()},
@@ -55,15 +58,20 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             },
         },
     }  # fmt: skip
-    return {**record, "comparison": {**record["comparison"], "judged": judged_again(record)}}
+    record["comparison"]["judged"] = judged_again(record)
+    return record
 
 
 def judged_again(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The verdicts of a record, computed from its runs."""
-    own = record["comparison"]
-    plan: Plan = plan_from_dict(own["plan"])
-    rows: dict[str, Sequence[Mapping[str, Any]]] = {row["name"]: row["runs"] for row in record["rows"]}
-    judged = judge_comparison(plan, rows, own["failed"], own["searches"])
+    """The verdicts of a record, computed from its runs; those over data sets, from the verdicts on each."""
+    if "datasets" in record:
+        parts = [part["comparison"] for part in record["datasets"].values()]
+        plans = [plan_from_dict(own["plan"]) for own in parts]
+        judged = judge_datasets(plans, [own["judged"] for own in parts], record["looks"])
+    else:
+        own = record["comparison"]
+        rows = {row["name"]: row["runs"] for row in record["rows"]}
+        judged = judge_comparison(plan_from_dict(own["plan"]), rows, own["failed"], own["searches"])
     return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
 
 
@@ -78,16 +86,7 @@ def datasets_record(contests: Sequence[Contest]) -> dict[str, Any]:
         "left_out": sorted({file.parent.name for file in base.glob(f"*/{PLAN}")} - counted),
         "datasets": {contest.dataset: comparison_record(contest) for contest in contests},
     }  # fmt: skip
-    return {**record, "judged": judged_over(record)}
-
-
-def judged_over(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The verdicts over data sets of a record, computed from those on each."""
-    own = [part["comparison"] for part in record["datasets"].values()]
-    judged = judge_datasets(
-        [plan_from_dict(one["plan"]) for one in own], [one["judged"] for one in own], record["looks"]
-    )
-    return json.loads(json.dumps(judged))  # type: ignore[no-any-return]
+    return {**record, "judged": judged_again(record)}
 
 
 def _contestants(plan: Plan) -> str:
@@ -123,17 +122,6 @@ def _chosen_words(contest: Contest, own: Contestant) -> list[str]:
     """The settings that a contestant's only search chose; of several searches each has its own."""
     chosen = contest.chosen(own, 0) if contest.plan.searches == 1 else None
     return [f"{key}={value}" for key, value in chosen.items()] if chosen else []
-
-
-def _row(contest: Contest, name: str, words: Sequence[str], runs: Sequence[Run], shared: Shared) -> dict[str, Any]:
-    """A row of the record; each run says in which settings it was at which point of the search."""
-    states: dict[Path, RunState] = {run.path: run_state(run.path) for run in runs}
-    finished = {path: state for path, state in states.items() if state.kind == "finished"}
-    row = row_record(Row(name=name, overrides=tuple(words)), finished, shown_metrics(contest), shared)
-    knobs = [knob.key for knob in contest.knobs[runs[0].row]] if runs else []
-    for run, state in zip(row["runs"], finished.values(), strict=True):
-        run["point"] = {key: flatten(state.config).get(key) for key in knobs}
-    return row
 
 
 def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:

@@ -183,15 +183,6 @@ class Plan:
         own = [word for folder in folders for word in ("--config-dir", folder)]
         return " ".join(["contrastive compare", *map(_quoted, [*words, *own])])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain containers, for the record."""
-        names = [*NUMBERS, "metric", "pairs", "looks", "planned"]
-        contestants = [{"name": c.name, "words": list(c.words), "salt": c.salt} for c in self.contestants]
-        return {
-            "contestants": contestants, "common": list(self.common), "ranges": self.ranges,
-            **{name: getattr(self, name) for name in names},
-        }  # fmt: skip
-
 
 def auto_budget(knobs: Mapping[str, Sequence[Any]]) -> int:
     """Points for each contestant: eight for each knob of the one with most, and eight more; 1 where none has any.
@@ -209,10 +200,8 @@ def folder_name(name: str) -> str:
 
 
 def plan_from_dict(content: dict[str, Any]) -> Plan:
-    """What `to_dict` returned, also of an earlier version, which proposed nothing."""
-    contestants = tuple(
-        Contestant(name=c["name"], words=tuple(c["words"]), salt=c["salt"]) for c in content["contestants"]
-    )
+    """The plan of which a record has the fields, also that of an earlier version, which proposed nothing."""
+    contestants = tuple(Contestant(**{**own, "words": tuple(own["words"])}) for own in content["contestants"])
     return Plan(**{"batch": 0, **content, "contestants": contestants, "common": tuple(content["common"])})
 
 

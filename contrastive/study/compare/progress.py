@@ -18,10 +18,9 @@ from contrastive.study.compare.seal import other_comparisons
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.compare.trial import Trial, disk, hours
 from contrastive.study.jobs import Run, print_end
-from contrastive.study.render import datasets
-from contrastive.study.render.comparison import alone_right, forest, sentences
-from contrastive.study.render.files import write_dataset_pages, write_pages
-from contrastive.study.render.sentences import tuned_text
+from contrastive.study.render.effects import alone_right, claims_of, forest
+from contrastive.study.render.files import write_pages
+from contrastive.study.render.sentences import sentences, tuned_text
 from contrastive.text import as_typed, clock, counted, marked, printable
 
 
@@ -179,25 +178,26 @@ def answer(contests: Sequence[Contest]) -> str:
     """What came out: on one data set, or over several, after `run_each` has said what came out on each."""
     if len(contests) == 1:
         return conclude(contests[0])
-    record, base = datasets_record(contests), base_of(contests)
-    write_dataset_pages(record, base)
-    said = zip(datasets.sentences(record), record["judged"], strict=True)
-    lines = [verdict_text(text, claim["verdict"]) for text, claim in said]
-    return "\n".join(["", *lines, "", *datasets.forest(record), "", *_pages(record, base)])
+    record = datasets_record(contests)
+    return "\n".join(["", *_verdicts(record), "", *forest(record), "", *_pages(record, base_of(contests))])
 
 
 def conclude(contest: Contest) -> str:
     """Judge a comparison on one data set, write its pages, and say what came out."""
     record = comparison_record(contest)
-    write_pages(record, contest.base)
-    said = zip(sentences(record), record["comparison"]["judged"], strict=True)
     alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
-    images = list(map(_wrapped, alone_right(record)))
-    lines = ["", *(verdict_text(text, claim["verdict"]) for text, claim in said), *alone, *images]
-    lines += ["", *forest(record), "", *_to_see(contest)]
-    if any(claim["verdict"] == "failed" for claim in record["comparison"]["judged"]):
+    images = map(_wrapped, alone_right(record))
+    lines = ["", *_verdicts(record), *alone, *images, "", *forest(record), "", *_to_see(contest)]
+    if any(claim["verdict"] == "failed" for claim in claims_of(record)):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     return "\n".join([*lines, *_pages(record, contest.base)])
+
+
+def _verdicts(record: Mapping[str, Any]) -> list[str]:
+    """Each sentence in the color of its verdict."""
+    colors = {"better": "green", "worse": "red"}
+    said = zip(sentences(record), claims_of(record), strict=True)
+    return [marked(_wrapped(text), colors.get(claim["verdict"], "yellow")) for text, claim in said]
 
 
 def _to_see(contest: Contest) -> list[str]:
@@ -210,22 +210,18 @@ def _to_see(contest: Contest) -> list[str]:
     ]  # fmt: skip
 
 
-def _pages(record: Mapping[str, Any], base: Path) -> list[str]:
-    """Write the page to look at, and say where all of them are."""
+def _pages(record: dict[str, Any], base: Path) -> list[str]:
+    """Write the pages, and say where they are."""
+    write_pages(record, base)
     path = base.with_name(f"{base.name}.html")
     table = f"table       {as_typed(base)}.md, -effects.csv, .tex and .json"
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages
 
-        write_text(path, page([dict(record)]))
+        write_text(path, page([record]))
     except ConfigError as error:
         return [f"no page was written: {error}", table]
     return [f"page        {as_typed(path)}", table]
-
-
-def verdict_text(sentence: str, verdict: str) -> str:
-    """A sentence in the color of its verdict."""
-    return marked(_wrapped(sentence), {"better": "green", "worse": "red"}.get(verdict, "yellow"))
 
 
 def _wrapped(sentence: str) -> str:

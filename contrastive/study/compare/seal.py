@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,17 @@ DEPTHS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")  # of a folder of --config-dir; ru
 TRAINS_NOTHING = ("cli", "render")  # folders of the package
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """The user's own files as they were when the comparison began, {path: content}."""
-
-    code: Mapping[str, bytes] = field(default_factory=dict)
-    options: Mapping[str, bytes] = field(default_factory=dict)
+Sources = Mapping[str, Mapping[str, bytes]]  # {CODE or OPTIONS: {path: content}}
 
 
 def read_sources(targets: Sequence[str], folders: Sequence[Path]) -> Sources:
-    """The modules that `_target_`s name, with what they import, and the YAMLs of folders, the first of a name."""
+    """The user's own files as they are now: the modules that `_target_`s name, with what they import, and the YAMLs of
+    folders, the first of a name."""
     options: dict[str, bytes] = {}
     for folder in folders:
         for file in sorted(file for depth in DEPTHS for file in folder.glob(depth)):
             options.setdefault(file.relative_to(folder).as_posix(), file.read_bytes())
-    return Sources(code={place: file.read_bytes() for place, file in own_sources(targets).items()}, options=options)
+    return {CODE: {place: file.read_bytes() for place, file in own_sources(targets).items()}, OPTIONS: options}
 
 
 def package_hash() -> str:
@@ -62,7 +58,7 @@ def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:
     Raises:
         ConfigError: the data are other than those that the comparison began with.
     """
-    for folder, files in ((CODE, sources.code), (OPTIONS, sources.options)):
+    for folder, files in sources.items():
         (contest.base / folder).mkdir(parents=True, exist_ok=True)
         for place, content in files.items():
             with atomic(contest.base / folder / place) as part:
@@ -75,9 +71,9 @@ def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:
         )
     hashes = {
         folder: {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
-        for folder, files in ((CODE, sources.code), (OPTIONS, sources.options))
+        for folder, files in sources.items()
     }
-    record = {"plan": contest.plan.to_dict(), "made_of": contest.made_of, **hashes, "data": {**before, **data}}
+    record = {"plan": asdict(contest.plan), "made_of": contest.made_of, **hashes, "data": {**before, **data}}
     write_text(contest.base / PLAN, json.dumps(record, indent=1))
 
 

@@ -147,12 +147,13 @@ class Contest:
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""
-        yield from self.first_stage(own, search)
+        for i, point in enumerate(self.points(own, search)):
+            yield self._searched(own, search, i, point, 0)
         tried = self.tried(own, search)
         if tried is None:
             return
         for finalist in self.finalists(own, tried):
-            yield from self.second_stage(own, search, tried, finalist)
+            yield from self.runs_of_point(own, search, finalist, tried[finalist].point)[1:]
         if (chosen := self.chosen(own, search)) is not None:
             yield from self.final(own, search, chosen)
         if search == 0:
@@ -197,14 +198,6 @@ class Contest:
     def settings(self, own: Contestant, point: Mapping[str, Any]) -> Mapping[str, Any]:
         """The values of what is searched at a point; those of the default settings have no words."""
         return point or self.defaults.get(own.name, {})
-
-    def first_stage(self, own: Contestant, search: int) -> list[Run]:
-        """A run for each point."""
-        return [self._searched(own, search, i, point, 0) for i, point in enumerate(self.points(own, search))]
-
-    def second_stage(self, own: Contestant, search: int, tried: Sequence[Tried], finalist: int) -> list[Run]:
-        """Two more seeds of a finalist."""
-        return [self._searched(own, search, finalist, tried[finalist].point, extra) for extra in (1, 2)]
 
     def tried(self, own: Contestant, search: int) -> list[Tried] | None:
         """Every point with its first run, and further runs where they are done; None while one is missing."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.study.compare.outcome import AS_IT_COMES, judged_again, judged_over
+from contrastive.study.compare.outcome import AS_IT_COMES, judged_again
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import WORST, Contest, Tried
@@ -21,7 +21,12 @@ Record = Mapping[str, Any]
 
 
 def faults(record: Record) -> list[str]:
-    """What a record lacks or contradicts, a few words each; none of a whole one."""
+    """What the record of a comparison, on one data set or over several, lacks or contradicts, a few words each; none of
+    a whole one."""
+    return _faults_over(record) if "datasets" in record else _faults(record)
+
+
+def _faults(record: Record) -> list[str]:
     own = record["comparison"]
     if missing := list(_missing(record)):
         return missing
@@ -37,10 +42,9 @@ def faults(record: Record) -> list[str]:
     return found
 
 
-def faults_over(record: Record) -> list[str]:
-    """The same of a record over data sets."""
+def _faults_over(record: Record) -> list[str]:
     parts = record["datasets"]
-    found = [f"{name}: {said}" for name, part in parts.items() for said in faults(part)]
+    found = [f"{name}: {said}" for name, part in parts.items() for said in _faults(part)]
     if found:
         return found
     plans = {name: part["comparison"]["plan"] for name, part in parts.items()}
@@ -52,7 +56,7 @@ def faults_over(record: Record) -> list[str]:
               if any(plan[key] != first[key] for key in same)]  # fmt: skip
     found += [f"{name}: the verdicts are not those of its runs" for name, part in parts.items()
               if part["comparison"]["judged"] != judged_again(part)]  # fmt: skip
-    if not found and record["judged"] != judged_over(record):
+    if not found and record["judged"] != judged_again(record):
         found.append("the verdicts over data sets are not those of the data sets")
     return found
 

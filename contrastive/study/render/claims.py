@@ -94,8 +94,8 @@ def interval_text(claim: Mapping[str, Any]) -> str:
     """`+1.30 [+0.20, +2.40]`; without an interval the effect alone."""
     if claim["effect"] is None:
         return "-"
-    interval = f" [{claim['low']:+.2f}, {claim['high']:+.2f}]" if claim["low"] is not None else ""
-    return f"{claim['effect']:+.2f}{interval}"
+    interval = f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]" if claim["low"] is not None else ""
+    return f"{claim['effect']:+z.2f}{interval}"
 
 
 def p_text(p: float | None) -> str:

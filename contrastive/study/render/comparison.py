@@ -1,17 +1,15 @@
-"""What a page says of a comparison: the sentences, the effects, the chosen settings, what the search was worth."""
+"""What a page says of a comparison: the chosen settings, what the search was worth, the protocol."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, compared, paired_runs, search_sd
-from contrastive.study.compare.plan import Plan, folder_name, plan_from_dict
+from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
 from contrastive.study.compare.space import read_knob
-from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
-from contrastive.study.render.sentences import sentence
+from contrastive.study.render.effects import effects, plan_of
 from contrastive.study.statistics import best_of
-from contrastive.text import counted, format_grid, spreadsheet
+from contrastive.text import format_grid
 
 LEGEND = (
     "effect: mean difference with its interval. All intervals of a comparison are right together in 95 % of cases, "
@@ -20,19 +18,11 @@ LEGEND = (
     "it, better by more. P: the probability that a run of the one is ahead of a run of the other. found: the "
     "difference that so many rows find with 80 %."
 )
-GRADES = ("worse", "within", "better")
-HEAD = ["method", "against", "verdict", "effect [interval]", *GRADES, "p", "over", "n", "P", "found"]
-
-
-def verdicts(record: Mapping[str, Any]) -> str:
-    """The sentences as a list, before everything else; empty for a table that is no comparison."""
-    return "\n".join(f"- {text}" for text in sentences(record)) if "comparison" in record else ""
+TICKS = "each search, or seed"
 
 
 def sections(record: Mapping[str, Any]) -> list[str]:
-    """The further parts of a Markdown page; none for a table that is no comparison."""
-    if "comparison" not in record:
-        return []
+    """The further parts of a Markdown page."""
     settings = chosen(record)
     return [
         *([format_grid(effects(record)), LEGEND] if record["comparison"]["judged"] else []),
@@ -43,70 +33,20 @@ def sections(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def plan_of(record: Mapping[str, Any]) -> Plan:
-    return plan_from_dict(record["comparison"]["plan"])
-
-
 def command(record: Mapping[str, Any]) -> str:
     """What to type for this comparison."""
     return plan_of(record).command(record["comparison"].get("folders", ()))
 
 
-def sentences(record: Mapping[str, Any]) -> list[str]:
-    """One sentence for each pair, with what was tried and failed."""
-    plan = plan_of(record)
-    label = record["metrics"].get(plan.metric, plan.metric)
-    return [
-        "; ".join([sentence(claim, plan, label), *(text for name in (claim["name"], claim["against"])
-                                                   if (text := failed_points(record, name)))])
-        for claim in record["comparison"]["judged"]
-    ]  # fmt: skip
-
-
-def failed_points(record: Mapping[str, Any], name: str) -> str:
-    """How many points of a method's searches broke down, and of what; empty where none did."""
-    points = [point for search in record["comparison"]["searches"][name] for point in search["points"]]
-    n = sum(None in point["values"] for point in points)
-    said = [reason for run, reason in record["comparison"]["reasons"].items()
-            if run.split("/")[1] == folder_name(name) and "/point=" in run]  # fmt: skip
-    return f"{name}: {n} of {len(points)} points failed ({', '.join(dict.fromkeys(said))})" if n else ""
-
-
 def runs_of_search(record: Mapping[str, Any]) -> tuple[int, float]:
-    """How many runs the searches of a comparison have, and their minutes; an earlier version tells those of each
-    point's first run, which stand for the others. (0, 0) of other tables, and of a search that is no run of its own."""
+    """How many runs the searches of a comparison have, and their minutes; (0, 0) of other tables, and of a search that
+    is no run of its own."""
     own = record.get("comparison")
     if own is None or own["plan"]["budget"] == 1:
         return 0, 0.0
     points = [point for searches in own["searches"].values() for search in searches for point in search["points"]]
-    minutes = 0.0
-    for point in points:
-        told = point["minutes"] if isinstance(point["minutes"], list) else [point["minutes"]] * len(point["values"])
-        minutes += sum(each for each in told if each is not None)
+    minutes = sum(each for point in points for each in point["minutes"] if each is not None)
     return sum(len(point["values"]) for point in points), minutes
-
-
-def effects(record: Mapping[str, Any]) -> list[list[str]]:
-    """The verdicts as cells, the head first."""
-    rows = [HEAD]
-    for claim in record["comparison"]["judged"]:
-        rows.append([
-            claim["name"], claim["against"], claim["verdict"], effect_text(claim), *grades(claim),
-            "" if claim["p"] is None else f"{claim['p']:.3f}", claim["over"], str(claim["n"]),
-            *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found")),
-        ])  # fmt: skip
-    return rows
-
-
-def effect_text(claim: Mapping[str, Any]) -> str:
-    """`+1.30 [+0.20, +2.40]`"""
-    interval = "" if claim["low"] is None else f" [{claim['low']:+z.2f}, {claim['high']:+z.2f}]"
-    return "-" if claim["effect"] is None else f"{claim['effect']:+z.2f}{interval}"
-
-
-def grades(claim: Mapping[str, Any]) -> list[str]:
-    """How likely each answer is, in percent."""
-    return ["" if claim[key] is None else f"{100 * claim[key]:.0f} %" for key in GRADES]
 
 
 def chosen(record: Mapping[str, Any]) -> list[list[str]]:
@@ -200,90 +140,6 @@ def _variance_text(record: Mapping[str, Any]) -> str:
     source = "what its model leaves to find" if told else of_records
     how = "moderated by" if plan.searches > 1 else "widened by"
     return f"{text}, {how} the variance of a search, {source} ({SEARCH_DF} degrees of freedom)."
-
-
-def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[float]:
-    """The difference of a pair in each search, or with each seed of one search: the ticks of a forest plot."""
-    plan, rows = plan_of(record), {row["name"]: row["runs"] for row in record["rows"]}
-    each: list[dict[int, list[float]]] = [{}, {}]
-    for own, name in zip(each, (claim["name"], claim["against"]), strict=True):
-        for run in rows[name]:
-            place = search_of(run["seed"]) if plan.searches > 1 else run["seed"] % SEEDS_OF_A_SALT
-            own.setdefault(place, []).append(run["test"][plan.metric])
-    ours, theirs = each
-    return [round(mean(ours[place]) - mean(theirs[place]), 2) for place in ours if place in theirs]
-
-
-def forest_claims(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The effects as claims, for their chart."""
-    plan = plan_of(record)
-    metric = record["metrics"].get(plan.metric, plan.metric)
-    return [
-        {"claim": f"{claim['name']} - {claim['against']}: {claim['verdict']}", "better": claim["name"],
-         "worse": claim["against"], "metric": metric, "gap": 0, "published_effect": None, "source": "",
-         **{key: claim[key] for key in ("effect", "low", "high", "n", "p", "verdict")},
-         "each": differences(record, claim)}
-        for claim in record["comparison"]["judged"] if claim["low"] is not None
-    ]  # fmt: skip
-
-
-def forest(record: Mapping[str, Any]) -> list[str]:
-    """The effects as lines of text, see `bars`."""
-    judged = record["comparison"]["judged"]
-    return bars([(f"{claim['name']} - {claim['against']}", claim) for claim in judged], plan_of(record).margin)
-
-
-def alone_right(record: Mapping[str, Any]) -> list[str]:
-    """How many test images only one of a pair is right about, a sentence for each pair whose runs tell."""
-    rows, said = {row["name"]: row["runs"] for row in record["rows"]}, []
-    for claim in record["comparison"]["judged"]:
-        pairs = paired_runs(rows, claim["name"], claim["against"])
-        if (
-            not pairs
-            or (right := compared(pairs, claim["name"], claim["against"], plan_of(record).metric).right) is None
-        ):
-            continue
-        ours, theirs = (right[:, i] > right[:, 1 - i] for i in (0, 1))
-        said.append(
-            f"of {right.shape[2]:,} test images {claim['name']} alone is right about {ours.sum(1).mean():.1f} and "
-            f"{claim['against']} alone about {theirs.sum(1).mean():.1f}, the mean of {counted(len(pairs), 'seed')}; "
-            f"with every seed about {ours.all(0).sum()} and {theirs.all(0).sum()}"
-        )
-    return said
-
-
-def bars(lines: Sequence[tuple[str, Mapping[str, Any]]], margin: float, width: int = 41) -> list[str]:
-    """Effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval.
-
-    Args:
-        lines: (name, what is said of a pair) of each.
-    """
-    lines = [(name, claim) for name, claim in lines if claim["low"] is not None]
-    if not lines:
-        return []
-    far = max(margin, *(abs(claim[key]) for _, claim in lines for key in ("low", "high")))
-    longest = max(len(name) for name, _ in lines)
-
-    def at(x: float) -> int:
-        return int(0.5 + (x / far + 1) / 2 * (width - 1))
-
-    drawn = []
-    for name, claim in lines:
-        marks = dict.fromkeys(range(at(claim["low"]), at(claim["high"]) + 1), "-")
-        marks |= {at(x): "." for x in (-margin, margin) if at(x) not in marks}
-        marks |= {at(0): "|", at(claim["effect"]): "o"}
-        bar = "".join(marks.get(place, " ") for place in range(width))
-        drawn.append(f"{name:{longest}}  {bar}  {claim['verdict']}")
-    return [*drawn, f"{'':{longest}}  {f'{-far:.1f}':{width // 2}}0{f'{far:+.1f}':>{width // 2}}"]
-
-
-def effects_csv(record: Mapping[str, Any]) -> str:
-    """A line for each pair: the verdict, the effect and its interval as numbers."""
-    import pandas as pd  # late: it takes a second
-
-    keys = ["name", "against", "verdict", "effect", "low", "high", "p", *GRADES, "p_better", "n", "over"]
-    lines = [{key: claim[key] for key in keys} for claim in record["comparison"]["judged"]]
-    return spreadsheet(pd.DataFrame(lines, columns=keys), float_format="%.4f")
 
 
 def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:

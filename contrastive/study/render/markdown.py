@@ -5,8 +5,9 @@ from typing import Any
 
 from contrastive.study.frame import record_frame
 from contrastive.study.record import device_of, is_best_test, shown_metrics
-from contrastive.study.render import comparison
+from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid, signed
+from contrastive.study.render.sentences import sentences
 from contrastive.study.render.text import best_cells
 from contrastive.study.spec import is_published_setting, published_heading, published_number
 from contrastive.text import format_grid, spread
@@ -16,7 +17,12 @@ BAR = r"\|"  # inside a cell
 
 
 def page(record: dict[str, Any]) -> str:
-    """The whole page: what was compared, the table, the claims, what was run, the protocols."""
+    """The whole page: what was compared, the table, the claims, what was run, the protocols; of a comparison over data
+    sets what is said of them."""
+    if "datasets" in record:
+        return datasets.markdown(record)
+    compared = "comparison" in record
+    verdicts = "\n".join(f"- {text}" for text in sentences(record)) if compared else ""
     claims = [format_grid(claims_grid(record)), LEGEND] if record["claims"] else []
     best = best_figures(record)
     cells = [[f"**{text}**" if (i, j) in best else text for j, text in enumerate(line)]
@@ -26,8 +32,8 @@ def page(record: dict[str, Any]) -> str:
         f"Bold: the best mean of a column{where}, of rows with three seeds or more and equal epochs." if best else ""
     )
     parts = [
-        heading(record), record["note"], comparison.verdicts(record), format_grid(cells), legend, mixed_rows(record),
-        *comparison.sections(record), *claims, facts_table(record), protocols(record),
+        heading(record), record["note"], verdicts, format_grid(cells), legend, mixed_rows(record),
+        *(comparison.sections(record) if compared else []), *claims, facts_table(record), protocols(record),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part)
 

@@ -23,10 +23,11 @@ from contrastive.study.curves import method_and_setting, read_series, read_sweep
 from contrastive.study.frame import add_metrics, read_frame
 from contrastive.study.judge import judge_claims
 from contrastive.study.palette import colors_of
-from contrastive.study.record import read_datasets, read_record
-from contrastive.study.render import comparison, datasets
+from contrastive.study.record import read_record
+from contrastive.study.render import comparison, datasets, effects
 from contrastive.study.render.claims import LEGEND, claims_grid
 from contrastive.study.render.markdown import best_figures, facts, grid, protocols, split
+from contrastive.study.render.sentences import sentences
 from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.text import show
 from contrastive.verdict import VERDICTS
@@ -73,7 +74,7 @@ def read_sources(paths: list[Path], metrics: list[str] | None = None) -> tuple[l
         file = path if path.is_file() else path.parent / f"{path.name}.json"
         if not file.exists():
             folders.append(path)
-        elif (record := read_record(file) or read_datasets(file)) is not None:
+        elif (record := read_record(file)) is not None:
             tables.append(record)
         else:
             left_out.append(f"{path} holds no table and is left out")
@@ -105,7 +106,7 @@ def page(records: list[Record], *, static: bool = False) -> str:
         charts=charts,
         static=static,
         title=" · ".join(titles) if len(titles) < 3 else "Results",
-        over=[datasets.section(record, charts) for record in over],
+        over=[verdict_section(record, charts) for record in over],
         sections=[section(record, charts) for record in tables],
         datasets=list(dict.fromkeys(dataset_of(record) for record in tables)),
         claims_legend=LEGEND,
@@ -120,8 +121,25 @@ def verdict_html(record: Record) -> str:
         ConfigError: a package that draws it is not installed.
     """
     charts = chart_module()
-    own = datasets.section(record, charts) if "datasets" in record else comparison_section(record, charts)
+    own = verdict_section(record, charts)
     return filled("verdict.html", charts=charts, static=True, own=own, verdicts=VERDICTS)
+
+
+def verdict_section(record: Record, charts: ModuleType) -> dict[str, Any]:
+    """What the template shows of the verdicts of a comparison, on one data set or over several."""
+    words, claims = (datasets if "datasets" in record else comparison), effects.forest_claims(record)
+    return {
+        "title": record["title"],
+        "sentences": sentences(record),
+        "forest": charts.claims_chart(claims) if claims else None,
+        "ticks": words.TICKS,
+        "effects": effects.effects(record),
+        "legend": words.LEGEND,
+        "images": effects.alone_right(record),
+        "notes": words.notes(record),
+        "protocol": words.protocol_text(record),
+        "command": words.command(record),
+    }
 
 
 def section(record: Record, charts: ModuleType) -> dict[str, Any]:
@@ -186,16 +204,8 @@ def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:
     points, best = comparison.knob_points(record), comparison.best_of_curves(record)
     knobs = list(dict.fromkeys(point["knob"] for point in points))
     return {
-        "sentences": comparison.sentences(record),
-        "forest": charts.claims_chart(forest) if (forest := comparison.forest_claims(record)) else None,
-        "effects": comparison.effects(record),
-        "legend": comparison.LEGEND,
-        "images": comparison.alone_right(record),
-        "ticks": "each search, or seed",
+        **verdict_section(record, charts),
         "chosen": comparison.chosen(record),
-        "notes": comparison.notes(record),
-        "protocol": comparison.protocol_text(record),
-        "command": comparison.command(record),
         "knobs": [charts.knob_chart([p for p in points if p["knob"] == knob], methods) for knob in knobs],
         "best": charts.best_of_chart(best, methods) if best else None,
     }
@@ -205,7 +215,7 @@ def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleT
     """The charts of a table: {name: chart, or None without data}; of sweeps one for each setting."""
     rows = [row for row in record["rows"] if row["runs"] or row["published_curves"]]
     methods = list(dict.fromkeys(method_and_setting(row, record)[0] for row in rows))
-    effects = [{**c, "metric": record["metrics"][c["metric"]]} for c in judged if c["effect"] is not None]
+    known = [{**c, "metric": record["metrics"][c["metric"]]} for c in judged if c["effect"] is not None]
     series = read_series(record)
     # test metrics first: training losses say nothing about each other
     keys = sorted(dict.fromkeys(s.key for s in series if len(s.epoch) > 2), key=lambda key: not key.startswith("test/"))
@@ -215,7 +225,7 @@ def section_charts(record: Record, judged: list[dict[str, Any]], charts: ModuleT
         sweeps.setdefault(entry["setting"], []).append(entry)
     histograms = {row["name"]: row["similarities"] for row in rows if row["similarities"]}
     return {
-        "effects": charts.claims_chart(effects) if effects else None,
+        "effects": charts.claims_chart(known) if known else None,
         "sweeps": [charts.sweep_chart(entries, methods, record["metrics"]) for entries in sweeps.values()],
         "curves": charts.curves_chart(shown, methods, keys) if keys else None,
         "has_published_curve": any(s.published for s in shown),

@@ -1,14 +1,36 @@
-"""What a comparison says of a pair, in one sentence."""
+"""What a comparison says of each pair, in one sentence."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from contrastive.study.compare.plan import Plan, plan_from_dict
+from contrastive.study.compare.plan import Plan, folder_name
+from contrastive.study.render.effects import Record, claims_of, metric_of, plan_of
 from contrastive.study.spec import look_up
 from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
+
+
+def sentences(record: Record) -> list[str]:
+    """One sentence for each pair; on one data set also what was tried and failed, over several none of each."""
+    plan, metric = plan_of(record), metric_of(record)
+    if "datasets" in record:
+        return [over_datasets(claim, plan, metric) for claim in claims_of(record)]
+    return [
+        "; ".join([sentence(claim, plan, metric), *(text for name in (claim["name"], claim["against"])
+                                                    if (text := failed_points(record, name)))])
+        for claim in claims_of(record)
+    ]  # fmt: skip
+
+
+def failed_points(record: Mapping[str, Any], name: str) -> str:
+    """How many points of a method's searches broke down, and of what; empty where none did."""
+    points = [point for search in record["comparison"]["searches"][name] for point in search["points"]]
+    n = sum(None in point["values"] for point in points)
+    said = [reason for run, reason in record["comparison"]["reasons"].items()
+            if run.split("/")[1] == folder_name(name) and "/point=" in run]  # fmt: skip
+    return f"{name}: {n} of {len(points)} points failed ({', '.join(dict.fromkeys(said))})" if n else ""
 
 
 def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
@@ -18,8 +40,31 @@ def sentence(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
         claim: see `judge_comparison`.
         metric: as it is called.
     """
-    name = f"{claim['name']}{' with these settings' if plan.budget == 1 else ''}"
-    return f"{name}: {_said(claim, plan, metric)}"
+    return f"{_method(claim, plan)}: {_said(claim, plan, metric)}"
+
+
+def over_datasets(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
+    """The same of the verdict over data sets."""
+    name, against, n = _method(claim, plan), claim["against"], claim["n"]
+    if claim["verdict"] == "failed":
+        return f"{name}: failed, there are failed runs on {claim['failed']} of {n} data sets"
+    if claim["same"]:
+        return f"{name}: the same runs as {against} on all data sets"
+    if claim["low"] is None:
+        return (
+            f"{name}: undecided against {against}, {claim['effect']:+z.1f} points by {metric} on each of {n} data sets"
+        )
+    said = f"{name}: {found(claim, plan, metric)} over {n} data sets, ahead on {claim['ahead']}"
+    if claim["verdict"] != "undecided":
+        return said
+    enough = claim["decide"]
+    needed = f", about {about(enough)} decide for sure" if enough is not None and enough > n else ""
+    power = f"{n} such data sets find a difference of {claim['found']:.1f} points in 80 %{needed}"
+    return f"{said}: {graded(claim, plan)}. {power}"
+
+
+def _method(claim: Mapping[str, Any], plan: Plan) -> str:
+    return f"{claim['name']}{' with these settings' if plan.budget == 1 else ''}"
 
 
 def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
@@ -88,7 +133,7 @@ def about(n: float) -> int:
 
 def tuned_text(record: Mapping[str, Any]) -> str:
     """What the search of an only contestant chose, and what its final runs are worth, beside its default settings."""
-    plan, worth = plan_from_dict(record["comparison"]["plan"]), []
+    plan, worth = plan_of(record), []
     name = plan.contestants[0].name
     for row in record["rows"]:
         figures = [look_up(run, plan.metric) for run in row["runs"]]

@@ -1,0 +1,154 @@
+"""The verdicts of a comparison as cells, numbers, lines of text and claims of a chart: on one data set, or on each of
+several and over all."""
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from contrastive.study.compare.judge import compared, paired_runs
+from contrastive.study.compare.plan import Plan, plan_from_dict
+from contrastive.study.compare.stages import SEEDS_OF_A_SALT, search_of
+from contrastive.study.render.claims import interval_text
+from contrastive.text import counted, spreadsheet
+
+GRADES = ("worse", "within", "better")
+HEAD_OF_NUMBERS = ["p", "over", "n", "P", "found"]
+HEAD = ["method", "against", "data set", "verdict", "effect [interval]", *GRADES, *HEAD_OF_NUMBERS]
+Record = Mapping[str, Any]
+
+
+def first_part(record: Record) -> Record:
+    """The record on the first data set, of which a plan is common to all."""
+    part: Record = next(iter(record["datasets"].values())) if "datasets" in record else record
+    return part
+
+
+def plan_of(record: Record) -> Plan:
+    return plan_from_dict(first_part(record)["comparison"]["plan"])
+
+
+def metric_of(record: Record) -> str:
+    """What the judged metric is called."""
+    metric = plan_of(record).metric
+    return str(first_part(record)["metrics"].get(metric, metric))
+
+
+def claims_of(record: Record) -> list[dict[str, Any]]:
+    """What is said of each pair, over several data sets of all of them; none of a table that is no comparison."""
+    own: list[dict[str, Any]] = record.get("comparison", record).get("judged", [])
+    return own
+
+
+def by_dataset(record: Record) -> list[tuple[str, Mapping[str, Any]]]:
+    """(data set, what is said of a pair there), pair after pair; the verdict over all data sets comes last of each.
+    Where there is one data set, it has no name."""
+    parts = record.get("datasets", {})
+    said: list[tuple[str, Mapping[str, Any]]] = []
+    for i, claim in enumerate(claims_of(record)):
+        said += [(name, part["comparison"]["judged"][i]) for name, part in parts.items()]
+        said.append((f"all {len(parts)} data sets" if parts else "", claim))
+    return said
+
+
+def effects(record: Record) -> list[list[str]]:
+    """The verdicts as cells, the head first."""
+    rows = [
+        [claim["name"], claim["against"], where, claim["verdict"], interval_text(claim), *grades(claim),
+         "" if claim["p"] is None else f"{claim['p']:.3f}", claim["over"], str(claim["n"]),
+         *("" if claim[key] is None else f"{claim[key]:.2f}" for key in ("p_better", "found"))]
+        for where, claim in by_dataset(record)
+    ]  # fmt: skip
+    return [[*row[:2], *row[2 if "datasets" in record else 3 :]] for row in [HEAD, *rows]]
+
+
+def effects_csv(record: Record) -> str:
+    """The same as numbers."""
+    import pandas as pd  # late: it takes a second
+
+    keys = ["name", "against", "verdict", "effect", "low", "high", "p", *GRADES, "p_better", "n", "over"]
+    rows = [{"data set": where, **{key: claim[key] for key in keys}} for where, claim in by_dataset(record)]
+    table = pd.DataFrame(rows)
+    return spreadsheet(table if "datasets" in record else table[keys], float_format="%.4f")
+
+
+def grades(claim: Mapping[str, Any]) -> list[str]:
+    """How likely each answer is, in percent."""
+    return ["" if claim[key] is None else f"{100 * claim[key]:.0f} %" for key in GRADES]
+
+
+def differences(record: Mapping[str, Any], claim: Mapping[str, Any]) -> list[float]:
+    """The difference of a pair in each search, or with each seed of one search: the ticks of a forest plot."""
+    plan, rows = plan_of(record), {row["name"]: row["runs"] for row in record["rows"]}
+    each: list[dict[int, list[float]]] = [{}, {}]
+    for own, name in zip(each, (claim["name"], claim["against"]), strict=True):
+        for run in rows[name]:
+            place = search_of(run["seed"]) if plan.searches > 1 else run["seed"] % SEEDS_OF_A_SALT
+            own.setdefault(place, []).append(run["test"][plan.metric])
+    ours, theirs = each
+    return [round(mean(ours[place]) - mean(theirs[place]), 2) for place in ours if place in theirs]
+
+
+def forest_claims(record: Record) -> list[dict[str, Any]]:
+    """The effects as claims, for their chart; that over the data sets has a tick for each."""
+    return [
+        {"claim": f"{f'{where}: ' if where else ''}{claim['name']} - {claim['against']}: {claim['verdict']}",
+         "better": claim["name"], "worse": claim["against"], "metric": metric_of(record), "gap": 0,
+         "published_effect": None, "source": "",
+         **{key: claim[key] for key in ("effect", "low", "high", "n", "p", "verdict")},
+         "each": claim.get("each", []) if where else differences(record, claim)}
+        for where, claim in by_dataset(record) if claim["low"] is not None
+    ]  # fmt: skip
+
+
+def forest(record: Record) -> list[str]:
+    """The effects as lines of text, see `bars`."""
+    named = [
+        (f"{claim['name']} - {claim['against']}{f', {where}' if where else ''}", claim)
+        for where, claim in by_dataset(record)
+    ]
+    return bars(named, plan_of(record).margin)
+
+
+def bars(lines: Sequence[tuple[str, Mapping[str, Any]]], margin: float, width: int = 41) -> list[str]:
+    """Effects as lines of text: o, with --- its interval, | is 0, the dots the margin; none without an interval.
+
+    Args:
+        lines: (name, what is said of a pair) of each.
+    """
+    lines = [(name, claim) for name, claim in lines if claim["low"] is not None]
+    if not lines:
+        return []
+    far = max(margin, *(abs(claim[key]) for _, claim in lines for key in ("low", "high")))
+    longest = max(len(name) for name, _ in lines)
+
+    def at(x: float) -> int:
+        return int(0.5 + (x / far + 1) / 2 * (width - 1))
+
+    drawn = []
+    for name, claim in lines:
+        marks = dict.fromkeys(range(at(claim["low"]), at(claim["high"]) + 1), "-")
+        marks |= {at(x): "." for x in (-margin, margin) if at(x) not in marks}
+        marks |= {at(0): "|", at(claim["effect"]): "o"}
+        bar = "".join(marks.get(place, " ") for place in range(width))
+        drawn.append(f"{name:{longest}}  {bar}  {claim['verdict']}")
+    return [*drawn, f"{'':{longest}}  {f'{-far:.1f}':{width // 2}}0{f'{far:+.1f}':>{width // 2}}"]
+
+
+def alone_right(record: Mapping[str, Any]) -> list[str]:
+    """How many test images only one of a pair is right about, a sentence for each pair whose runs tell; none over data
+    sets."""
+    rows, said = {row["name"]: row["runs"] for row in record.get("rows", [])}, []
+    for claim in record.get("comparison", {}).get("judged", []):
+        pairs = paired_runs(rows, claim["name"], claim["against"])
+        if (
+            not pairs
+            or (right := compared(pairs, claim["name"], claim["against"], plan_of(record).metric).right) is None
+        ):
+            continue
+        ours, theirs = (right[:, i] > right[:, 1 - i] for i in (0, 1))
+        said.append(
+            f"of {right.shape[2]:,} test images {claim['name']} alone is right about {ours.sum(1).mean():.1f} and "
+            f"{claim['against']} alone about {theirs.sum(1).mean():.1f}, the mean of {counted(len(pairs), 'seed')}; "
+            f"with every seed about {ours.all(0).sum()} and {theirs.all(0).sum()}"
+        )
+    return said
