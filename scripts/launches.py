@@ -1,8 +1,9 @@
 """Count the kernels that a training step launches on a GPU, by part, without one: python -m scripts.launches
 
 Columns are recipes, rows parts of the second step, when the optimizer has its state. The last row is what waits for the
-device: 0. An operation counts as one kernel but for those in `tests/gpu/fake_cuda.py`; libraries launch a few
-more. With other overrides: python -m scripts.launches loss=supcon optimizer=lars
+device: 0. The device is `tests/gpu/pretended_gpu.py`, and an operation one kernel but for those in its `KERNELS`;
+libraries launch a few more. Network and batch are small, as their sizes change no count but that of losses in tiles.
+With other overrides: python -m scripts.launches loss=supcon optimizer=lars
 
 What torch.compile makes of the network, head included, for an H100: kernels that it generates, calls of libraries, and
 gigabytes that each kind reads and writes, forward and backward (torch 2.15): python -m scripts.launches --compiled
@@ -12,15 +13,16 @@ and needs the data: python -m scripts.launches --evaluators dataset=digits
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 import torch
 from hydra import compose, initialize_config_dir
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from contrastive.augmentation.compose import Compose
 from contrastive.config.paths import CONFIGS
@@ -34,14 +36,14 @@ from contrastive.loss.base import Loss
 from contrastive.text import format_grid
 from contrastive.training.loader import Loader
 from contrastive.training.objective import Objective
-from contrastive.training.precision import Normalize
+from contrastive.training.precision import Normalize, autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Split
-from tests.gpu.fake_cuda import CUDA, Counter, FakeGenerator, bf16, fake_cuda, on_fake_cuda
 from tests.gpu.generated_code import Generated, generated
-from tests.gpu.pretended_gpu import pretended_gpu
+from tests.gpu.pretended_gpu import CUDA, pretended_gpu
 
-N_IMAGES, N_CLASSES, SIDE = 50_000, 10, 32
+N_IMAGES, N_CLASSES, SIDE = 10_000, 10, 32
+SMALL = ["encoder.width=8", "batch_size=64"]
 RECIPES = {
     "default": ["dataset=cifar10"],
     "the paper's": ["experiment=debiased_positive"],
@@ -51,66 +53,61 @@ PARTS = [(Compose, "draw"), (TrainStep, "views"), (TrainStep, "encode"), (Object
 NAMES = ["draw", "augment", "forward", "loss", "backward", "update", "batch"]  # update is all else of a step
 
 
-def count(overrides: list[str]) -> Counter:
-    """The launches and waits of a batch and the step on it; both were done once before."""
-    step, loader = build(compose_settings(overrides))
-    counter, rng = Counter(), FakeGenerator()
-    with ExitStack() as stack:
+def count(overrides: list[str]) -> tuple[Counter[str], Counter[str]]:
+    """The launches, by part, and the waits of a batch and the step on it; both were done once before."""
+    launches: Counter[str] = Counter()
+    with pretended_gpu() as gpu, ExitStack() as stack:
+
+        def labeled(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+            """The function, whose launches count to the part of this name and to no part around it."""
+
+            def counted(*args: Any, **kwargs: Any) -> Any:
+                before, inner = gpu.launches.count, launches.total()
+                out = function(*args, **kwargs)
+                launches[name] += gpu.launches.count - before - (launches.total() - inner)
+                return out
+
+            return counted
+
         for name, (owner, method) in zip(NAMES, PARTS, strict=False):
-            stack.enter_context(mock.patch.object(owner, method, labeled(counter, name, getattr(owner, method))))
-        stack.enter_context(counter)
-        batches = loader.epoch(0)
+            stack.enter_context(mock.patch.object(owner, method, labeled(name, getattr(owner, method))))
+        step, loader = build(compose_settings([*SMALL, *overrides]))
+        batches, rng = loader.epoch(0), torch.Generator("cuda")
         for _ in range(2):
-            counter.launches.clear()
-            with counter.part("batch"):
-                batch = next(batches).to(CUDA)
-            with counter.part("update"):
-                step(batch, rng)
-    return counter
-
-
-def labeled(counter: Counter, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose launches count to the part of this name."""
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        with counter.part(name):
-            return function(*args, **kwargs)
-
-    return counted
+            launches.clear()
+            gpu.waits.clear()
+            batch = labeled("batch", lambda: next(batches).to(CUDA))()
+            labeled("update", step)(batch, rng)
+    return launches, gpu.waits
 
 
 def build(settings: Settings) -> tuple[TrainStep, Loader]:
-    """Step and loader of these settings on the fake device, for images of CIFAR-10's number and shape."""
-    with unset_fake_temporarily():  # what the host reads before the first step is real
-        label = torch.arange(N_IMAGES) % N_CLASSES
-        split = Split(torch.zeros(1, dtype=torch.uint8).expand(N_IMAGES, 3, SIDE, SIDE), label, label)
-        encoder = build_encoder(settings.encoder, SIDE)
-        head = instantiate_node(settings.head, in_dim=encoder.dim)
-        terms = [build_loss(settings.loss)]
-        if settings.regularizer:
-            terms.append(build_one("regularizer", settings.regularizer, Loss))
-        objective = Objective(
-            *terms,
-            train=split,
-            n_classes=N_CLASSES,
-            feature_dim=encoder.dim,
-            projection_dim=head.dim,
-            map_dim=getattr(encoder, "map_dim", None),
-        )
-        loader = Loader(
-            split,
-            batch_size=settings.batch_size,
-            seed=0,
-            noise_frac=settings.noise_frac,
-            blur_frac=settings.blur_frac,
-            second_batch_size=objective.second_batch_size(settings.batch_size),
-            device=CUDA,
-        )
-    loader.split = loader.noise.split = Split(
-        torch.empty(split.image.shape, dtype=torch.uint8, device=CUDA), *(torch.empty_like(label, device=CUDA),) * 2
+    """Step and loader of these settings on the pretended GPU, for images of CIFAR-10's shape."""
+    label = torch.arange(N_IMAGES) % N_CLASSES
+    split = Split(torch.zeros(N_IMAGES, 3, SIDE, SIDE, dtype=torch.uint8), label, label)
+    encoder = build_encoder(settings.encoder, SIDE)
+    head = instantiate_node(settings.head, in_dim=encoder.dim)
+    terms = [build_loss(settings.loss)]
+    if settings.regularizer:
+        terms.append(build_one("regularizer", settings.regularizer, Loss))
+    objective = Objective(
+        *terms,
+        train=split,
+        n_classes=N_CLASSES,
+        feature_dim=encoder.dim,
+        projection_dim=head.dim,
+        map_dim=getattr(encoder, "map_dim", None),
     )
-    precision: Any = nullcontext if settings.precision in ("fp32", "tf32") else bf16  # as "auto" is on a GPU of today
-    modules = [on_fake_cuda(module) for module in (encoder, head, objective)]
+    loader = Loader(
+        split.to(CUDA),
+        batch_size=settings.batch_size,
+        seed=0,
+        noise_frac=settings.noise_frac,
+        blur_frac=settings.blur_frac,
+        second_batch_size=objective.second_batch_size(settings.batch_size),
+        device=CUDA,
+    )
+    modules = [module.to(CUDA) for module in (encoder, head, objective)]
     step = TrainStep(
         encoder=encoder,
         head=head,
@@ -118,7 +115,7 @@ def build(settings: Settings) -> tuple[TrainStep, Loader]:
         optimizer=build_optimizer(settings.optimizer, [[p for module in modules for p in module.parameters()]]),
         augmentation=build_one("augmentation", settings.augmentation, Compose),
         normalize=Normalize((0.5,) * 3, (0.25,) * 3, device=CUDA, channels_last=settings.channels_last),
-        autocast=precision,
+        autocast=autocast("bf16" if settings.precision == "auto" else settings.precision, CUDA),
         scaler=torch.amp.GradScaler("cuda", enabled=False),
         n_views=settings.n_views,
         views_forward=settings.views_forward,
@@ -183,12 +180,11 @@ def main(words: list[str]) -> None:
     recipes = {" ".join(overrides): overrides} if overrides else RECIPES
     if "--compiled" in words:
         return print(format_grid(compiled(recipes)))
-    with fake_cuda():
-        counters = {name: count(overrides) for name, overrides in recipes.items()}
-    table = {part: [counter.launches[part] for counter in counters.values()] for part in NAMES}
-    table["total"] = [counter.launches.total() for counter in counters.values()]
-    table["waits"] = [len(counter.waits) for counter in counters.values()]
-    print(format_grid([["part", *counters], *([part, *map(str, numbers)] for part, numbers in table.items())]))
+    counted = {name: count(overrides) for name, overrides in recipes.items()}
+    table = {part: [launches[part] for launches, _ in counted.values()] for part in NAMES}
+    table["total"] = [launches.total() for launches, _ in counted.values()]
+    table["waits"] = [waits.total() for _, waits in counted.values()]
+    print(format_grid([["part", *counted], *([part, *map(str, numbers)] for part, numbers in table.items())]))
 
 
 if __name__ == "__main__":

@@ -129,6 +129,15 @@ def without_time(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in ("time", "log", "checksum")}  # of times, too
 
 
+def check_same(path: Path, expected: Path) -> None:
+    """Two finished runs have the same curves, figures and weights, bit for bit."""
+    assert logged_lines(path) == logged_lines(expected)
+    found, figures = (json.loads((run / "result.json").read_text()) for run in (path, expected))
+    assert without_time(found) == without_time(figures)
+    weights = saved_weights(path)
+    assert all(torch.equal(weights[key], value) for key, value in saved_weights(expected).items())
+
+
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
     """Wait until the file exists; fail if the process ends before."""
     for _ in range(4800):  # four minutes: a busy machine needs more than one

@@ -19,7 +19,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.run import run_experiment
 from contrastive.run.provenance import module_hashes
 from contrastive.seeding import generator
-from tests.helpers import ROOT, logged_lines, run_until_step, saved_weights
+from tests.helpers import ROOT, check_same, run_until_step
 
 PIPELINE = v2.Compose(
     [v2.RandomResizedCrop(6, antialias=True), v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0.4, 0.4, 0.1)]
@@ -157,9 +157,7 @@ def test_a_killed_run_goes_on_exactly_with_other_processes(composed, own_module,
     run_experiment(settings[0], tmp_path / "whole")
     run_until_step(3, settings[0], tmp_path / "cut")
     run_experiment(settings[1], tmp_path / "cut")
-    assert logged_lines(tmp_path / "cut") == logged_lines(tmp_path / "whole")
-    found, expected = (saved_weights(tmp_path / name) for name in ("cut", "whole"))
-    assert all(torch.equal(found[key], value) for key, value in expected.items())
+    check_same(tmp_path / "cut", tmp_path / "whole")
 
 
 def test_the_code_of_the_function_belongs_to_the_run(composed, own_module):

@@ -1,15 +1,12 @@
 """gather=True under torch's own DistributedDataParallel: two and four processes against one on the whole batch."""
 
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch._dynamo  # so that forked processes have it already
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -34,26 +31,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     *((f"loss/{name}", QUEUE) for name in ("combination", "soft_supcon")),
     *((f"loss/{name}", {"across": "first", **IDS}) for name in ("nt_xent", "sigmoid")),
 ]
-
-
-def worker(rank: int, task: Callable[[], Any], world: int, rendezvous: Path, results: Path) -> None:
-    warnings.simplefilter("error", FutureWarning)
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
-    torch.save(task(), results / f"{rank}.pt")
-    dist.destroy_process_group()
-
-
-@pytest.fixture
-def together(tmp_path: Path) -> Callable[..., list[Any]]:
-    """together(task, world): what task() returns in each process."""
-
-    def run(task: Callable[[], Any], world: int) -> list[Any]:
-        mp.start_processes(worker, (task, world, tmp_path / "rendezvous", tmp_path), nprocs=world, start_method="fork")
-        (tmp_path / "rendezvous").unlink(missing_ok=True)
-        return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(world)]
-
-    return run
 
 
 class Model(nn.Module):
@@ -140,7 +117,7 @@ def refused_and_set_once() -> tuple[str, str, Tensor, Tensor]:
 
 
 def test_unequal_batches_and_chosen_anchors_are_refused(together: Callable[..., list[Any]]) -> None:
-    for sizes, anchors, once, each in together(refused_and_set_once, 2):
+    for sizes, anchors, once, each in together(refused_and_set_once):
         assert sizes.startswith("gather needs batches of equal size, and the processes have 3, 4: try drop_last=True")
         assert anchors == "gather=True chooses the anchors of each process: try it without anchors"
         assert once == each
@@ -160,7 +137,7 @@ def numbers_of_images() -> Tensor:
 def test_numbers_of_images_are_the_same_in_all_processes(together: Callable[..., list[Any]]) -> None:
     alone = numbers_of_images()
     assert alone.unique().numel() == N
-    for found in together(numbers_of_images, 2):
+    for found in together(numbers_of_images):
         torch.testing.assert_close(found, alone)
 
 
@@ -176,7 +153,7 @@ def hard_negatives() -> tuple[Tensor, ...]:
 
 def test_hard_negatives_of_each_process(together: Callable[..., list[Any]]) -> None:
     alone = hard_negatives()
-    for found in together(hard_negatives, 2):
+    for found in together(hard_negatives):
         torch.testing.assert_close(found, alone)
 
 
@@ -187,7 +164,7 @@ def compiled() -> tuple[Tensor, Tensor]:
 
 
 def test_a_compiled_loss_gathers(together: Callable[..., list[Any]]) -> None:
-    for value, expected in together(compiled, 2):
+    for value, expected in together(compiled):
         torch.testing.assert_close(value, expected)
 
 

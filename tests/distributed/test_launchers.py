@@ -19,14 +19,14 @@ BARE = [word for word in TINY if not word.startswith("evaluator")]
 QUICK = [*TINY, "epochs=1", "log_every=100"]
 
 
+ENGINES = [
+    ("hydra_submitit_launcher", ["hydra/launcher=submitit_local"]),
+    ("hydra_ray_launcher", ["hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0"]),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plugin", "words"),
-    [
-        ("hydra_submitit_launcher", ["hydra/launcher=submitit_local"]),
-        ("hydra_ray_launcher", ["hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0"]),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "words"), ENGINES)
 def test_a_sweep_on_submitit_and_ray(tmp_path, plugin, words):
     pytest.importorskip(f"hydra_plugins.{plugin}")
     command = ["-m", *words, "loss=nt_xent,debiased_neg", *QUICK]
@@ -37,13 +37,7 @@ def test_a_sweep_on_submitit_and_ray(tmp_path, plugin, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plugin", "words"),
-    [
-        ("hydra_submitit_launcher", ["hydra/launcher=submitit_local"]),
-        ("hydra_ray_launcher", ["hydra/launcher=gpus", "hydra.launcher.ray.remote.num_gpus=0"]),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "words"), ENGINES)
 def test_a_comparison_on_submitit_and_ray(tmp_path, plugin, words):
     pytest.importorskip(f"hydra_plugins.{plugin}")
     numbers = ["hydra.sweeper.budget=2", "hydra.sweeper.finalists=0", "hydra.sweeper.seeds=3"]

@@ -2,7 +2,6 @@
 
 import sys
 import time
-import warnings
 from types import SimpleNamespace
 from unittest import mock
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 import torch._dynamo  # so that forked processes have it already
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 
 from contrastive.distributed.batch_norm import StepBatchNorm, convert_batch_norm, views_apart
@@ -44,29 +42,9 @@ pytestmark = [
         reason="forked processes inherit no GPU: try again with CUDA_VISIBLE_DEVICES= in front",
     ),
 ]
-N, WORLD = 12, 2
+N = 12
 QUICK = [*TINY, "epochs=1", "precision=fp32", "log_every=1"]
 BIASED = ["dataset=biased_digits", "encoder.width=2"]
-
-
-def _worker(rank, task, world, rendezvous, results):
-    warnings.simplefilter("error", FutureWarning)  # of what torch is about to remove
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
-    torch.save(task(), results / f"{rank}.pt")
-    dist.destroy_process_group()
-
-
-@pytest.fixture
-def together(tmp_path):
-    """together(task): what task() returns in each of two processes."""
-
-    def run(task, world=WORLD):
-        mp.start_processes(_worker, (task, world, tmp_path / "rendezvous", tmp_path), nprocs=world, start_method="fork")
-        (tmp_path / "rendezvous").unlink(missing_ok=True)
-        return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(world)]
-
-    return run
 
 
 def batch():

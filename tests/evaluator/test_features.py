@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive.errors import ConfigError
 from contrastive.experiment.make import make
@@ -49,28 +47,6 @@ def test_features_of_bf16_arithmetic_are_float32_and_near():
     assert near.dtype == torch.float32
     assert not torch.equal(near, exact)
     assert torch.nn.functional.cosine_similarity(near, exact).mean() > 0.999
-
-
-class Copies(TorchDispatchMode):
-    """Counts the copies from the host to another device."""
-
-    n = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        result = function(*arguments, **(options or {}))
-        if function is torch.ops.aten._to_copy.default and arguments[0].device.type == "cpu":
-            self.n += result.device.type != "cpu"
-        return result
-
-
-@pytest.mark.parametrize("n", [700, 2700])
-def test_indices_are_copied_to_the_device_once(n):
-    """However many chunks there are: images, rows and, behind the features, which of the labels."""
-    with FakeTensorMode(), Copies() as copies:
-        images = Split(torch.empty(n, 3, 8, 8, dtype=torch.uint8, device="cuda"), torch.zeros(n, device="cuda"))
-        with pytest.raises(DataDependentOutputException):  # the last line waits: whether all is finite
-            extract(torch.nn.Conv2d(3, 2, 8, device="cuda"), images, normalize, torch.arange(n))
-    assert copies.n == 3
 
 
 def test_an_encoder_that_changes_is_an_error():

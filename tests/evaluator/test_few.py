@@ -1,9 +1,7 @@
 """The few-label and few-shot probes, and the draws of labels."""
 
-import pytest
 import torch
 
-from contrastive.errors import ConfigError
 from contrastive.evaluator.few import FewLabel, FewShot
 from contrastive.evaluator.probes import draw_labels, in_percent
 from contrastive.types import Features
@@ -51,13 +49,3 @@ def test_few_shot_fits_as_many_images_of_each_class_as_it_says():
     means = {shots: {FewShot(shots=shots, draws=n)(features).test["top1"] for n in (1, 2, 4)} for shots in (1, 2)}
     assert len(means[1]) == 3  # one of two: each draw has its own
     assert len(means[2]) == 1  # both: nothing is left to draw
-
-
-@pytest.mark.parametrize(
-    ("probe", "wrong"),
-    [(FewLabel, {"fractions": ()}), (FewLabel, {"fractions": (0.1, 1.5)}), (FewLabel, {"l2": ()}),
-     (FewShot, {"shots": 0}), (FewShot, {"draws": 0}), (FewShot, {"l2": -1.0})],
-)  # fmt: skip
-def test_arguments_out_of_range_are_refused(probe, wrong):
-    with pytest.raises(ConfigError, match=r"try evaluator\.few_(label|shot)"):
-        probe(**wrong)

@@ -112,9 +112,3 @@ def test_every_split_shows_its_own_images(data, encoder):
 def test_features_alone_are_refused():
     with pytest.raises(ConfigError, match="try evaluator=linear"):
         FineTune()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2)))
-
-
-@pytest.mark.parametrize("wrong", [{"fractions": (2.0,)}, {"lr": ()}, {"momentum": 1.0}, {"epochs": 0}], ids=str)
-def test_arguments_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"evaluator\.fine_tune.*try "):
-        FineTune(**wrong)

@@ -1,5 +1,6 @@
-"""What tests/test_cuda.py runs in processes of its own. Nothing here asks for a GPU when it is imported: a process of a
-pool imports it before it knows which GPU it may see.
+"""What tests/gpu/test_cuda.py runs in processes of its own.
+
+Nothing here asks for a GPU when it is imported: a process of a pool imports it before it knows which GPU it may see.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
-"""A GPU without a GPU, with data: tensors that say `cuda:0` and compute on the CPU, through a whole run.
+"""A GPU without a GPU: tensors that say `cuda:0` and compute on the CPU, through a step or a whole run.
 
 They refuse other devices beside them as a GPU's do, and each wait of the host for them is noted with the line that
 waits. A tensor of another stream is refused unless its work was waited for and its memory recorded, though all work is
 done in the order of the host. Kernels, cuDNN, memory and torch.compile are not pretended: a value is the CPU's.
-`tests/gpu/fake_cuda.py`, whose tensors hold no data, sees single steps of any size.
 """
 
 import sys
@@ -25,9 +24,15 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from contrastive.training import loader
 from tests import batch_norm_kernels
-from tests.gpu.fake_cuda import CUDA, FakeGenerator, kernels
 
-CPU = torch.device("cpu")
+CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
+# Kernels of an operation, where it is not one. BatchNorm: statistics, running statistics, normalization; backward its
+# sums and the gradient. A convolution's backward: with respect to images and to weights.
+KERNELS = {
+    **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty", "_unsafe_view", "_reshape_alias"), 0),
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm"), 3),
+    **dict.fromkeys(("native_batch_norm_backward", "cudnn_batch_norm_backward", "convolution_backward"), 2),
+}
 # By name, of functions of tensors that are on the device. The linear algebra looks at an error code.
 WAITING = {
     "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__contains__", "__repr__", "__format__",
@@ -58,6 +63,11 @@ def put(x: Tensor) -> Tensor:
         if is_parameter:
             x._is_param = True  # type: ignore[attr-defined]
     return x
+
+
+def kernels(func: Any) -> int:
+    """How many kernels an operation launches; a few libraries launch more than this knows of."""
+    return 0 if func.namespace != "aten" or func.is_view else KERNELS.get(func.overloadpacket.__name__, 1)
 
 
 class Launches(TorchDispatchMode):
@@ -92,11 +102,13 @@ class PretendedGPU(TorchFunctionMode):
     Attributes:
         waits: {"file:line function": times} of the host for the device, of the innermost line outside of torch.
         launches: kernels on the device; what the CPU does in several operations counts as several.
+        on_host: {function: times} of calls that read or made a tensor of the host, which no graph could hold.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counts[str] = Counts()
+        self.on_host: Counts[str] = Counts()
         self.launches = Launches()
         self.default, self.in_thread = Stream(), threading.local()
 
@@ -131,7 +143,9 @@ class PretendedGPU(TorchFunctionMode):
             raise RuntimeError(f"{name}: expected a generator of {device}, got one of {generator.device}")
         if self._waits(name, args, kwargs, given, target):
             self.wait(name)
-        return self._run(func, args, kwargs, given, device)
+        out = self._run(func, args, kwargs, given, device)
+        self.on_host[name] += any(isinstance(x, Tensor) and not on_gpu(x) for x in (*given, *tree_leaves(out)))
+        return out
 
     def _run(self, func: Any, args: Any, kwargs: Any, given: list[Tensor], device: torch.device) -> Any:
         """Compute it on the CPU, and put what comes out on the device."""
@@ -247,6 +261,16 @@ class Autocast(torch.autocast):
         super().__init__("cpu", **options)
 
 
+class FakeGenerator(Generator):
+    """A generator of the device: without a driver there is no real one."""
+
+    device = CUDA
+
+    def manual_seed(self, seed: int) -> Generator:
+        super().manual_seed(seed)
+        return self  # and not a plain generator
+
+
 class AnyGenerator(Generator):
     def __new__(cls, device: Any = "cpu") -> Generator:
         return FakeGenerator() if torch.device(device).type == "cuda" else Generator()
@@ -267,6 +291,10 @@ def pretended_gpu() -> Iterator[PretendedGPU]:
         torch.autograd.backward(loss, gradient, **options)
         gpu.launches.active = False
 
+    def grouped(tensors: Any, with_indices: bool = False) -> Any:  # C++ sees through the pretence
+        found = _foreach_utils._group_tensors_by_device_and_dtype(tensors, with_indices)
+        return {(CUDA if on_gpu(lists[0][0]) else CPU, dtype): (lists, i) for (_, dtype), (lists, i) in found.items()}
+
     with (
         mock.patch.multiple(
             torch.cuda,
@@ -284,6 +312,7 @@ def pretended_gpu() -> Iterator[PretendedGPU]:
         mock.patch.multiple(torch, Generator=AnyGenerator, autocast=Autocast),
         mock.patch.multiple(torch, **{kernel.__name__: kernel for kernel in batch_norm_kernels.KERNELS}),
         mock.patch.object(_foreach_utils, "_foreach_supported_types", [Tensor, nn.Parameter, OnGPU]),
+        mock.patch.object(torch.optim.Optimizer, "_group_tensors_by_device_and_dtype", staticmethod(grouped)),
         mock.patch.object(Tensor, "backward", backward),
         mock.patch.object(Tensor, "record_stream", lambda x, stream: x.users.append(stream)),
         mock.patch.object(threading.Thread, "run", with_gpu),

@@ -1,4 +1,4 @@
-"""Whole runs on a pretended GPU are those of the CPU, to the last bit; and where they wait for the device is known."""
+"""Steps and whole runs on a pretended GPU are those of the CPU, to the last bit; and where they wait is known."""
 
 from collections import Counter
 from typing import Any
@@ -6,17 +6,81 @@ from unittest import mock
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
 
+from contrastive.augmentation.base import Augmentation
+from contrastive.distributed import batch_norm
+from contrastive.experiment.make import make
 from contrastive.experiment.run import run_experiment
+from contrastive.testing.loss import in_tiles
 from contrastive.training import loader as loading
+from contrastive.training.checkpointer import on_host
 from contrastive.training.features import extract
 from contrastive.training.graph import copied
 from contrastive.training.loader import Loader
+from contrastive.training.objective import Objective
+from contrastive.training.precision import Normalize, autocast
 from contrastive.training.step import TrainStep
 from contrastive.types import Split, tensors
-from tests.gpu.fake_cuda import CUDA
-from tests.gpu.pretended_gpu import on_gpu, pretended_gpu
-from tests.helpers import ROOT, logged_lines, run_until_step, saved_weights, without_time
+from tests.augmentation.test_augmentation import EVERY
+from tests.gpu.pretended_gpu import CUDA, on_gpu, pretended_gpu
+from tests.helpers import ROOT, check_same, run_until_step, without_time
+
+NOTHING = make("augmentation/none")
+B, VIEWS, SIDE, CLASSES = 8, 3, 8, 4
+
+
+def images() -> Split:
+    """Data of the host: terms count its labels and biases before the first step."""
+    rng = torch.Generator().manual_seed(0)
+    image = torch.randint(0, 256, (2 * B, 3, SIDE, SIDE), dtype=torch.uint8, generator=rng)
+    bias = torch.arange(2 * B) // 2 % 3
+    return Split(image, torch.arange(2 * B) % CLASSES, bias, torch.eye(3)[bias], mistaken=bias == 0)
+
+
+def make_step(
+    group: str = "loss",
+    name: str = "nt_xent",
+    *,
+    device: torch.device = CUDA,
+    forward: str = "fused",
+    tiled: bool = False,
+    encoder: str = "resnet18",
+    optimizer: str = "adam",
+    augmentation: Augmentation = EVERY,
+) -> TrainStep:
+    """A step with this term and a narrow encoder."""
+    torch.manual_seed(0)
+    network = make(f"encoder/{encoder}", **({"width": 2} if encoder == "resnet18" else {"kernel_size": 3}))
+    head = make("head/mlp", in_dim=network.dim)
+    terms = [make(f"{group}/{name}")] if group == "loss" else [make("loss/nt_xent"), make(f"{group}/{name}")]
+    objective = Objective(
+        *map(in_tiles, terms) if tiled else terms,
+        train=images(),
+        n_classes=CLASSES,
+        feature_dim=network.dim,
+        projection_dim=head.dim,
+        map_dim=getattr(network, "map_dim", network.dim),
+    )
+    modules = [module.to(device) for module in (network, head, objective)]
+    return TrainStep(
+        encoder=network,
+        head=head,
+        objective=objective,
+        optimizer=make(f"optimizer/{optimizer}")([p for module in modules for p in module.parameters()]),
+        augmentation=augmentation,
+        normalize=Normalize((0.5,) * 3, (0.2,) * 3, device=device, channels_last=True),
+        autocast=autocast("bf16", device),
+        scaler=torch.amp.GradScaler("cuda", enabled=False),
+        n_views=VIEWS,
+        views_forward=forward,
+    )
+
+
+def make_loader(split: Split, device: torch.device = CUDA, **options: Any) -> Loader:
+    return Loader(split, batch_size=B, seed=0, device=device, **options)
+
 
 SMALL = ["dataset.size=8", "encoder.width=2", "channels_last=false", "batch_size=256", "precision=fp32"]
 SMALL += ["compile=false", "checkpoint_every_minutes=0"]
@@ -98,14 +162,66 @@ def test_streamed_batches_are_copied_on_a_stream_of_their_own():
     )
 
 
-def test_extraction_copies_on_a_stream_of_its_own():
-    image = torch.randint(0, 256, (1200, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    split, net = Split(image, torch.arange(1200)), torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 2))
+def test_extraction_copies_on_a_stream_of_its_own_and_waits_as_often_for_more_images():
+    image = torch.randint(0, 256, (2700, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split, net = Split(image, torch.arange(2700)), nn.Sequential(nn.Flatten(), nn.Linear(48, 2))
     expected = extract(net, split, lambda x: x / 255)
-    with pretended_gpu():
-        found = extract(net.to(CUDA), split, lambda x: x / 255)
-        h, label = found.h.cpu(), found.label.cpu()
-    assert torch.equal(h, expected.h) and torch.equal(label, expected.label)
+    with pretended_gpu() as gpu:
+        net, waits = net.to(CUDA), []
+        for source in (split.to(CUDA), split):
+            for n in (700, 2700):
+                gpu.waits.clear()
+                found = extract(net, source, lambda x: x / 255, torch.arange(n))
+                waits.append(gpu.waits.copy())
+            h, label = found.h.cpu(), found.label.cpu()
+            assert torch.equal(h, expected.h) and torch.equal(label, expected.label)
+    assert waits[0] == waits[1] and waits[2] == waits[3]
+
+
+@pytest.mark.parametrize("of", ["resident", "streamed"])
+def test_batches_and_steps_with_every_operation_never_wait(of):
+    noise = {"noise_frac": 0.5, "blur_frac": 0.5}
+    with pretended_gpu() as gpu:
+        step, split = make_step(forward="per_view", optimizer="lars"), images()
+        batches = make_loader(split.to(CUDA) if of == "resident" else split, **noise).epoch(0)
+        rng = torch.Generator("cuda")
+        gpu.waits.clear()
+        step(next(batches).to(CUDA), rng)
+        assert not gpu.waits
+        assert all(on_gpu(p.grad) for p in step.encoder.parameters())
+
+
+@pytest.mark.parametrize("n_views", [1, VIEWS])
+def test_batch_norm_of_several_processes_never_waits(monkeypatch, n_views):
+    exchanged = []
+
+    def gather(x):
+        exchanged.append(x.shape)
+        return torch.cat([x, x])
+
+    monkeypatch.setattr(batch_norm, "world_size", lambda: 2)
+    monkeypatch.setattr(batch_norm, "gather", gather)
+    monkeypatch.setattr(dist, "all_reduce", lambda x: exchanged.append(x.shape))
+    with pretended_gpu() as gpu:
+        norm = nn.BatchNorm2d(4, device=CUDA)
+        x = torch.ones(n_views * B, 4, SIDE, SIDE, device=CUDA, dtype=torch.bfloat16, requires_grad=True)
+        gpu.waits.clear()
+        with batch_norm.views_apart(batch_norm.convert_batch_norm(norm), n_views):
+            out = norm(x)
+        assert (out.shape, out.dtype, out.device) == (x.shape, x.dtype, CUDA)
+        out.sum().backward()
+        assert (x.grad.shape, x.grad.dtype, norm.bias.grad.shape) == (x.shape, x.dtype, (4,))
+        assert not gpu.waits
+    assert exchanged == [(1, 2 * n_views, 4), (2 * n_views, 4)]  # a forward and a backward
+
+
+def test_a_checkpoint_waits_once():
+    """Its copies go to pinned memory and block nothing; one wait makes them whole."""
+    with pretended_gpu() as gpu:
+        state = {"weights": [torch.ones(3, device=CUDA) for _ in range(5)], "process": torch.ones(2)}
+        copied = on_host(state, CUDA)
+        assert gpu.waits.total() == 1
+        assert not any(map(on_gpu, (*copied["weights"], copied["process"])))
 
 
 # As short as they allow; those that name groups of images come after the ones that they read.
@@ -156,6 +272,4 @@ def test_a_run_and_its_continuation_are_those_of_the_cpu(composed, tmp_path, wor
             run_until_step(8, settings, tmp_path / "gpu")
             run_experiment(settings, tmp_path / "gpu")
     assert not in_steps
-    assert logged_lines(tmp_path / "gpu") == logged_lines(tmp_path / "cpu")
-    found, expected = (saved_weights(tmp_path / name) for name in ("gpu", "cpu"))
-    assert all(torch.equal(found[key], value) for key, value in expected.items())
+    check_same(tmp_path / "gpu", tmp_path / "cpu")

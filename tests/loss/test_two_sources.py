@@ -1,4 +1,4 @@
-"""Anchors and candidates from two sources, a memory and equal ids: every loss against lists of candidates."""
+"""Every loss against lists of candidates: views of one source, two sources, a memory and equal ids."""
 
 import copy
 import itertools
@@ -22,6 +22,7 @@ LABEL, BIAS = torch.tensor([0, 1, 0, 2, 1, 2]), torch.tensor([0, 0, 1, 1, 0, 1])
 IDS = torch.tensor([4, 7, 4, -1, -1, 2])
 MEMORY = {"memory": 1, "memory_label": torch.tensor([0, -1, 2, 1, 1])}
 CASES = {
+    "views": {},
     "both": {"across": "both"},
     "first": {"across": "first"},
     "keys": {"across": "both", "keys": 1},

@@ -19,7 +19,7 @@ import torch
 from contrastive.run.log import Logs
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
-from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, saved_weights, wait_for, without_time
+from tests.helpers import ONE_THREAD, ROOT, TINY, check_same, logged_lines, program, saved_weights, wait_for
 from tests.run.test_faults import run, whole  # noqa: F401  a fixture
 
 resource = pytest.importorskip("resource")  # not on Windows
@@ -146,8 +146,7 @@ def test_a_full_or_read_only_disk_is_one_sentence(whole, tmp_path, options):  # 
         assert "Traceback" not in said, said
         remount(later)
         assert run(tmp_path, f"hydra.run.dir={path}") == 0
-        mine, theirs = (json.loads((p / "result.json").read_text()) for p in (path, whole))
-        assert without_time(mine) == without_time(theirs)
+        check_same(path, whole)
 
 
 def test_too_little_memory_is_one_sentence_with_the_knobs(tmp_path):
@@ -204,6 +203,4 @@ def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
     again = program(*words, "hydra.run.dir=two", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "batches" in again.stdout
-    mine, theirs = saved_weights(tmp_path / "two"), saved_weights(tmp_path / "one")
-    assert all(torch.equal(mine[key], theirs[key]) for key in mine)
-    assert logged_lines(tmp_path / "two") == logged_lines(tmp_path / "one")
+    check_same(tmp_path / "two", tmp_path / "one")

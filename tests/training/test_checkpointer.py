@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from contrastive.training.checkpointer import Checkpointer, ResumePoint, on_host
 
@@ -68,23 +67,3 @@ def test_what_is_saved_is_what_was_there_when_saving_began():
     assert copied["optimizer"]["state"][0]["step"] == 1
     assert copied["optimizer"]["param_groups"][0]["lr"] == 1e-3
     assert live["optimizer"]["state"][0]["step"] == 2  # what is copied goes on to change
-
-
-def test_a_gpu_is_waited_for_once(monkeypatch):
-    """On fake tensors: the copies go to pinned memory and block nothing; one wait makes them whole."""
-    copies, waits = [], []
-    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
-    monkeypatch.setattr(torch.Tensor, "copy_", lambda to, source, **how: copies.append((source.device.type, how)) or to)
-    empty_like = torch.empty_like
-
-    def unpinned(x, *, device, pin_memory):  # which needs a GPU
-        assert pin_memory == x.is_cuda
-        return empty_like(x, device=device)
-
-    monkeypatch.setattr(torch, "empty_like", unpinned)
-    with FakeTensorMode():
-        state = {"weights": [torch.empty(3, device="cuda") for _ in range(5)], "process": torch.empty(2)}
-        copied = on_host(state, torch.device("cuda"))
-    assert copies == [*[("cuda", {"non_blocking": True})] * 5, ("cpu", {"non_blocking": True})]
-    assert {x.device.type for x in (*copied["weights"], copied["process"])} == {"cpu"}
-    assert waits == [torch.device("cuda")]

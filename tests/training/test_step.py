@@ -96,6 +96,14 @@ def test_batch_norm_sees_each_view_apart(composed, words, chunk):
     assert counts == {9 if chunk else 3}
 
 
+def test_views_apart_share_every_convolution(composed):
+    step, calls = build(composed(*QUICK, "views_forward=per_view", "n_views=3")).step, []
+    step.encoder.conv1.register_forward_hook(lambda *_: calls.append("conv"))
+    step.encoder.bn1.register_forward_hook(lambda *_: calls.append("norm"))
+    step.forward(torch.rand(3, 8, 3, 8, 8), ("features",))
+    assert calls == ["conv", "norm"]
+
+
 class NormAndActivation(nn.BatchNorm2d):
     """As timm's BatchNormAct2d."""
 

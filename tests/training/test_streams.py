@@ -13,7 +13,7 @@ from contrastive.training.loader import Loader
 from contrastive.training.objective import Embedded, Objective
 from contrastive.training.step import TrainStep
 from contrastive.types import Shard
-from tests.helpers import TWO_STREAMS, logged_lines, run_until_step, saved_weights, without_time
+from tests.helpers import TWO_STREAMS, check_same, run_until_step
 from tests.training.test_loader import split
 
 
@@ -124,9 +124,7 @@ forward = TrainStep.forward
 
 def test_resume_is_bit_exact_with_two_batches(composed, tmp_path):
     settings = composed(*TWO_STREAMS)
-    whole = run_experiment(settings, tmp_path / "whole")
+    run_experiment(settings, tmp_path / "whole")
     run_until_step(8, settings, tmp_path / "stopped")  # five steps an epoch
-    assert without_time(run_experiment(settings, tmp_path / "stopped")) == without_time(whole)
-    assert logged_lines(tmp_path / "stopped") == logged_lines(tmp_path / "whole")
-    expected, actual = saved_weights(tmp_path / "whole"), saved_weights(tmp_path / "stopped")
-    assert all(torch.equal(actual[key], expected[key]) for key in expected)
+    run_experiment(settings, tmp_path / "stopped")
+    check_same(tmp_path / "stopped", tmp_path / "whole")

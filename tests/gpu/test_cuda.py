@@ -2,7 +2,6 @@
 
 import functools
 import gzip
-import itertools
 import json
 import os
 import re
@@ -36,7 +35,8 @@ from contrastive.training.step import TrainStep
 from contrastive.types import Split, tensors
 from tests import forked
 from tests.gpu import gpu_tasks
-from tests.helpers import compose_settings, logged_lines, run_until_step, saved_weights, without_time
+from tests.gpu.test_pretended_gpu import BRIEF, EVALUATORS
+from tests.helpers import check_same, compose_settings, logged_lines, run_until_step
 from tests.training.test_step import each_view_by_itself
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -250,28 +250,19 @@ def test_features_of_images_of_the_host_are_those_of_the_device_bit_for_bit():
 def test_resume_is_bit_exact_with_deterministic(composed, tmp_path, monkeypatch, capsys, words):
     settings, (whole, stopped) = composed(*SMALL, *words, "deterministic=true"), (tmp_path / "a", tmp_path / "b")
     run_experiment(settings, whole)
-    step, calls = TrainStep.__call__, itertools.count(1)
-
-    def told_to_end(self, *arguments):
-        if next(calls) == 16:  # inside the second epoch
-            signal.raise_signal(signal.SIGTERM)
-        return step(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainStep, "__call__", told_to_end)
-        with pytest.raises(Stop):
-            run_experiment(settings, stopped)
+    told_to_end(TrainStep, settings, stopped, monkeypatch)
     run_experiment(settings, stopped)
     assert "resuming after epoch 1 and 5 of 11 batches" in capsys.readouterr().out
     check_same(stopped, whole)
 
 
-def check_same(path, expected):
-    weights = saved_weights(expected)
-    assert all(torch.equal(value, weights[key]) for key, value in saved_weights(path).items())
-    assert logged_lines(path) == logged_lines(expected)
-    first, second = (json.loads((folder / "result.json").read_text()) for folder in (path, expected))
-    assert without_time(first) == without_time(second)
+def told_to_end(kind, settings, path, monkeypatch):
+    """A run that SIGTERM ends inside the second epoch."""
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "__call__", kind.__call__)  # which is what is restored
+        forked.at_call(kind, "__call__", 15, functools.partial(signal.raise_signal, signal.SIGTERM))
+        with pytest.raises(Stop):
+            run_experiment(settings, path)
 
 
 def test_resume_is_bit_exact_after_kill_9(tmp_path, monkeypatch):
@@ -346,13 +337,10 @@ def test_a_run_of_the_gpu_is_evaluated_again(finished, device):
 
 @pytest.mark.parametrize("data", [[], BIASED], ids=["digits", "biased digits"])
 def test_every_evaluator(composed, tmp_path, data):
-    names = "knn,knn_sweep,linear,few_shot,few_label,classifier,bias_audit,class_audit,dfr,retrieval,rankme,alpha_req"
-    names += ",alignment_uniformity,adam_probe,sgd_probe,linear_sgd,fine_tune,transfer"
-    words = [f"evaluator.{name}.epochs=1" for name in ("adam_probe", "sgd_probe", "linear_sgd", "fine_tune")]
-    words += [f"evaluator.{name}.max_iter=5" for name in ("few_label", "dfr", "bias_audit", "transfer")]
-    result = run_experiment(composed(*SMALL, *data, "epochs=1", f"evaluator=[{names}]", *words), tmp_path)
+    words = [*SMALL, *data, *BRIEF, "epochs=1", f"evaluator=[{','.join(EVALUATORS)}]"]
+    result = run_experiment(composed(*words), tmp_path)
     silent = {"classifier", "dfr"} | (set() if data else {"bias_audit"})  # dfr: too few images of some groups
-    assert set(names.split(",")) - silent <= set(result["protocol"])
+    assert set(EVALUATORS) - silent <= set(result["protocol"])
 
 
 def test_weights_and_onnx_give_the_features_of_the_gpu(finished):
