@@ -96,6 +96,7 @@ class Environment(TypedDict):
     threads: int
     files: NotRequired[dict[str, Place]]
     commit: NotRequired[str | None]
+    package: NotRequired[str]
     overrides: NotRequired[list[str]]
     earlier: NotRequired[list[dict[str, Any]]]
     resumed_with: NotRequired[list[dict[str, Any]]]

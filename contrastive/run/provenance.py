@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import contrastive
 from contrastive.config.identity import targets
+from contrastive.config.paths import CONFIGS
 from contrastive.files import file_hash
 from contrastive.listing.places import Place
 
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kernel module is loaded
 NOT_HASHED = ("contrastive", "torch", "torchvision")  # by module: their versions are recorded
+TRAINS_NOTHING = {"cli", "render"}  # folders of the package
 LIBRARIES = {"site-packages", "dist-packages"}  # folders of modules that are not the user's own
-CODE_KEYS = ("commit", "dirty", "diff", "modules")  # what tells one state of the code from another
+CODE_KEYS = ("commit", "dirty", "diff", "package", "modules")  # what tells one state of the code from another
 
 
 def environment_record(
@@ -109,7 +111,8 @@ def gpu_record() -> dict[str, Any]:
 
 
 def code_record(config: dict[str, Any]) -> dict[str, Any]:
-    """The state of the code: `commit`, `dirty`, `diff` and `modules`, and `code`, one hash of them all.
+    """The state of the code: `commit`, `dirty`, `diff`, `package` and `modules`, and `code`, one hash of all but
+    `package`.
 
     `diff` is the sha256 of what is not committed, `modules` those of the user's own modules, {name: sha256}. Outside
     git the version of the package stands for its code.
@@ -131,7 +134,19 @@ def _checkout(root: Path) -> dict[str, Any]:
         "commit": _git(root, "rev-parse", "HEAD"),
         "dirty": None if diff is None else bool(_git(root, "status", "--porcelain")),
         "diff": hashlib.sha256("\n".join(changes).encode()).hexdigest() if changes else None,
+        "package": package_hash(),
     }
+
+
+def package_hash() -> str:
+    """A hash of this package's own code and YAMLs, but for commands and pages: other code would be other runs."""
+    package = Path(contrastive.__file__).parent
+    places = {file.relative_to(package): file for file in package.rglob("*.py")}
+    trains = [(place, file) for place, file in sorted(places.items()) if not TRAINS_NOTHING.intersection(place.parts)]
+    digest = hashlib.sha256()
+    for place, file in [*trains, *((file.relative_to(CONFIGS), file) for file in sorted(CONFIGS.rglob("*.yaml")))]:
+        digest.update(f"{place} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def repository() -> str | None:

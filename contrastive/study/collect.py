@@ -15,7 +15,7 @@ from contrastive.study.jobs import runs_of
 from contrastive.study.record import correct_name
 from contrastive.study.spec import Row, Table, folder_name
 
-ENVIRONMENT = ("commit", "dirty", "device", "precision", "threads", "python", "torch")
+ENVIRONMENT = ("commit", "dirty", "package", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
 MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")

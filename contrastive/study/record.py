@@ -74,6 +74,7 @@ class EnvironmentRecord(TypedDict):
 
     commit: str | None
     dirty: bool | None
+    package: NotRequired[str | None]
     device: str
     precision: str | None
     threads: int

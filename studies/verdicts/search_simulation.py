@@ -94,7 +94,8 @@ def searched(surface: Surface, budget: int, draw: int) -> Searched:
     for i in last:
         tried[i][1].extend(run(tried[i][0]) for _ in range(2))
     chosen = max(last, key=lambda i: float(np.mean(tried[i][1])))
-    more = left_to_find(knobs, [{"point": point, "values": values} for point, values in tried])
+    record = [{"point": point, "values": values} for point, values in tried]
+    more = left_to_find(knobs, record, tried[chosen][0])
     return Searched(lost=BEST - value(tried[chosen][0]), more=more)
 
 

@@ -310,7 +310,8 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
         run.finish(RESULT, write_weights)
     earlier = json.loads((tmp_path / "environment.json").read_text())["earlier"]
     assert [session["commit"] for session in earlier] == [f"commit of {code}" for code in "1223"]
-    changes = [{"commit": f"commit of {code}", "dirty": False, "diff": None, "modules": {}} for code in "23"]
+    changes = [{"commit": f"commit of {code}", "dirty": False, "diff": None, "package": None, "modules": {}}
+               for code in "23"]  # fmt: skip
     for name in ("result.json", "environment.json"):
         assert json.loads((tmp_path / name).read_text())["resumed_with"] == changes
     with opened(tmp_path, rerun=True) as run:

@@ -26,7 +26,7 @@ from contrastive.study.render.datasets import command, notes, protocol_text
 from contrastive.study.render.effects import effects, forest
 from contrastive.study.render.files import check_folder
 from contrastive.study.render.page import verdict_html
-from contrastive.study.render.sentences import sentences
+from contrastive.study.render.sentences import over_datasets, sentences
 from tests.helpers import ROOT, module
 from tests.study.test_compare_command import SMALL, kill_at
 from tests.study.test_compare_verdicts import KNOBS, Made
@@ -71,6 +71,17 @@ def test_two_data_sets_say_little():
     assert found["high"] - found["low"] > 12
 
 
+@pytest.mark.parametrize("gain", [0.0, 0.2])
+@pytest.mark.parametrize("lead", [0.0, 0.5, 1.0])
+def test_as_many_data_sets_as_are_said_to_decide_do_so(gain, lead):
+    few = judged(*(claim(x, gain=gain, gain_against=gain) for x in (0.6, -0.6, 0.6, -0.6, 0.6, -0.6)))
+    spread = [0.6, -0.6] * (few["decide"] // 2 + 1)
+    many = judged(*(claim(lead + x, gain=gain, gain_against=gain) for x in spread), looks=2)  # it is the next look
+    assert many["verdict"] != "undecided"
+    enough = judged(*(claim(x, gain=0.6, gain_against=0.5) for x in (0.6, -0.6, 0.6)))
+    assert enough["decide"] is None
+
+
 def test_what_the_one_behind_may_still_gain_counts():
     values = [2.0, 2.5, 1.5, 3.0, 2.0]
     assert judged(*map(claim, values))["verdict"] == "better"
@@ -78,8 +89,9 @@ def test_what_the_one_behind_may_still_gain_counts():
 
 
 def test_a_failure_on_one_data_set_is_one_over_all_and_the_same_runs_are_the_same():
-    failed = judged(claim(1.0), claim(2.0), claim(None, verdict="failed"))
-    assert (failed["verdict"], failed["failed"], failed["low"]) == ("failed", 1, None)
+    failed = judged(claim(1.0), claim(2.0), claim(None, verdict="failed", broke="a"))
+    assert (failed["verdict"], failed["failed"], failed["broke"], failed["low"]) == ("failed", 1, ["a"], None)
+    assert over_datasets(failed, read_plan(["loss=a,b"]), "kNN") == "b: failed, a failed on 1 of 3 data sets"
     assert judged(claim(0.0, same=True), claim(0.0, same=True))["verdict"] == "equal"
     assert judged(claim(0.5), claim(0.5))["verdict"] == "undecided"
 
@@ -268,15 +280,20 @@ def another_margin_on_one(record: Record) -> None:
     record["datasets"]["mnist"]["comparison"]["plan"]["margin"] = 2.0
 
 
+def more_epochs_on_one(record: Record) -> None:
+    record["datasets"]["mnist"]["comparison"]["plan"]["common"].append("epochs=200")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (a_data_set_is_left_out, "the verdicts over data sets are not those of the data sets"),
+        (a_data_set_is_left_out, "it is of 2 data sets, which its title contradicts"),
         (a_run_is_left_out, "mnist: a: the seeds of its final runs are"),
         (the_verdict_of_one_is_changed, "mnist: the verdicts are not those of its runs"),
         (the_verdict_over_all_is_changed, "the verdicts over data sets are not those of the data sets"),
         (one_stands_for_another, "mnist: its runs are of another data set"),
         (another_margin_on_one, "mnist: another plan than on the others"),
+        (more_epochs_on_one, "mnist: another plan than on the others"),
     ],
 )
 def test_verify_finds_what_was_changed(whole, tmp_path, capsys, change, said):

@@ -9,10 +9,11 @@ from hydra import initialize_config_dir
 
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
+from contrastive.run.provenance import package_hash
 from contrastive.study.compare.engine import contest_of
 from contrastive.study.compare.plan import AUTO, Plan, plan_from_dict, read_plan
 from contrastive.study.compare.progress import announcement
-from contrastive.study.compare.seal import package_hash, read_sources, seal
+from contrastive.study.compare.seal import read_sources, seal
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import Contest
 from contrastive.study.compare.trial import Trial, deepest, disk

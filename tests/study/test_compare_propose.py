@@ -103,17 +103,18 @@ def test_what_is_left_to_find_shrinks_with_the_search_and_is_none_without_a_mode
         return 60 - 10 * ((BOX[0].place(point) - 0.4) ** 2 + (BOX[1].place(point) - 0.6) ** 2)
 
     deep = search(BOX, worth, 32, 8, seed=3, noise=0.3)
-    found = left_to_find(BOX, recorded(deep, last=[]))
+    best = deep[int(np.argmax(smoothed(BOX, deep)))][0]
+    found = left_to_find(BOX, recorded(deep, last=[]), best)
     middling = int(np.argsort([own[0] for _, own in deep])[16])
-    bad = left_to_find(BOX, recorded(deep, last=[middling]))  # had this one been chosen
+    bad = left_to_find(BOX, recorded(deep, last=[middling]), deep[middling][0])  # had this one been chosen
     assert 0 <= found["low"] <= found["mean"] <= found["high"] < 1
     true = 60 - worth(deep[middling][0])
     assert bad["low"] - 0.2 <= true <= bad["high"] + 0.2
     assert bad["mean"] > found["mean"]
-    assert left_to_find(BOX, recorded(deep, last=[])) == found
-    assert left_to_find(BOX, recorded(deep[:7], last=[])) is None
-    assert left_to_find([], recorded(deep, last=[])) is None
-    assert left_to_find(BOX, recorded([(p, [FAILED]) for p, _ in deep], last=[])) is None
+    assert left_to_find(BOX, recorded(deep, last=[]), best) == found
+    assert left_to_find(BOX, recorded(deep[:7], last=[]), best) is None
+    assert left_to_find([], recorded(deep, last=[]), best) is None
+    assert left_to_find(BOX, recorded([(p, [FAILED]) for p, _ in deep], last=[]), best) is None
 
 
 @pytest.mark.parametrize("default", [{}, {"temperature": None, "optimizer.lr": 1.0}])

@@ -1,6 +1,7 @@
 """The statistics of a comparison: the numbers of its design, recomputed, and verdicts of simulated contests."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -430,8 +431,33 @@ def test_runs_of_other_data_are_no_comparison(tmp_path):
         environment.write_text(json.dumps({**json.loads(environment.read_text()), "data": "other"}))
         return {}
 
-    with pytest.raises(ConfigError, match="final, b, seed 1102 was trained on other data than this comparison began"):
+    said = "final, b, seed 1102 was trained on other data than this comparison began"
+    with pytest.raises(ConfigError, match=said):
         run_all(contest, other)
+    with pytest.raises(ConfigError, match=said):  # the same command again, which has nothing left to run
+        run_until_decided(contest, made)
+
+
+@pytest.mark.parametrize("environment", [{"package": "2"}, {"package": "1", "resumed_with": [{"package": "2"}]}])
+def test_runs_of_an_edited_package_are_no_comparison(tmp_path, environment):
+    contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
+    contest = replace(contest, made_of={"package": "1"})
+    assert run_until_decided(contest, made).not_done == []  # runs of earlier versions do not tell
+    file = made.started[-1].path / "environment.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **environment}))
+    said = "seed 1102 was trained by other code of contrastive than this comparison began with: try rm -r .* and the"
+    with pytest.raises(ConfigError, match=said):
+        run_until_decided(contest, made)
+
+
+def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=8", "finalists=0", "seeds=3", a=70.0, b=69.0)
+    contest = replace(contest, knobs={**contest.knobs, "a": []})
+    assert run_until_decided(contest, made).not_done == []
+    record = comparison_record(contest)
+    assert [len(record["comparison"]["searches"][name][0]["points"]) for name in "ab"] == [1, 8]
+    assert faults(record) == []
+    assert "what its model leaves to find" in protocol_text(record)
 
 
 def test_it_stops_when_every_pair_is_decided(tmp_path):
@@ -556,7 +582,7 @@ def test_another_metric_margin_or_choice_of_pairs_is_another_look(tmp_path):
     assert looks == [1, 2, 3, 4, 4]
     base = tmp_path / plan.folder("mnist", plan.digest({}))
     assert number_of_looks(base, plan) == 1
-    assert [number_of_looks(base, plan, names) for names in (["mnist"], ["mnist", "digits"], ["mnist"])] == [2, 3, 3]
+    assert [number_of_looks(base, plan, names) for names in (["mnist"], ["mnist", "digits"], ["mnist"])] == [2, 3, 2]
 
 
 def test_an_undecided_page_says_what_it_would_take(tmp_path):
@@ -566,8 +592,10 @@ def test_an_undecided_page_says_what_it_would_take(tmp_path):
     assert claim["verdict"] == "undecided"
     wide = {**claim, "decide": None, "floor": 0.5, "images": 400}
     said = sentence({**wide, "n": 5}, plan, "kNN")
-    assert said.endswith(". No number of runs is sure to decide on these 400 test images; some 2,000 images could")
-    assert sentence({**wide, "n": 4}, plan, "kNN").endswith("better by more")  # too few to know the floor of the images
+    assert said.endswith(". No number of runs is sure to decide on these 400 test images; some 4,000 images could")
+    assert sentence({**wide, "n": 4}, plan, "kNN").endswith("points each")  # too few to know the floor of the images
+    left = {**wide, "n": 5, "gain": 0.7, "gain_against": 0.4}
+    assert sentence(left, plan, "kNN").endswith(". More search could still bring 1.1 points: try a larger budget")
     assert sentence({**claim, "decide": 18}, plan, "kNN").endswith(
         ". About 20 such searches would be needed to decide for sure"
     )

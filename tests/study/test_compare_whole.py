@@ -70,6 +70,26 @@ def other_data(record: Record) -> None:
     row(record, "sigmoid")["runs"][4]["data"] = "0" * 16
 
 
+def other_data_of_a_seed(record: Record) -> None:
+    for run in (run for own in record["rows"] for run in own["runs"] if run["seed"] == 1101):
+        run["data"] = "0" * 16
+
+
+def another_machine(record: Record) -> None:
+    record["environments"].append({**record["environments"][0], "device": "H100"})
+    row(record, "sigmoid")["runs"][0]["environment"] = len(record["environments"]) - 1
+
+
+def images_of_one_are_left_out(record: Record) -> None:
+    for run in row(record, "sigmoid")["runs"]:
+        del run["correct"]["knn_top1"]
+        run["test"]["knn_top1"] += 5
+
+
+def defaults_are_left_out(record: Record) -> None:
+    record["rows"] = [own for own in record["rows"] if not own["name"].endswith("as it comes")]
+
+
 def a_figure(record: Record) -> None:
     row(record, "sigmoid")["runs"][4]["test"]["knn_top1"] += 1
 
@@ -86,7 +106,11 @@ def a_run_twice(record: Record) -> None:
         (another_choice, "nt_xent, search 1: the chosen settings are not its best"),
         (a_run_is_left_out, "sigmoid: the seeds of its final runs are"),
         (a_contestant_is_left_out, "sigmoid is not there"),
-        (other_data, "sigmoid, seed 2101: other data than another contestant has"),
+        (other_data, "sigmoid, seed 2101: other data than another run has"),
+        (other_data_of_a_seed, "push, seed 1101: other data than another run has"),
+        (another_machine, "sigmoid, seed 1100: made on another kind of machine"),
+        (images_of_one_are_left_out, "15 of 69 final runs do not tell their images"),
+        (defaults_are_left_out, "the runs of the default settings are not there"),
         (a_figure, "sigmoid, seed 2101: its figure is not that of its images"),
         (a_run_twice, "sigmoid: the seeds of its final runs are"),
     ],
@@ -137,6 +161,12 @@ def failed_runs_without_a_reason(record: Record) -> None:
     record["comparison"]["failed"]["b"] = 1
 
 
+def another_package(record: Record) -> None:
+    record["comparison"]["sealed"] = {"made_of": {"package": "1" * 16}}
+    record["environments"].append({**record["environments"][0], "package": "2" * 16})
+    row(record, "b")["runs"][1]["environment"] = len(record["environments"]) - 1
+
+
 def the_budget(record: Record) -> None:
     record["comparison"]["plan"]["budget"] = 3
 
@@ -144,7 +174,7 @@ def the_budget(record: Record) -> None:
 @pytest.mark.parametrize(
     "change",
     [a_seed, a_finalist, a_finalists_seeds, a_point, a_searched_figure, final_settings, settings_of_a_run,
-     a_failed_point_is_no_failure, failed_runs_without_a_reason, the_budget],
+     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package, the_budget],
 )  # fmt: skip
 def test_what_was_changed_in_a_record_is_found(made: Record, change: Callable) -> None:
     assert faults(made) == []

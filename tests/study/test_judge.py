@@ -146,7 +146,7 @@ def test_graded_answers_are_the_t_of_the_effect():
         claim, plan_of(), "kNN"
     )
     told = sentence({**claim, "gain": 2.0}, plan_of(), "kNN")
-    assert ": searched to the end 1 % worse by more than 1, " in told
+    assert ": if both were searched to the end, 1 % worse by more than 1, " in told
 
 
 def test_looks_that_were_not_planned_have_little_of_the_level():

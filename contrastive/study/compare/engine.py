@@ -25,7 +25,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.summary import watching
 from contrastive.listing.places import places
 from contrastive.run.files import lock
-from contrastive.run.provenance import module_hashes
+from contrastive.run.provenance import module_hashes, package_hash
 from contrastive.study.compare.judge import is_decided
 from contrastive.study.compare.outcome import comparison_record
 from contrastive.study.compare.plan import Contestant, Plan, auto_budget, folder_name, read_plans
@@ -35,7 +35,6 @@ from contrastive.study.compare.seal import (
     OPTIONS,
     PLAN,
     check_package,
-    package_hash,
     read_sealed,
     read_sources,
     seal,
@@ -305,6 +304,7 @@ def run_each(contests: Sequence[Contest], launching: Callable[[Lines], Launch], 
 
 def run_until_decided(contest: Contest, launch: Launch, lines: Lines | None = None) -> Done:
     """Run look after look, until every pair is decided or nothing is due; see `run_all`."""
+    contest.check_runs(read_sealed(contest.base).get("data", {}))  # also those of an earlier command that ended in it
     while (now := at_look(contest)).due():
         if not_done := run_all(now, launch, lines):
             return Done(now, not_done)
@@ -321,7 +321,7 @@ def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> lis
         a sentence for each run that is still not done.
 
     Raises:
-        ConfigError: a run lacks the figure that is judged, or was trained on other data.
+        ConfigError: a run lacks the figure that is judged, or was trained on other data or by other code.
     """
     lines = lines or Lines(contest)
     tried, reasons = Counter[Path](), dict[Run, str]()
@@ -336,5 +336,5 @@ def run_all(contest: Contest, launch: Launch, lines: Lines | None = None) -> lis
             lines.clear()
         contest.clean()
         tried.update(run.path for run in runs)
-    contest.check_data(read_sealed(contest.base).get("data", {}))
+    contest.check_runs(read_sealed(contest.base).get("data", {}))
     return [f"not done: {run}: {reasons.get(run, 'it ended without a word')}" for run in contest.due()]

@@ -57,7 +57,7 @@ def judge_comparison(plan: Plan, rows: Rows, failed: Mapping[str, int], searches
         method is worse by more than the margin, within it, or better by more, p_better: the probability that a run of
         one is ahead of a run of the other, n: rows, over, same: whether weights and judged images are, gain,
         gain_against: the points that more search may still bring either, found: the effect that these rows find with
-        80 %, decide: rows that always decide, floor, images, failed}.
+        80 %, decide: rows of a next plan that always decide, None where no number does, floor, images, failed}.
 
     Args:
         failed: final runs of each contestant that failed.
@@ -88,20 +88,21 @@ def judge_datasets(plans: Sequence[Plan], judged: Sequence[Sequence[Mapping[str,
     Returns:
         {name, against, verdict, effect, low, high, p, worse, within, better, gain, gain_against, found, decide: as
         `judge_comparison`, n: data sets, each: the effect on each, ahead: on how many it is above 0, same, failed: the
-        number of data sets on which a final run failed}
+        number of data sets on which a method failed, broke: the methods that did}
     """
     plan = plans[0]
-    level = look_level(len(plans), 0, looks) / max(1, len(plan.opponents))
-    return [_over_datasets(claims, level, plan.margin) for claims in zip(*judged, strict=True)]
+    level, next_level = (look_level(len(plans), 0, n) / max(1, len(plan.opponents)) for n in (looks, looks + 1))
+    return [_over_datasets(claims, level, next_level, plan.margin) for claims in zip(*judged, strict=True)]
 
 
-def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, margin: float) -> Claim:
+def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, next_level: float, margin: float) -> Claim:
     each = [claim["effect"] for claim in claims]
     known = [effect for effect in each if effect is not None]
     over: Claim = {
         **_unjudged(claims[0]["name"], claims[0]["against"]), "n": len(claims), "over": "data sets", "each": each,
         "ahead": sum(effect > 0 for effect in known), "same": all(claim["same"] for claim in claims),
         "failed": sum(claim["verdict"] == "failed" for claim in claims),
+        "broke": list(dict.fromkeys(claim["broke"] for claim in claims if claim["verdict"] == "failed")),
         **{key: mean(claim[key] for claim in claims) for key in ("gain", "gain_against")},
     }  # fmt: skip
     if len(known) == len(each):
@@ -109,8 +110,10 @@ def _over_datasets(claims: Sequence[Mapping[str, Any]], level: float, margin: fl
         over["effect"] = found.effect
         if found.error:
             over |= answers(found, level, margin, over["gain"], over["gain_against"])
-            over["found"] = effect_found(found, level)
-            over["decide"] = rows_that_decide(found.error * math.sqrt(len(each)), 0.0, margin, level=level)
+            gain, gain_against = over["gain"], over["gain_against"]
+            over["found"] = effect_found(found, level) + max(gain, gain_against)
+            sd = found.error * math.sqrt(len(each))
+            over["decide"] = rows_that_decide(sd, 0.0, margin - gain - gain_against, level=next_level)
     return _concluded(over, margin)
 
 
@@ -137,6 +140,11 @@ def is_decided(judged: Sequence[Mapping[str, Any]]) -> bool:
 def level_of(plan: Plan) -> float:
     """The level of each interval."""
     return look_level(plan.rows, plan.planned, plan.looks) / max(1, len(plan.opponents))
+
+
+def next_level(plan: Plan) -> float:
+    """The level of each interval of a plan that would follow this one."""
+    return look_level(plan.rows, 0, plan.looks + 1) / max(1, len(plan.opponents))
 
 
 def verdict_of(claim: Mapping[str, Any], margin: float) -> str:
@@ -183,10 +191,11 @@ def _judged(
     if not found.error:
         return {"floor": floor}
     level, margin = level_of(plan), plan.margin
+    gain, gain_against = claim["gain"], claim["gain_against"]
+    enough = rows_that_decide(sd, floor, margin - gain - gain_against, level=next_level(plan), prior_df=prior_df)
     return {
-        **answers(found, level, margin, claim["gain"], claim["gain_against"]), "floor": floor,
-        "found": effect_found(found, level),
-        "decide": rows_that_decide(sd, floor, margin, level=level, prior_df=prior_df),
+        **answers(found, level, margin, gain, gain_against), "floor": floor, "decide": enough,
+        "found": effect_found(found, level) + max(gain, gain_against),
     }  # fmt: skip
 
 

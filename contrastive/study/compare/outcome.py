@@ -81,12 +81,18 @@ def datasets_record(contests: Sequence[Contest]) -> dict[str, Any]:
     names = [contest.dataset for contest in contests]
     counted = {contest.base.name for contest in contests}
     record = {
-        "table": base.name, "title": f"{_contestants(plan)} over {len(names)} data sets",
+        "table": base.name,
         "looks": number_of_looks(base, plan, names),
         "left_out": sorted({file.parent.name for file in base.glob(f"*/{PLAN}")} - counted),
         "datasets": {contest.dataset: comparison_record(contest) for contest in contests},
     }  # fmt: skip
-    return {**record, "judged": judged_again(record)}
+    return {**record, "title": over_title(record), "judged": judged_again(record)}
+
+
+def over_title(record: Mapping[str, Any]) -> str:
+    """What a comparison over data sets is of."""
+    parts = list(record["datasets"].values())
+    return f"{_contestants(plan_from_dict(parts[0]['comparison']['plan']))} over {len(parts)} data sets"
 
 
 def _contestants(plan: Plan) -> str:
@@ -139,7 +145,7 @@ def _search(contest: Contest, own: Contestant, search: int) -> dict[str, Any]:
             "minutes": [round(result["time"]["seconds"] / 60, 2) if result else None for result in results],
             "correct": results[0].get("correct", {}).get(contest.plan.metric),
         })  # fmt: skip
-    more = left_to_find(contest.knobs[own.name], points)
+    more = None if chosen is None else left_to_find(contest.knobs[own.name], points, contest.settings(own, chosen))
     return {"points": points, "chosen": chosen, **({} if more is None else {"more": more})}
 
 
@@ -148,8 +154,8 @@ def _from_here(folder: Path) -> str:
 
 
 def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = ()) -> int:
-    """How many judgements of these contestants there were, this one included. They share the level, also where each is
-    by a metric of its own, which has a folder of its own, or over other data sets.
+    """Which judgement of these contestants this is, counted from the first one. They share the level, also where each
+    is by a metric of its own, which has a folder of its own, or over other data sets.
 
     Args:
         base: the folder of the comparison.
@@ -162,4 +168,4 @@ def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = ()) -> int
         looks.append(now)
         file.parent.mkdir(exist_ok=True)
         write_text(file, json.dumps(looks))
-    return len(looks)
+    return 1 + looks.index(now)

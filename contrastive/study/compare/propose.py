@@ -68,11 +68,12 @@ def smoothed(knobs: Sequence[Knob], tried: Tried) -> list[float]:
     return worth
 
 
-def left_to_find(knobs: Sequence[Knob], points: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def left_to_find(knobs: Sequence[Knob], points: Sequence[Mapping[str, Any]], chosen: Point) -> dict[str, Any] | None:
     """What more of a search could bring at the most: the best of the surface over its value at the chosen point.
 
     Args:
         points: of a search, as a record has them: {point, values, default: the settings of a point without words}.
+        chosen: all settings of the point that it chose.
 
     Returns:
         {mean, low, high} over surfaces that agree with the points, in points of accuracy, a range of 90 %; None where
@@ -81,11 +82,8 @@ def left_to_find(knobs: Sequence[Knob], points: Sequence[Mapping[str, Any]]) -> 
     if not knobs or len(points) < FEW:
         return None
     tried = [(point["point"] or point.get("default", {}), _worths(point["values"])) for point in points]
-    worth = smoothed(knobs, tried)
-    last = [i for i, (_, own) in enumerate(tried) if len(own) > 1] or range(len(tried))
-    chosen = max(last, key=lambda i: float(np.mean(tried[i][1])) if len(tried[i][1]) > 1 else worth[i])
-    at = [_place(knobs, point) for point in (tried[chosen][0], *_candidates(knobs, tried, draw=0))]
-    if max(worth) == -inf or at[0] is None:
+    at = [_place(knobs, point) for point in (chosen, *_candidates(knobs, tried, draw=0))]
+    if at[0] is None or all(-inf in own for _, own in tried):
         return None
     drawn = _surface(*_runs(knobs, tried)).sample_y(at, N_SURFACES, random_state=0)
     gain = (drawn - drawn[0]).max(0)

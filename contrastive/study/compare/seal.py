@@ -13,16 +13,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import contrastive
-from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
 from contrastive.files import atomic, write_text
-from contrastive.run.provenance import own_sources
+from contrastive.run.provenance import own_sources, package_hash
 from contrastive.study.compare.stages import Contest
 
 PLAN, CODE, OPTIONS = "plan.json", "code", "options"
 DEPTHS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")  # of a folder of --config-dir; runs may lie in it, deeper
-TRAINS_NOTHING = ("cli", "render")  # folders of the package
 
 
 Sources = Mapping[str, Mapping[str, bytes]]  # {CODE or OPTIONS: {path: content}}
@@ -36,17 +33,6 @@ def read_sources(targets: Sequence[str], folders: Sequence[Path]) -> Sources:
         for file in sorted(file for depth in DEPTHS for file in folder.glob(depth)):
             options.setdefault(file.relative_to(folder).as_posix(), file.read_bytes())
     return {CODE: {place: file.read_bytes() for place, file in own_sources(targets).items()}, OPTIONS: options}
-
-
-def package_hash() -> str:
-    """A hash of this package's own code and YAMLs, but for commands and pages: other code would be other runs."""
-    package = Path(contrastive.__file__).parent
-    files = [file for file in package.rglob("*.py") if not set(TRAINS_NOTHING).intersection(file.parts)]
-    digest = hashlib.sha256()
-    for place, file in [*((file.relative_to(package), file) for file in sorted(files)),
-                        *((file.relative_to(CONFIGS), file) for file in sorted(CONFIGS.rglob("*.yaml")))]:  # fmt: skip
-        digest.update(f"{place} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()[:16]
 
 
 def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:

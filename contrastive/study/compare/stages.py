@@ -124,8 +124,9 @@ class Contest:
             if run.stage != "final" and self._value(run) is not None and (folder := run.path / CHECKPOINTS).exists():
                 shutil.rmtree(folder)
 
-    def check_data(self, known: Mapping[str, str]) -> None:
-        """Check that every finished run was trained on the same data as the others with its settings of the dataset.
+    def check_runs(self, known: Mapping[str, str]) -> None:
+        """Check that every finished run was trained by the code of this comparison, and on the same data as the others
+        with its settings of the dataset.
 
         Args:
             known: {settings of a dataset: hash of the data} that the comparison began with.
@@ -133,11 +134,17 @@ class Contest:
         Raises:
             ConfigError: one was not.
         """
-        seen = dict(known)
+        seen, package = dict(known), self.made_of.get("package")
         for run in (run for own in self.plan.contestants for run in self.known(own)):
             state = run_state(run.path)
             if state.kind != "finished":
                 continue
+            sessions = [state.environment, *state.environment.get("resumed_with", [])]
+            if any(session.get("package", package) != package for session in sessions):
+                raise ConfigError(
+                    f"{run} was trained by other code of contrastive than this comparison began with: "
+                    f"try rm -r {as_typed(run.path)} and the same command again"
+                )
             data = state.environment["data"]
             if seen.setdefault(data_key(state.config), data) != data:
                 raise ConfigError(
@@ -213,7 +220,7 @@ class Contest:
 
     def worth(self, own: Contestant, tried: Sequence[Tried]) -> list[float]:
         """What each point is worth by its first run: the model's mean there, which tells luck from settings."""
-        if self.plan.n_first == self.plan.budget:
+        if self.plan.n_first == self.plan.budget or not self.knobs[own.name]:
             return [point.values[0] for point in tried]
         return smoothed(self.knobs[own.name], [(self.settings(own, one.point), one.values[:1]) for one in tried])
 

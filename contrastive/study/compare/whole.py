@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from contrastive.bits import unpack
-from contrastive.study.compare.outcome import AS_IT_COMES, judged_again
+from contrastive.study.compare.outcome import AS_IT_COMES, judged_again, over_title
 from contrastive.study.compare.plan import Contestant, plan_from_dict
+from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.space import read_knob
 from contrastive.study.compare.stages import WORST, Contest, Tried
 from contrastive.study.jobs import Run
@@ -17,6 +18,7 @@ from contrastive.study.record import correct_name
 from contrastive.study.statistics import planned_looks
 
 NEAR = 0.006  # in points: figures of a record are rounded
+OF_A_MODEL = 0.2  # in points: another version of scikit-learn fits a little otherwise
 Record = Mapping[str, Any]
 
 
@@ -34,10 +36,11 @@ def _faults(record: Record) -> list[str]:
     defaults = {name: searches[0]["points"][0].get("default", {}) if searches[0]["points"] else {}
                 for name, searches in own["searches"].items()}  # fmt: skip
     contest = Contest(plan=plan_from_dict(own["plan"]), knobs=knobs, defaults=defaults, base=Path())
-    found = [*_origin(record, contest), *_data(record)]
+    found = [*_origin(record, contest), *_data(record), *_machines(record), *_images(record)]
     for contestant in contest.plan.contestants:
         for i, search in enumerate(own["searches"][contestant.name]):
-            found += [f"{contestant.name}, search {i + 1}: {said}" for said in _search(contest, contestant, i, search)]
+            said = _search(contest, contestant, i, search, is_sealed=bool(own.get("sealed")))
+            found += [f"{contestant.name}, search {i + 1}: {text}" for text in said]
         found += _finals(record, contest, contestant)
     return found
 
@@ -50,10 +53,13 @@ def _faults_over(record: Record) -> list[str]:
     plans = {name: part["comparison"]["plan"] for name, part in parts.items()}
     found += [f"{name}: its runs are of another data set" for name, plan in plans.items()
               if f"dataset={name}" not in plan["common"]]  # fmt: skip
-    same = ("contestants", "finalists", "batch", "metric", "margin", "pairs")
-    first = next(iter(plans.values()))
-    found += [f"{name}: another plan than on the others" for name, plan in plans.items()
-              if any(plan[key] != first[key] for key in same)]  # fmt: skip
+    same = ("contestants", "finalists", "batch", "metric", "margin", "pairs", "ranges", "planned")
+    told = {name: [{key: plan[key] for key in same}, [word for word in plan["common"] if word != f"dataset={name}"]]
+            for name, plan in plans.items()}  # fmt: skip
+    first = next(iter(told.values()))
+    found += [f"{name}: another plan than on the others" for name, own in told.items() if own != first]
+    if record["title"] != over_title(record):
+        found.append(f"it is of {len(parts)} data sets, which its title contradicts")
     found += [f"{name}: the verdicts are not those of its runs" for name, part in parts.items()
               if part["comparison"]["judged"] != judged_again(part)]  # fmt: skip
     if not found and record["judged"] != judged_again(record):
@@ -78,6 +84,8 @@ def _missing(record: Record) -> Iterator[str]:
             yield f"{name} is not there"
         elif (n := len(own["searches"][name])) != own["plan"]["searches"]:
             yield f"{name} has {n} of {own['plan']['searches']} searches"
+    if own["plan"]["budget"] > 1 and not any(name.endswith(AS_IT_COMES) for name in rows):
+        yield "the runs of the default settings are not there"
     yield from (f"{name} is no contestant" for name in rows - {*names, *(f"{name}{AS_IT_COMES}" for name in names)})
 
 
@@ -92,16 +100,42 @@ def _origin(record: Record, contest: Contest) -> Iterator[str]:
 
 
 def _data(record: Record) -> Iterator[str]:
-    """Runs of one seed are of one data."""
-    seen: dict[int, str] = {}
+    """Final runs are of one data, which the comparison began with."""
+    sealed = (record["comparison"].get("sealed") or {}).get("data", {}).values()
+    seen = next((run["data"] for row in record["rows"] for run in row["runs"]), None)
     for row in record["rows"]:
         for run in row["runs"]:
-            if seen.setdefault(run["seed"], run["data"]) != run["data"]:
-                yield f"{row['name']}, seed {run['seed']}: other data than another contestant has"
+            if run["data"] != seen:
+                yield f"{row['name']}, seed {run['seed']}: other data than another run has"
+    if sealed and seen is not None and seen not in sealed:
+        yield "its runs are of other data than it began with"
 
 
-def _search(contest: Contest, own: Contestant, i: int, search: Record) -> Iterator[str]:
-    """Points that are missing or changed, and a choice that does not follow from their figures."""
+def _machines(record: Record) -> Iterator[str]:
+    """Final runs are of the package that the comparison was sealed with, and those of one seed of one kind of machine,
+    precision and version of torch."""
+    package = ((record["comparison"].get("sealed") or {}).get("made_of") or {}).get("package")
+    seen: dict[int, list[Any]] = {}
+    for row in record["rows"]:
+        for run in row["runs"]:
+            made, where = record["environments"][run["environment"]], f"{row['name']}, seed {run['seed']}"
+            if package and (made.get("package") or package) != package:
+                yield f"{where}: trained by other code of contrastive"
+            kind = [made[key] for key in ("device", "precision", "torch")]
+            if seen.setdefault(run["seed"], kind) != kind:
+                yield f"{where}: made on another kind of machine than the run that it is paired with"
+
+
+def _images(record: Record) -> Iterator[str]:
+    """All final runs tell which images they were right about, or none does."""
+    metric = correct_name(record["comparison"]["plan"]["metric"])
+    lacking = [metric not in run.get("correct", {}) for row in record["rows"] for run in row["runs"]]
+    if any(lacking) and not all(lacking):
+        yield f"{sum(lacking)} of {len(lacking)} final runs do not tell their images"
+
+
+def _search(contest: Contest, own: Contestant, i: int, search: Record, *, is_sealed: bool) -> Iterator[str]:
+    """Points that are missing or changed, and what does not follow from their figures: the choice, and what is left."""
     if contest.plan.budget == 1:  # records of earlier versions have a run of the default settings here
         if search["chosen"] != {}:
             yield "settings were chosen, and nothing was searched"
@@ -128,6 +162,11 @@ def _search(contest: Contest, own: Contestant, i: int, search: Record) -> Iterat
     good = [point for point, worth in able if worth >= best - NEAR]
     if search["chosen"] not in good and (good or search["chosen"] is not None):
         yield "the chosen settings are not its best"
+    elif is_sealed and search["chosen"] is not None:
+        more = left_to_find(contest.knobs[own.name], points, contest.settings(own, search["chosen"])) or {}
+        told = search.get("more") or {}
+        if more.keys() != told.keys() or any(abs(more[key] - told[key]) > OF_A_MODEL for key in more):
+            yield "what more search could bring does not follow from its points"
 
 
 def _finals(record: Record, contest: Contest, own: Contestant) -> Iterator[str]:

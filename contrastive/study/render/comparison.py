@@ -74,7 +74,8 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     for name, searches in record["comparison"]["searches"].items():
         if told := [search["more"] for search in searches if search.get("more")]:
             gain, low, high = (mean(more[key] for more in told) for key in ("mean", "low", "high"))
-            found.append(f"another such search would bring {name} {gain:.1f} points ({low:.1f} to {high:.1f}).")
+            told_of = f"{gain:.1f} points ({low:.1f} to {high:.1f}) above the chosen ones"
+            found.append(f"{name}: by its model the best settings are {told_of}.")
     return found + [f"failed: {run}: {reason}" for run, reason in record["comparison"]["reasons"].items()]
 
 
@@ -134,8 +135,9 @@ def _variance_text(record: Mapping[str, Any]) -> str:
     text = f"Simultaneous 95 % intervals (Bonferroni over pairs) are over {over}"
     if plan.budget == 1:
         return f"{text}."
-    told = all(search.get("more") for own in searches.values() for search in own)
-    n_points = min(len(search["points"]) for own in searches.values() for search in own)
+    searched = [search for own in searches.values() for search in own if len(search["points"]) > 1]
+    told = all(search.get("more") for search in searched)
+    n_points = min((len(search["points"]) for search in searched), default=0)
     of_records = f"{search_sd(n_points, SEARCH_ACCURACY):.2g} points at an accuracy of {SEARCH_ACCURACY:g} %"
     source = "what its model leaves to find" if told else of_records
     how = "moderated by" if plan.searches > 1 else "widened by"

@@ -4,9 +4,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from contrastive.study.compare.judge import next_level
 from contrastive.study.compare.plan import Plan, folder_name
 from contrastive.study.render.effects import Record, claims_of, metric_of, plan_of
 from contrastive.study.spec import look_up
+from contrastive.study.statistics import quantile
 from contrastive.text import spread
 
 ROWS_FOR_A_FLOOR = 5  # from fewer the floor of the images is a guess
@@ -47,7 +49,7 @@ def over_datasets(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     """The same of the verdict over data sets."""
     name, against, n = _method(claim, plan), claim["against"], claim["n"]
     if claim["verdict"] == "failed":
-        return f"{name}: failed, there are failed runs on {claim['failed']} of {n} data sets"
+        return f"{name}: failed, {' and '.join(claim['broke'])} failed on {claim['failed']} of {n} data sets"
     if claim["same"]:
         return f"{name}: the same runs as {against} on all data sets"
     if claim["low"] is None:
@@ -78,7 +80,7 @@ def _said(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
     if claim["low"] is None:
         why = "which differ by the same each time" if claim["n"] >= 3 else "too few for an interval"
         return f"undecided against {against}, {claim['effect']:+z.1f} points by {metric} over {claim['n']} rows, {why}"
-    searched = "; nothing was searched" if plan.budget == 1 else ""
+    searched = "; nothing was searched" if plan.budget == 1 else f"; tuned with {plan.budget} points each"
     if verdict != "undecided":
         return f"{found(claim, plan, metric)}{searched}"
     return f"{found(claim, plan, metric)}: {graded(claim, plan)}{searched}{_undone(claim)}{_advice(claim, plan)}"
@@ -98,7 +100,7 @@ def found(claim: Mapping[str, Any], plan: Plan, metric: str) -> str:
 
 def graded(claim: Mapping[str, Any], plan: Plan) -> str:
     """How likely each answer is: of the methods with all that more search may bring them, where that is told."""
-    told = "searched to the end " if claim["gain"] or claim["gain_against"] else ""
+    told = "if both were searched to the end, " if claim["gain"] or claim["gain_against"] else ""
     worse, within, better = (f"{100 * claim[key]:.0f} %" for key in ("worse", "within", "better"))
     return f"{told}{worse} worse by more than {plan.margin:g}, {within} within {plan.margin:g}, {better} better by more"
 
@@ -116,9 +118,13 @@ def _advice(claim: Mapping[str, Any], plan: Plan) -> str:
     if claim["decide"] is not None:
         needed = about(claim["decide"])
         return f". About {needed} {what} would be needed to decide for sure" if needed > n else ""
-    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or 3.92 * claim["floor"] < plan.margin:
+    gain = claim["gain"] + claim["gain_against"]
+    if gain >= plan.margin:
+        return f". More search could still bring {gain:.1f} points: try a larger budget"
+    shortest = 2 * quantile(math.inf, next_level(plan)) * claim["floor"]
+    if not claim["images"] or claim["n"] < ROWS_FOR_A_FLOOR or shortest < plan.margin - gain:
         return ""
-    least = claim["images"] * (3.92 * claim["floor"] / plan.margin) ** 2
+    least = claim["images"] * (shortest / (plan.margin - gain)) ** 2
     return (
         f". No number of runs is sure to decide on these {claim['images']:,} test images; "
         f"some {about(least):,} images could"
