@@ -139,9 +139,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     with nullcontext() if "cache" in settings.dataset else main_process_first():
         data, data_hash, files = load_data(settings.dataset, settings.held_out, given)
     parts = fitting(parts, data, settings)
-    height, width = data.pretrain.image.shape[-2:]
-    for pixels in {width, parts.augmentation.output_size(height, width)[0]}:
-        check_encoder_output(parts.encoder, pixels, data.n_channels)
+    side = check_sizes(parts, data)
     train, facts = train_split(data, settings, device=device)
     data = replace(data, facts=data.facts | facts)
     has_label, has_bias = is_complete(train.label), is_complete(train.bias)
@@ -155,7 +153,7 @@ def build(settings: Settings, given: Data | None = None) -> Experiment:
     loader = build_loader(settings, train, objective, device=device, streaming=is_streaming)
     if compiled == "augmentation":
         n_views = settings.epochs * len(loader) * loader.views_per_step(settings.n_views) // shard().world_size
-        compiled = pays_to_compile(n_views, parts.augmentation.output_size(height, width)[0]) or compiled
+        compiled = pays_to_compile(n_views, side) or compiled
     kind = GraphedStep if graphs else TrainStep
     step = build_step(kind, settings, parts, objective, data, device=device, precision=precision, compiled=compiled)
     teacher = cast(EMA | None, step.teacher)
@@ -229,6 +227,15 @@ def fitting(parts: Parts, data: Data, settings: Settings) -> Parts:
 def trial_optimizer(settings: Settings) -> torch.optim.Optimizer:
     """The optimizer of a single number, to be refused before there is data."""
     return build_optimizer(settings.optimizer, [[torch.nn.Parameter(torch.zeros(1))]])
+
+
+def check_sizes(parts: Parts, data: Data) -> int:
+    """Refuse images, or views of them, that the encoder cannot take; returns the side of a view in pixels."""
+    height, width = data.pretrain.image.shape[-2:]
+    side = parts.augmentation.output_size(height, width)[0]
+    for pixels in {width, side}:
+        check_encoder_output(parts.encoder, pixels, data.n_channels)
+    return side
 
 
 def train_split(data: Data, settings: Settings, *, device: torch.device) -> tuple[Split, dict[str, str]]:
