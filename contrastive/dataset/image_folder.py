@@ -1,20 +1,25 @@
 """Any folder of images, with or without labels."""
 
+import hashlib
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from contrastive.dataset.folder.cache import Wanted
-from contrastive.dataset.folder.data import folder_data
+from contrastive.dataset.folder.cache import SplitImages, Wanted
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import FIFTH
+from contrastive.dataset.folder.layout import FIFTH, Part
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.folder.loose import split_images
 from contrastive.dataset.shard.images import DECODER
+from contrastive.dataset.splits import as_data, first_per_class, long_tail
 from contrastive.errors import ConfigError, check_at_least, check_choice
+from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
 from contrastive.text import printable
-from contrastive.types import Data
+from contrastive.types import Data, Split
 
 USUAL_SIZE = 32
 RECIPE_BATCH = 512  # batch_size in configs/dataset/image_folder.yaml
@@ -115,14 +120,72 @@ def image_folder(
     check_choice("dataset.decoded", str(decoded).lower(), ("auto", "true", "false"))
     check_frame(frame, size)
     images = split_images(listed.splits, Wanted(size, Path(cache), channels, orientation, frame), decoded)
-    facts = {"dataset_name": name or base.resolve().name}
-    if listed.places["test"].startswith(FIFTH):
-        facts["test_split"] = listed.places["test"]
-    if not isinstance(images["train"].image, Tensor):
+    taken = {key: _split(part, images[key]) for key, part in listed.splits.items()}
+    if listed.classes:
+        taken["train"] = long_tail(first_per_class(taken["train"], per_class), imbalance)
+    hold_out = hold_out and bool(listed.classes) and "val" not in taken  # listed ones are no training images
+    digest = _digest(images, taken, hold_out=hold_out)
+    facts = {"dataset_name": name or base.resolve().name, **_facts(listed, taken)}
+    taken["train"] = replace(taken["train"], frame=frame)
+    read = _read(listed, taken, images)
+    return as_data(read, stats=images["train"].stats, facts=facts, hold_out=hold_out, digest=digest)
+
+
+def _facts(listed: Listing[Part], splits: Mapping[str, Split]) -> dict[str, str]:
+    """How the test images were drawn, what decodes images in steps, and how many are of which bias."""
+    facts = {"test_split": listed.places["test"]} if listed.places["test"].startswith(FIFTH) else {}
+    if not isinstance(splits["train"].image, Tensor):
         facts["decoder"] = DECODER
-    return folder_data(
-        listed, images, facts=facts, per_class=per_class, imbalance=imbalance, hold_out=hold_out, frame=frame
-    )
+    if listed.classes and listed.biases:
+        facts |= _counts(splits, len(listed.classes), len(listed.biases))
+    return facts
+
+
+def _read(listed: Listing[Part], splits: dict[str, Split], images: Mapping[str, SplitImages]) -> Listing[Split]:
+    """What was listed, without the files that cannot be read, and with what became of the others."""
+    faults = [fault for key, part in listed.splits.items() for fault in _faults(part, images[key])]
+    left_out = {**listed.left_out, **({CANNOT_BE_READ: faults} if faults else {})}
+    n, seen = sum(len(each.image) for each in images.values()), [seen for each in images.values() for seen in each.seen]
+    notes = (*listed.notes, f"each image: {images['train'].kind}", *seen_notes(seen, n))
+    return Listing(splits, listed.classes, listed.biases, listed.places, left_out, notes)
+
+
+def _split(part: Part, images: SplitImages) -> Split:
+    """The images of one split with their labels."""
+    files = [file for i, file in enumerate(part.files) if i not in images.faults]
+    bias = torch.tensor([file.bias for file in files])
+    return Split(images.image, torch.tensor([file.label for file in files]), bias if (bias >= 0).all() else None)
+
+
+def _faults(part: Part, images: SplitImages) -> list[str]:
+    """The files that cannot be read, each with the reason, which may hold its name a second time."""
+    return [
+        f"{part.files[i].path}: {fault.replace(repr(str(part.folder / part.files[i].path)), '')}".strip(" :")
+        for i, fault in images.faults.items()
+    ]
+
+
+def _counts(splits: Mapping[str, Split], n_classes: int, n_biases: int) -> dict[str, str]:
+    """How many images the splits have, and how many of another bias than most training images of their class."""
+    bias = {name: split.bias for name, split in splits.items() if split.bias is not None}
+    cells = torch.bincount(splits["train"].label * n_biases + bias["train"], minlength=n_classes * n_biases)
+    majority = cells.view(n_classes, n_biases).argmax(1)
+    conflicting = {name: int((bias[name] != majority[split.label]).sum()) for name, split in splits.items()}
+    return {
+        "images": ", ".join(f"{name} {len(split)}" for name, split in splits.items()),
+        "bias_conflicting": ", ".join(f"{name} {n}" for name, n in conflicting.items()),
+    }
+
+
+def _digest(images: Mapping[str, SplitImages], splits: Mapping[str, Split], *, hold_out: bool) -> str:
+    """sha256 over pixels, labels and biases, with the digest of the pixels in place of the pixels."""
+    digest = hashlib.sha256(repr(hold_out).encode())
+    for key in (key for key in ("train", "test", "val") if key in splits):  # in this order
+        digest.update(images[key].digest.encode())
+        for value in (splits[key].label, splits[key].bias):
+            if value is not None:
+                digest.update(repr(len(value)).encode() + value.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _without_size(base: Path, *, n_train: int) -> str:

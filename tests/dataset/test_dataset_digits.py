@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from contrastive.dataset.biased_digits import biased_digits
+from contrastive.dataset.biased_mnist import biased_mnist
+from contrastive.dataset.cifar import cifar10
 from contrastive.dataset.coloring import assign_colors, color_background
 from contrastive.dataset.digits import digits
 from contrastive.dataset.splits import fingerprint
+from contrastive.dataset.stl10 import stl10
 from contrastive.errors import ConfigError
 from tests.helpers import ROOT
 
@@ -56,9 +59,13 @@ def test_colors_are_fixed_by_rho_and_data_seed():
         (biased_digits, {"rho": 1.1}, r"dataset\.rho=0\.99"),
         (biased_digits, {"colors": "mine"}, r"dataset\.colors=barbano"),
         (biased_digits, {"data_seed": -1}, r"dataset\.data_seed=0"),
+        (biased_mnist, {"size": 2}, r"dataset\.size=14"),
+        (cifar10, {"size": 2}, r"dataset\.size=16"),
+        (stl10, {"size": 97}, r"dataset\.size=96"),
+        (stl10, {"stats": "imagenet"}, r"stl10, cifar10, got imagenet: try dataset\.stats=stl10"),
     ],
 )
-def test_arguments_out_of_range_are_refused(dataset, options, remedy):
+def test_arguments_out_of_range_are_refused_before_images_are_read(dataset, options, remedy):
     with pytest.raises(ConfigError, match=remedy):
         dataset(**options)
 

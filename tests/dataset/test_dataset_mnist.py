@@ -38,9 +38,8 @@ def test_per_class_and_size_of_biased_mnist(monkeypatch):
     assert data.test.image.shape == (400, 3, 14, 14)
     assert torch.bincount(data.pretrain.label).tolist() == [20] * 10
     assert (data.pretrain.label != data.pretrain.bias).sum() == 20
-    for setting, hint in (({"size": 2}, "size=14"), ({"per_class": 1}, "per_class=500")):
-        with pytest.raises(ConfigError, match=hint):
-            biased_mnist(**setting)
+    with pytest.raises(ConfigError, match="per_class=500"):
+        biased_mnist(per_class=1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x00\x08\x01\x00\x00\x00\x02\x05\x0b", b"no digits"])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from contrastive.dataset.stl10 import stl10
-from contrastive.errors import ConfigError
 
 
 @pytest.fixture
@@ -36,10 +35,3 @@ def test_stl10_at_96_pixels_with_cifar10_stats(genuine_files):
     assert data.pretrain.image.shape == (80, 3, 96, 96)
     assert (data.mean, data.std) == ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
     assert stl10(root=genuine_files).mean != data.mean
-
-
-def test_a_size_out_of_range_and_unknown_stats_are_refused():
-    with pytest.raises(ConfigError, match=r"dataset\.size=96"):
-        stl10(size=97)
-    with pytest.raises(ConfigError, match=r"stl10, cifar10, got imagenet: try dataset\.stats=stl10"):
-        stl10(stats="imagenet")
