@@ -103,7 +103,7 @@ def named_runs(words: list[str]) -> dict[str, list[Path]]:
 def table_of(path: Path) -> dict[str, Any]:
     """The record of a table."""
     record = read_record(path) if path.exists() else None
-    if record is None:
+    if record is None or "rows" not in record:
         raise ConfigError(f"{path} is no table's JSON: try make reproduce-table, which writes one")
     return record
 

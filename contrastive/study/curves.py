@@ -26,8 +26,6 @@ LABELS = {
     "train/loss": "training loss",
     "train/grad_norm": "gradient norm",
     "pairs/top1": "contrastive accuracy (%)",
-    "pairs/uniformity": "uniformity",
-    "pairs/alignment": "alignment",
     "pairs/positive_similarity": "similarity of positives",
     "pairs/negative_similarity": "similarity of negatives",
     "debiasing/false_negatives": "share of false negatives",

@@ -130,13 +130,18 @@ class Frame:
         """The overrides that all rows share, to be printed once."""
         return without_shared([own["words"].iloc[0] for own in self.rows.values()])[1]
 
-    def remarks(self) -> list[str]:
-        """A sentence for each row whose runs were computed on several kinds of processor."""
+    @property
+    def mixed(self) -> dict[str, list[str]]:
+        """{name: kinds of processor} of the rows whose runs were computed on several."""
         kinds = {name: sorted(set(own["processor"])) for name, own in self.rows.items()}
+        return {name: own for name, own in kinds.items() if len(own) > 1}
+
+    def remarks(self) -> list[str]:
+        """A sentence for each mixed row."""
+        shown = self.shown()
         return [
-            f"{self.shown()[name]}: its runs are of several kinds of processor ({', '.join(own)})"
-            for name, own in kinds.items()
-            if len(own) > 1
+            f"{shown[name]}: its runs are of several kinds of processor ({', '.join(own)})"
+            for name, own in self.mixed.items()
         ]
 
 

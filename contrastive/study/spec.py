@@ -59,14 +59,13 @@ from contrastive.study.record import Claim
 PRESETS = ("paper", "small", "smoke")
 STUDIES = CONFIGS.parent / "studies"  # in a checkout; a wheel has none
 PLAN = "plan.yaml"
-# the keys of a table's YAML, of a preset, a row and a claim in it
+# the keys of a table's YAML, of a preset and a row in it
 TABLE_KEYS = {
     "title", "note", "seeds", "metrics", "minutes", "common", "grid", "rows", "presets", "script", "claims",
     "needs_gpu", "config_dir",
 }  # fmt: skip
 PRESET_KEYS = {"overrides", "drop", "seeds", "points", "grid"}
 ROW_KEYS = {"name", "overrides", "published", "source", "zip", "grid", "presets", "minutes"}
-CLAIM_KEYS = {"better", "worse", "metric", "gap", "source"}
 
 Curves = dict[str, dict[str, Any]]  # published, of a row: {metric: {from: epoch, values: [...]}}
 
@@ -299,8 +298,8 @@ def read_claims(spec: dict[str, Any], names: set[str]) -> list[Claim]:
 
 def _expand_claim(node: dict[str, Any], rows: list[Row], metrics: list[str]) -> list[Claim]:
     """One claim of the YAML at every point of the grid that both of its rows have."""
-    check_keys(node, CLAIM_KEYS, f"claim {node.get('better')} > {node.get('worse')}")
-    if missing := sorted({"better", "worse", "metric", "source"} - node.keys()):
+    check_keys(node, set(Claim.__required_keys__), f"claim {node.get('better')} > {node.get('worse')}")
+    if missing := sorted(Claim.__required_keys__ - {"gap"} - node.keys()):
         raise ConfigError(f"a claim of {node} lacks {missing[0]}: try {missing[0]}: ... in the table's YAML")
     if node["metric"] not in metrics:
         raise ConfigError(f"a claim names the metric {node['metric']}: try one of {', '.join(metrics)}")

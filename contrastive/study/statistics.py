@@ -22,7 +22,9 @@ class Estimate(NamedTuple):
 
     def at_most(self, x: float = 0.0) -> float:
         """p of the one-sided test that the difference is at most x; with a flat prior, the probability of that."""
-        return _tail((self.effect - x) / self.error, self.df) if self.error else float(self.effect <= x)
+        if not self.error:
+            return float(self.effect <= x)
+        return float(_special().stdtr(self.df, (x - self.effect) / self.error))
 
     def widened(self, variance: float, df: float) -> "Estimate":
         """The same effect with a further independent part of its variance, known with so many degrees of freedom; the
@@ -214,11 +216,6 @@ def _estimate(effect: float, variance: float, df: float) -> Estimate:
 def quantile(df: float, level: float = 0.05) -> float:
     """Half the length of an interval, in standard errors."""
     return float(_special().stdtrit(df, 1 - level / 2))
-
-
-def _tail(t: float, df: float) -> float:
-    """The probability that Student's t is above."""
-    return float(_special().stdtr(df, -t))
 
 
 def _special() -> Any:

@@ -69,8 +69,8 @@ def references() -> dict[str, str]:
 @cache
 def records() -> tuple[Record, ...]:
     """The committed records with figures on test images; a search has none."""
-    found = (read_record(file) for file in table_files(STUDIES))
-    return tuple(r for r in found if r is not None and not all(metric.startswith("val.") for metric in r["metrics"]))
+    found = (r for file in table_files(STUDIES) if (r := read_record(file)) is not None and "rows" in r)
+    return tuple(r for r in found if not all(metric.startswith("val.") for metric in r["metrics"]))
 
 
 @cache

@@ -4,7 +4,7 @@ from statistics import mean
 from typing import Any
 
 from contrastive.study.frame import record_frame
-from contrastive.study.record import device_of, is_best_test, shown_metrics
+from contrastive.study.record import is_best_test, shown_metrics
 from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid, signed
 from contrastive.study.render.sentences import sentences
@@ -46,11 +46,11 @@ def heading(record: dict[str, Any]) -> str:
 
 def mixed_rows(record: dict[str, Any]) -> str:
     """Which rows have runs on several kinds of processor; empty where none has."""
-    kinds = {row["name"]: sorted({device_of(record, run) for run in row["runs"]}) for row in record["rows"]}
+    frame = record_frame(record)
     if "comparison" in record:
-        devices = sorted({device for own in kinds.values() for device in own})
+        devices = sorted(set(frame.table["processor"]))
         return f"Runs are on {' and '.join(devices)}, and pairs mix them." if len(devices) > 1 else ""
-    mixed = [f"{name} ({' and '.join(devices)})" for name, devices in kinds.items() if len(devices) > 1]
+    mixed = [f"{name} ({' and '.join(devices)})" for name, devices in frame.mixed.items()]
     return f"Runs on several kinds of processor: {'; '.join(mixed)}. Claims pair only runs on one." if mixed else ""
 
 
