@@ -123,6 +123,7 @@ def test_the_layout_names_curves_that_exist(events):
             assert any(re.search(pattern, tag) for tag in scalars), pattern
 
 
+@pytest.mark.slow
 def test_a_run_started_over_keeps_no_old_events(composed, tmp_path):
     settings = composed("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]")
     run_until_step(1, settings, tmp_path)
