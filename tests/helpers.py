@@ -63,6 +63,11 @@ def unless_quick(name: str) -> Any:
     return () if name in QUICK else pytest.mark.slow
 
 
+def further(*cases: Any) -> list[Any]:
+    """Further cases of a test, a tuple for each or its only argument: make test-all alone runs them."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]
+
+
 REAL = ROOT.parent / "shared" / "data"  # real images, if they lie beside the checkout
 MODES = [("RGB", (12, 12, 3)), ("L", (12, 12)), ("RGBA", (16, 12, 4)), ("RGB", (9, 30, 3))]
 

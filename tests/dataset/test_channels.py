@@ -20,7 +20,7 @@ from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.types import as_float, visible
 from tests.dataset.data import ran
-from tests.helpers import CONTIGUOUS, load_image_folder, program
+from tests.helpers import CONTIGUOUS, further, load_image_folder, program
 
 GRAY_8, GRAY_16, MANY = Kind(1, np.dtype(np.uint8)), Kind(1, np.dtype(np.uint16)), Kind(13, np.dtype(np.uint16))
 QUICK_RUN = [
@@ -159,7 +159,7 @@ def test_16_bits_in_the_unit_interval():
     assert visible(images).shape == (2, 3, 4, 4) and visible(images).amax((1, 2, 3)).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("name", ["resnet18", "simple_convnet", "torchvision", "timm"])
+@pytest.mark.parametrize("name", ["resnet18", "simple_convnet", *further("torchvision", "timm")])
 def test_encoders_take_any_channels(name):
     options = {"resnet18": {"width": 4}, "simple_convnet": {"width": 4}, "timm": {"name": "resnet10t"}}.get(name, {})
     if name == "timm":

@@ -39,9 +39,15 @@ def folder(path: Path) -> str:
 
 
 @cache
+def tree(path: Path) -> list[ast.AST]:
+    """Every node of a file."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Dotted names that a file imports, inside functions too."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = tree(path)
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return names | {f"{n.module}.{alias.name}" for n in nodes if isinstance(n, ast.ImportFrom) for alias in n.names}
 
@@ -87,7 +93,7 @@ def test_functions_fit_on_a_screen():
         body = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
         return function.end_lineno - body[0].lineno + 1
 
-    nodes = ((path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text())))
+    nodes = ((path, node) for path in FILES for node in tree(path))
     long = [f"{path}: {node.name}" for path, node in nodes if isinstance(node, ast.FunctionDef) and n_lines(node) > 40]
     assert not long
 

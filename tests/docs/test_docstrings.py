@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docs.test_architecture import FILES
+from tests.docs.test_architecture import FILES, tree
 from tests.helpers import ROOT
 
 NAME = r"\*{0,2}\w+(?: \([^)]*\))?"
@@ -42,7 +42,7 @@ def packed(entry: str, known: set[str]) -> bool:
 def test_each_argument_has_a_line_of_its_own():
     wrong = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in tree(path):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 own = parameters(node)
                 wrong += [f"{path}: {e}" for e in documented(ast.get_docstring(node) or "") if packed(e, own)]

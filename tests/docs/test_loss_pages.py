@@ -59,6 +59,7 @@ def test_the_leaderboard_has_each_row_that_ran_once_and_its_command() -> None:
                 assert commands.count(f"{{ #{losses.anchor(record, row)} }}") == 1
 
 
+@pytest.mark.slow
 def test_a_figure_of_the_leaderboard_is_that_of_the_runs() -> None:
     (record,) = (record for record in losses.records() if record["table"] == "objectives")
     (row,) = (row for row in record["rows"] if row["name"] == "kcl, noise_frac 0.3")

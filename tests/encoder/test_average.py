@@ -17,7 +17,7 @@ from contrastive.cli.verify import main as verify
 from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.run import run_experiment
-from tests.helpers import TINY, check_same, compose_settings, logged_lines, run_until_step, saved_weights
+from tests.helpers import TINY, check_same, compose_settings, further, logged_lines, run_until_step, saved_weights
 
 BARE = [word for word in TINY if "linear" not in word and "few" not in word]
 WORDS = [*BARE, "evaluator=[knn,online_probe]", "log_every=2", "checkpoint_every_minutes=0"]
@@ -89,6 +89,7 @@ def test_training_is_the_same_and_what_is_read_and_written_is_the_average(averag
     assert torch.equal(load_encoder(averaged)[0].state_dict()["conv1.weight"], average["conv1.weight"])
 
 
+@pytest.mark.slow
 def test_each_protocol_names_it(averaged, capsys):
     result = json.loads((averaged / "result.json").read_text())
     assert all(
@@ -102,7 +103,7 @@ def test_each_protocol_names_it(averaged, capsys):
     assert "encoder = checkpoint" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("n_done", [7, pytest.param(10, marks=pytest.mark.slow)])  # inside an epoch, and at its end
+@pytest.mark.parametrize("n_done", further(7, 10))  # inside an epoch, and at its end
 def test_it_is_resumed_exactly(averaged, tmp_path, n_done):
     settings = compose_settings(*EMA_WORDS)
     run_until_step(n_done + 1, settings, tmp_path)
@@ -112,6 +113,7 @@ def test_it_is_resumed_exactly(averaged, tmp_path, n_done):
     assert all(torch.equal(mine[key], value) for key, value in theirs.items())
 
 
+@pytest.mark.slow
 def test_lost_weights_are_written_from_its_checkpoint(averaged, tmp_path):
     shutil.copytree(averaged, tmp_path / "run")
     for name in ("encoder.safetensors", "result.json"):

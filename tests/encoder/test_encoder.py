@@ -13,11 +13,11 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.build import build
 from contrastive.experiment.components import check_encoder_output, image_size
 from contrastive.experiment.make import make
-from tests.helpers import TINY
+from tests.helpers import TINY, further
 
 
 @pytest.mark.parametrize("stem", ["small", "large"])
-@pytest.mark.parametrize(("depth", "dim"), [(18, 512), (34, 512), (50, 2048)])
+@pytest.mark.parametrize(("depth", "dim"), [(18, 512), *further((34, 512), (50, 2048))])
 def test_width_64_equals_torchvision_but_for_the_stem(depth, dim, stem):
     torch.manual_seed(0)
     ours = make(f"encoder/resnet{depth}", stem=stem).eval()

@@ -13,16 +13,16 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_encoder
 from contrastive.experiment.make import make
 from contrastive.testing.encoder import check_encoder
+from tests.helpers import further
 
 
 @pytest.mark.parametrize(
     ("name", "dim", "layer"),
     [
         ("resnet18", 512, "fc"),
-        ("mobilenet_v3_small", 576, "classifier.0"),
+        *further(("mobilenet_v3_small", 576, "classifier.0")),
         ("shufflenet_v2_x0_5", 1024, "fc"),
-        ("efficientnet_b0", 1280, "classifier.1"),
-        ("convnext_tiny", 768, "classifier.2"),
+        *further(("efficientnet_b0", 1280, "classifier.1"), ("convnext_tiny", 768, "classifier.2")),
     ],
 )
 def test_the_features_are_the_input_of_the_classifier(name, dim, layer):

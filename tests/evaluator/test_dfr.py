@@ -41,6 +41,7 @@ def test_balanced_groups_lift_the_worst_group() -> None:
     assert balanced_fit == pytest.approx(best, abs=6)
 
 
+@pytest.mark.slow
 def test_it_is_deterministic_and_says_nothing_without_groups() -> None:
     data = sets(features(1000, 0.05, 1))
     assert torch.equal(DFR()(data).predictions[""], DFR()(data).predictions[""])

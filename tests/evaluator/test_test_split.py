@@ -11,6 +11,9 @@ from contrastive.experiment import build
 from contrastive.experiment.run import run_experiment
 from tests.helpers import TINY, saved_weights
 
+WORDS = [word for word in TINY if not word.startswith("evaluator")]
+WORDS += ["epochs=1", "evaluator=[linear]", "evaluator.linear.max_iter=5", "evaluator.linear.every=1"]
+
 
 @pytest.mark.smoke
 def test_permuted_test_labels_change_no_weight_and_no_choice(composed, tmp_path, monkeypatch):
@@ -33,7 +36,7 @@ def test_permuted_test_labels_change_no_weight_and_no_choice(composed, tmp_path,
         monkeypatch.setattr(digits, "digits", dataset)
         build._load_data.cache_clear()
         strengths.clear()
-        results.append(run_experiment(composed(*TINY, "epochs=2", "evaluator.linear.every=1"), tmp_path / name))
+        results.append(run_experiment(composed(*WORDS), tmp_path / name))
         chosen.append(list(strengths))
     build._load_data.cache_clear()
     plain, shuffled = (saved_weights(tmp_path / name) for name in ("plain", "permuted"))

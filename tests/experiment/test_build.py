@@ -112,6 +112,7 @@ def test_memory_of_a_gpu_is_what_torch_has_reserved(monkeypatch):
     assert " 3.00 GiB   of the device, 2.00 of them in tensors" in peak_memory(torch.device("cuda"))
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_dry_run_grows_with_the_run(composed):
     words = [word for word in TINY if "few_shot" not in word]
     words += ["epochs=2000", "batch_size=64", "evaluator=[knn,linear,rankme]", "evaluator.knn.every=3"]

@@ -31,6 +31,7 @@ def vit() -> nn.Module:
     return make("encoder/timm", name="vit_tiny_patch16_224", image_size=32)
 
 
+@pytest.mark.slow
 def test_blocks_of_networks_by_their_names(vit):
     groups = by_depth(vit)
     assert len(groups) == 14  # what comes before, twelve blocks, what comes after

@@ -61,6 +61,7 @@ def test_bf16_is_for_points_of_the_curve_alone(composed, tmp_path, monkeypatch, 
     assert dtypes == [torch.float32, between, between, torch.float32]  # untrained, after two epochs, the result
 
 
+@pytest.mark.slow
 def test_features_of_the_untrained_encoder_are_for_evaluators_that_read_them(composed, tmp_path, monkeypatch):
     calls, feature_sets = [], run_module.feature_sets
 
@@ -144,6 +145,7 @@ def test_a_run_of_other_code_is_shown_and_resumed(composed, tmp_path, monkeypatc
     assert all(result[key] == whole[key] for key in ("test", "val", "untrained", "audit", "weights"))
 
 
+@pytest.mark.slow
 def test_evaluators_can_be_left_out_and_keep_their_names(composed, tmp_path):
     none = run_experiment(composed(*BARE, "evaluator=[]"), tmp_path / "none")
     assert (none["test"], none["untrained"], none["val"]) == ({}, {}, {})

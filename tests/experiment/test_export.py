@@ -25,7 +25,7 @@ from contrastive.export.huggingface import export_huggingface
 from contrastive.run import provenance
 from contrastive.run.files import encoder_node
 from contrastive.run.weights import save_weights
-from tests.helpers import ROOT
+from tests.helpers import ROOT, further
 
 RUN = {
     "image_size": [8, 8], "mean": [0.1, 0.2, 0.3], "std": [0.2, 0.3, 0.4], "classes": ["ant", "bee"],
@@ -200,7 +200,7 @@ def test_transformers_loads_the_folder_without_this_package(node, tmp_path):
         )
 
 
-@pytest.mark.parametrize("node", [NARROW, CONVNET], ids=["narrow", "convnet"])
+@pytest.mark.parametrize("node", [NARROW, *further(CONVNET)], ids=["narrow", "convnet"])
 def test_torch_alone_loads_the_program(node, tmp_path, capsys):
     encoder = saved(tmp_path, node, side=8)
     assert main([str(tmp_path), "--pt2"]) == 0
@@ -213,6 +213,7 @@ def test_torch_alone_loads_the_program(node, tmp_path, capsys):
             torch.testing.assert_close(program(image / 255), encoder(transform(image)), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_torchvisions_networks_load_their_weights(tmp_path, capsys):
     for node in (RESNET, {**TORCHVISION, "name": "mobilenet_v3_small"}):
         encoder = saved(tmp_path, node)

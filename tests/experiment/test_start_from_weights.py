@@ -77,6 +77,7 @@ def test_epochs_0_reports_nothing_that_was_not_trained(composed, tmp_path):
     assert {key.partition("_")[0] for key in test} == {"knn"}
 
 
+@pytest.mark.slow
 def test_weights_are_a_setting_of_every_encoder(composed):
     assert "weights" not in composed().encoder
     for words in ([], ["dataset=biased_digits"], ["encoder=torchvision"], ["encoder=timm"]):

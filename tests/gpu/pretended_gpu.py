@@ -18,7 +18,7 @@ from unittest import mock
 import torch
 from torch import Generator, Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils import _foreach_utils
+from torch.utils import _foreach_utils, checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -313,6 +313,9 @@ def pretended_gpu() -> Iterator[PretendedGPU]:
         mock.patch.multiple(torch, **{kernel.__name__: kernel for kernel in batch_norm_kernels.KERNELS}),
         mock.patch.object(_foreach_utils, "_foreach_supported_types", [Tensor, nn.Parameter, OnGPU]),
         mock.patch.object(torch.optim.Optimizer, "_group_tensors_by_device_and_dtype", staticmethod(grouped)),
+        mock.patch.dict(  # C++ forgets which tensors are pretended, and a checkpoint compares their devices
+            checkpoint._allowed_determinism_checks_to_fns, default=lambda x: {"shape": x.shape, "dtype": x.dtype}
+        ),
         mock.patch.object(Tensor, "backward", backward),
         mock.patch.object(Tensor, "record_stream", lambda x, stream: x.users.append(stream)),
         mock.patch.object(threading.Thread, "run", with_gpu),

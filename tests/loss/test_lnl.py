@@ -78,6 +78,7 @@ def test_a_step_is_the_two_updates_of_the_released_code(composed):
             torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.slow
 def test_the_schedule_moves_the_adversary_too(composed, tmp_path):
     words = ["epochs=2", "schedule=step", "schedule.milestones=[1]", "schedule.gamma=0.5"]
     run_experiment(composed(*WORDS, *words), tmp_path)

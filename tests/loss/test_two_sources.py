@@ -13,7 +13,7 @@ from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 from contrastive.pairs.tiles import Tiling
 from contrastive.testing.loss import in_tiles
-from tests.helpers import unless_quick
+from tests.helpers import further, unless_quick
 from tests.loss import explicit_pairs as explicit
 from tests.loss.explicit_pairs import T
 
@@ -97,7 +97,7 @@ def value_and_gradients(value: Tensor, leaves: list[Tensor]) -> tuple[Tensor, ..
 CHOSEN = [(name, case) for name, case in itertools.product(ALL, CASES) if taken(ALL[name], CASES[case])]
 
 
-@pytest.mark.parametrize("push", [1, 1.7])
+@pytest.mark.parametrize("push", [1.7, *further(1)])
 @pytest.mark.parametrize(("name", "case"), [pytest.param(*own, marks=unless_quick(own[0])) for own in CHOSEN])
 def test_every_loss_is_the_one_of_its_lists_of_candidates(name: str, case: str, push: float) -> None:
     (z, *others), arguments = scene(CASES[case])
@@ -299,7 +299,9 @@ def test_curves_of_two_sources_are_the_mean_of_both_directions() -> None:
     assert of_classes["pairs/push_ratio"].item() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"across": "both"}, {"across": "first"}, {"memory": 1}, {"ids": IDS}])
+@pytest.mark.parametrize(
+    "arguments", [{"across": "both"}, *further({}, {"across": "first"}, {"memory": 1}, {"ids": IDS})]
+)
 def test_calls_compile_into_one_graph(arguments: dict) -> None:
     (z, *_), arguments = scene(arguments)
     loss = contrastive.DebiasedPos(tau_plus=0.3)

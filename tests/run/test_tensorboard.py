@@ -111,6 +111,7 @@ def test_similarities_within_and_between_classes_are_counted(events):
     assert n_pairs == 359 * 358 / 2
 
 
+@pytest.mark.slow
 def test_a_run_started_over_keeps_no_old_events(composed, tmp_path):
     settings = composed("dataset.size=8", "encoder.width=2", "batch_size=256", "epochs=1", "evaluator=[]")
     run_until_step(1, settings, tmp_path)

@@ -131,6 +131,7 @@ def test_features_are_those_of_the_project_of_the_file(name, tmp_path):
         torch.testing.assert_close(encoder.eval()(X), features(network))
 
 
+@pytest.mark.slow
 def test_bottlenecks_in_a_sequential_are_renamed_too(tmp_path):
     network = torchvision.models.resnet50()
     network.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
@@ -142,6 +143,7 @@ def test_bottlenecks_in_a_sequential_are_renamed_too(tmp_path):
     assert all(torch.equal(value, encoder.state_dict()[key]) for key, value in theirs.items())
 
 
+@pytest.mark.slow
 def test_any_other_prefix_can_be_typed(tmp_path):
     network = small_resnet18()
     torch.save({"model": prefixed(network, "online.net.") | prefixed(network, "target.net.")}, tmp_path / "byol.pth")
@@ -293,6 +295,7 @@ def test_lightlys_resnet_has_a_stem_of_its_own(tmp_path):
         load_into(encoder, tmp_path / "weights.pth")
 
 
+@pytest.mark.slow
 def test_solo_learns_stem_pads_by_two(tmp_path):
     network = small_resnet18()
     network.conv1.padding = (2, 2)

@@ -111,6 +111,7 @@ def test_a_list_of_data_sets_is_a_plan_for_each():
         read_plans(["loss=nt_xent", "dataset=digits,mnist"])
 
 
+@pytest.mark.slow
 def test_a_further_data_set_goes_on_in_the_same_folder_and_another_plan_does_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
@@ -155,6 +156,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Record, str]:
     return folder, *outcome(folder, *DATASETS)
 
 
+@pytest.mark.slow
 def test_a_comparison_over_data_sets_is_shown_in_all_forms(whole):
     folder, record, said = whole
     (over,) = record["judged"]
@@ -210,6 +212,7 @@ def test_killed_on_the_second_data_set_it_goes_on_and_repeats_nothing(whole, tmp
     assert record["judged"] == whole[1]["judged"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_html")
 def test_a_further_data_set_is_another_look_and_one_that_is_left_out_is_named(whole, tmp_path):
     record, _ = outcome(tmp_path, "digits", "cars")
@@ -223,6 +226,7 @@ def test_a_further_data_set_is_another_look_and_one_that_is_left_out_is_named(wh
     assert notes(fewer) == ["not in this verdict, though it lies in the same folder: mnist"]
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_sentences_a_forest_and_the_effects(whole):
     _, record, _ = whole
     for own, said in ((record, "over 3 data sets, ahead on 0"), (record["datasets"]["cars"], "than a by kNN")):

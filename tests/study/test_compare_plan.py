@@ -67,6 +67,7 @@ def test_one_contestant_is_a_tuned_run(words, name):
     assert read_plan(shlex.split(plan.command())[2:]) == plan
 
 
+@pytest.mark.slow
 def test_the_budget_follows_from_the_contestant_with_most_knobs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
@@ -82,6 +83,7 @@ def test_the_budget_follows_from_the_contestant_with_most_knobs(monkeypatch, tmp
     assert both.defaults["debiased_pos"] == {"temperature": 0.5, "optimizer.lr": 0.003, "tau_plus": 0.1}
 
 
+@pytest.mark.slow
 def test_a_budget_of_hours_is_the_deepest_that_fits_and_stays(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
@@ -155,6 +157,7 @@ def test_more_seeds_and_searches_go_on_in_one_folder():
     assert folder("dataset=image_folder", "dataset.root=birds") != folder("dataset=image_folder", "dataset.root=cars")
 
 
+@pytest.mark.slow
 def test_an_edited_loss_or_range_is_another_comparison(tmp_path, monkeypatch):
     """Runs of a loss as it was before an edit are not runs of it."""
     monkeypatch.syspath_prepend(tmp_path)

@@ -37,6 +37,7 @@ def chosen(knobs: list[Knob], tried: list) -> dict:
     return max(zip(smoothed(knobs, tried), tried, strict=True), key=lambda pair: pair[0])[1][0]
 
 
+@pytest.mark.slow
 def test_a_narrow_optimum_is_found_better_than_by_points_that_are_spread_evenly():
     lost = {first: [68 - narrow(chosen(BOX, search(BOX, narrow, 24, first, seed))) for seed in range(5)]
             for first in (6, 24)}  # fmt: skip

@@ -106,6 +106,7 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
                     yield record, debiased["name"], plain["name"]
 
 
+@pytest.mark.slow
 def test_the_count_of_comparisons_of_debiased_negatives():
     """README of the results and debiased.md: 35 intervals, one above 0 and two below."""
     verdicts = []

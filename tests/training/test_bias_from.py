@@ -17,7 +17,7 @@ from contrastive.run.files import read_result
 from contrastive.study.frame import read_frame
 from contrastive.testing.loss import in_tiles
 from contrastive.types import Split
-from tests.helpers import compose_settings, run_until_step
+from tests.helpers import compose_settings, further, run_until_step
 
 N, B, T = 20, 8, 0.1
 COLORED = ["dataset=biased_digits", "encoder.width=2", "device=cpu", "evaluator=[linear,bias_audit]"]
@@ -118,7 +118,7 @@ def test_training_reads_them_and_evaluation_does_not(composed, biased_run):
     assert "loss.features" not in experiment.step.objective.state_dict()
 
 
-@pytest.mark.parametrize("kind", ["predictions", "errors"])
+@pytest.mark.parametrize("kind", ["errors", *further("predictions")])
 def test_jtt_weighs_the_mistakes_of_the_run(composed, biased_run, kind):
     words = [*COLORED, "loss=jtt", "loss.up=5", f"bias_from={biased_run}", f"bias_as={kind}"]
     experiment = build(composed(*words))
@@ -132,6 +132,7 @@ def test_jtt_weighs_the_mistakes_of_the_run(composed, biased_run, kind):
     assert "loss.weight" not in experiment.step.objective.state_dict()
 
 
+@pytest.mark.slow
 def test_the_data_may_have_no_bias_labels(composed, biased_run, tmp_path):
     words = ["dataset=digits", "dataset.size=12", "encoder.width=2", "device=cpu", "evaluator=[]", "epochs=1"]
     words += [f"bias_from={biased_run}", "batch_size=256"]

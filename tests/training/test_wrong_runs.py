@@ -91,6 +91,7 @@ def test_a_resume_inside_an_epoch_knows_the_usual_gradient(experiment):
     assert after.usual == 3.0
 
 
+@pytest.mark.slow
 def test_all_epochs_of_a_training_share_one_window(monkeypatch, tmp_path):
     seen, start_epoch = [], Window.start_epoch
     monkeypatch.setattr(Window, "start_epoch", lambda self, epoch: (seen.append(self), start_epoch(self, epoch)))
