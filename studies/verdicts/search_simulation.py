@@ -4,8 +4,9 @@
 
 Each search proposes points as `contrastive compare` does, sees them with a noise of 1.7 points, gives the best two more
 seeds, chooses, and says what is left. All surfaces are 36 % at their best, so all methods are level there. The first
-table has the points lost against the best settings, what the model says of them, and how often its range of 90 % holds
-them. The second has comparisons of two methods whose final runs have the settings that such searches chose.
+table has the points lost against the best settings, also by points that are spread evenly, what the model says of them,
+and how often its range of 90 % holds them. The second has comparisons of two methods whose final runs have the settings
+that such searches chose.
 """
 
 import sys
@@ -71,8 +72,12 @@ class Searched:
     more: Mapping[str, float] | None
 
 
-def searched(surface: Surface, budget: int, draw: int) -> Searched:
-    """One search by the code of real ones."""
+def searched(surface: Surface, budget: int, draw: int, *, evenly: bool = False) -> Searched:
+    """One search by the code of real ones.
+
+    Args:
+        evenly: all points come from one Sobol sequence, and the best figures are taken as they are.
+    """
     rng = np.random.default_rng(draw)
     knobs = surface.knobs
 
@@ -84,12 +89,12 @@ def searched(surface: Surface, budget: int, draw: int) -> Searched:
     def run(point: Mapping[str, Any]) -> float:
         return value(point) + NOISE * float(rng.standard_normal())
 
-    first = max(5, -(-budget // 4))
+    first = budget if evenly else max(5, -(-budget // 4))
     tried = [(dict(DEFAULT | dict(point)), [run(point)]) for point in points(knobs, first, draw=draw)]
     while len(tried) < budget:
         new = proposals(knobs, tried, min(BATCH, budget - len(tried)), draw=draw + len(tried))
         tried += [(dict(DEFAULT | point), [run(point)]) for point in new]
-    worth = smoothed(knobs, tried)
+    worth = [values[0] for _, values in tried] if evenly else smoothed(knobs, tried)
     last = sorted(range(budget), key=lambda i: -worth[i])[:FINALISTS]
     for i in last:
         tried[i][1].extend(run(tried[i][0]) for _ in range(2))
@@ -121,7 +126,9 @@ def main(n_searches: int, tables: int) -> None:
             said = f", says {mean(more['mean'] for _, more in told):.2f}" if told else ", says nothing"
             held = f", range holds {mean(lost <= more['high'] for lost, more in told):.2f}" if told else ""
             lost = [search.lost for search in own]
-            print(f"{budget} points, {name}: loses {mean(lost):.2f} ± {np.std(lost):.2f}{said}{held}", flush=True)
+            even = [searched(SURFACES[name], budget, draw, evenly=True).lost for draw in range(n_searches)]
+            spread = f"loses {mean(lost):.2f} ± {np.std(lost):.2f}, evenly {mean(even):.2f} ± {np.std(even):.2f}"
+            print(f"{budget} points, {name}: {spread}{said}{held}", flush=True)
         for n, seeds in ((1, 3), (1, 8), (3, 3), (5, 3)):
             for pair in PAIRS:
                 rng = np.random.default_rng(1)
