@@ -108,7 +108,7 @@ def test_a_graph_could_hold_the_step(gpu, group, name, options):
             outputs = [step(first, rng)]
             before = held(step)
             outputs.append(step(second, rng))
-            assert held(step) == before
+            assert device == CPU or held(step) == before
             assert {x.device for x in tree_leaves(outputs) if isinstance(x, torch.Tensor)} == {device}
             losses.append([output.loss.item() for output in outputs])
         if options["augmentation"] == NOTHING:
