@@ -27,7 +27,8 @@ TEMPERATURE = read_knob("temperature", "tag(log, interval(0.05, 1))")
 RATE = read_knob("optimizer.lr", "tag(log, interval(1e-4, 1))")
 THIRD = read_knob("loss.push", "tag(log, interval(1, 8))")
 DEFAULT = {"temperature": "0.5", "optimizer.lr": "0.001", "loss.push": "1"}
-BEST, NOISE, BATCH, FINALISTS = 36.0, 1.7, 4, 2
+BEST, HEIGHT, NOISE, BATCH, FINALISTS = 36.0, 8.0, 1.7, 4, 2
+SALT = 10_000  # of the places of the best settings
 
 
 class Surface(NamedTuple):
@@ -37,28 +38,37 @@ class Surface(NamedTuple):
     loses: Callable[[Array], float]
 
 
-def _peak(centre: tuple[float, ...], width: tuple[float, ...], height: float = 8.0) -> Callable[[Array], float]:
-    return lambda x: height * (1 - float(np.exp(-0.5 * (((x - centre) / width) ** 2).sum())))
+def _peak(centre: Array, width: tuple[float, ...]) -> Callable[[Array], float]:
+    return lambda x: HEIGHT * (1 - float(np.exp(-0.5 * (((x - centre) / width) ** 2).sum())))
 
 
-def _cliff(x: Array) -> float:
+def _beside_a_cliff(centre: Array) -> Callable[[Array], float]:
     """A peak beside a learning rate where training breaks down."""
-    return 26.0 if x[1] > 0.72 else _peak((0.4, 0.62), (0.3, 0.25))(x)
+    peak = _peak(centre, (0.3, 0.25))
+    return lambda x: 26.0 if x[1] > centre[1] + 0.1 else peak(x)
 
 
-def _ridge(x: Array) -> float:
+def _ridge(centre: Array) -> Callable[[Array], float]:
     """What counts is the sum of two knobs."""
-    return 8 * (1 - float(np.exp(-0.5 * (((x[0] + x[2] - 0.9) / 0.2) ** 2 + ((x[1] - 0.6) / 0.3) ** 2))))
+    peak = _peak(np.array([centre[0] + centre[2], centre[1]]), (0.2, 0.3))
+    return lambda x: peak(np.array([x[0] + x[2], x[1]]))
 
 
-TWO, THREE = (TEMPERATURE, RATE), (TEMPERATURE, RATE, THIRD)
-SURFACES = {
-    "wide": Surface(TWO, _peak((0.3, 0.62), (0.3, 0.35))),
-    "narrow": Surface(TWO, _peak((0.3, 0.62), (0.1, 0.15))),
-    "cliff": Surface(TWO, _cliff),
-    "narrow, three knobs": Surface(THREE, _peak((0.3, 0.62, 0.5), (0.1, 0.15, 0.3))),
-    "ridge": Surface(THREE, _ridge),
-}
+def surface(name: str, draw: int) -> Surface:
+    """A surface of a kind, with its best settings at a place of its own."""
+    knobs = (TEMPERATURE, RATE, THIRD)[: N_KNOBS[name]]
+    centre = np.random.default_rng(SALT + draw).uniform(0.15, 0.85, len(knobs))
+    loses = {
+        "wide": lambda: _peak(centre, (0.3, 0.35)),
+        "narrow": lambda: _peak(centre, (0.1, 0.15)),
+        "cliff": lambda: _beside_a_cliff(centre),
+        "narrow, three knobs": lambda: _peak(centre, (0.1, 0.15, 0.3)),
+        "ridge": lambda: _ridge(centre),
+    }
+    return Surface(knobs, loses[name]())
+
+
+N_KNOBS = {"wide": 2, "narrow": 2, "cliff": 2, "narrow, three knobs": 3, "ridge": 3}
 PAIRS = (
     ("wide", "wide"), ("wide", "narrow"), ("narrow", "narrow"), ("wide", "cliff"), ("narrow, three knobs", "ridge"),
 )  # fmt: skip
@@ -72,19 +82,19 @@ class Searched:
     more: Mapping[str, float] | None
 
 
-def searched(surface: Surface, budget: int, draw: int, *, evenly: bool = False) -> Searched:
+def searched(name: str, budget: int, draw: int, *, evenly: bool = False) -> Searched:
     """One search by the code of real ones.
 
     Args:
         evenly: all points come from one Sobol sequence, and the best figures are taken as they are.
     """
     rng = np.random.default_rng(draw)
-    knobs = surface.knobs
+    knobs, loses = surface(name, draw)
 
     def value(point: Mapping[str, Any]) -> float:
         full = DEFAULT | dict(point)
         place = np.clip([knob.place(full) or 0.0 for knob in knobs], 0, 1)
-        return BEST - surface.loses(place)
+        return BEST - loses(place)
 
     def run(point: Mapping[str, Any]) -> float:
         return value(point) + NOISE * float(rng.standard_normal())
@@ -118,15 +128,14 @@ def judged(cell: Cell, pair: tuple[str, str], known: Mapping[str, list[Searched]
 
 def main(n_searches: int, tables: int) -> None:
     """Print a line for each surface, and one for each kind of comparison."""
-    for budget in (8, 24, 32):
-        known = {name: [searched(surface, budget, draw) for draw in range(n_searches)]
-                 for name, surface in SURFACES.items()}  # fmt: skip
+    for budget in (24, 32, 8):
+        known = {name: [searched(name, budget, draw) for draw in range(n_searches)] for name in N_KNOBS}
         for name, own in known.items():
             told = [(search.lost, search.more) for search in own if search.more]
             said = f", says {mean(more['mean'] for _, more in told):.2f}" if told else ", says nothing"
             held = f", range holds {mean(lost <= more['high'] for lost, more in told):.2f}" if told else ""
             lost = [search.lost for search in own]
-            even = [searched(SURFACES[name], budget, draw, evenly=True).lost for draw in range(n_searches)]
+            even = [searched(name, budget, draw, evenly=True).lost for draw in range(n_searches)]
             spread = f"loses {mean(lost):.2f} ± {np.std(lost):.2f}, evenly {mean(even):.2f} ± {np.std(even):.2f}"
             print(f"{budget} points, {name}: {spread}{said}{held}", flush=True)
         for n, seeds in ((1, 3), (1, 8), (3, 3), (5, 3)):
