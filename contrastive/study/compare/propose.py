@@ -24,7 +24,7 @@ FEW = 8  # points, below which nothing is said of the surface
 N_WIDE, N_NEAR, NEAR = 256, 24, 0.08  # candidates in the whole box, and beside each of the best three, so far away
 # Bounds that keep few points from being called noise (`LENGTHS`, `NOISE`: of the variance), measured on surfaces with
 # an optimum that a tenth of the box shows; EAGER standard deviations count as much as the mean.
-LENGTHS, NOISE, EAGER = (0.1, 1.0), (0.02, 0.3), 2.0
+LENGTHS, NOISE, EAGER = (0.1, 1.0), (0.02, 0.3), 3.0
 DEPTH = 1.0  # points further below the median than this many times the best is above it count as that far below
 N_SURFACES = 300
 
