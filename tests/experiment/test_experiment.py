@@ -132,7 +132,7 @@ def test_a_run_of_other_code_is_shown_and_resumed(composed, tmp_path, monkeypatc
     settings = composed(*TINY, "epochs=2")
     run_experiment(settings, tmp_path / "done")
     run_until_step(PER_EPOCH + 2, settings, tmp_path / "stopped")
-    commit = {"commit": "other", "dirty": False, "diff": None}
+    commit = {"commit": "other", "dirty": False, "diff": None, "package": "1234"}
     monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: commit)
     run_experiment(settings, tmp_path / "done")
     assert "other code" in capsys.readouterr().out
