@@ -126,6 +126,8 @@ def runs_below(folder: Path, name: str = RESULT) -> list[Path]:
         ConfigError: there is none.
     """
     found = sorted(file.parent for file in folder.rglob(name))
+    if not found and (folder / RESULT).exists():
+        raise ConfigError(f"{folder / name} is missing: remove {RESULT} beside it and try its command again")
     if not found and (folder / "config.yaml").exists():
         raise ConfigError(f"the run in {folder} is not finished: try its command again")
     if not found:
