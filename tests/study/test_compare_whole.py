@@ -167,6 +167,10 @@ def another_package(record: Record) -> None:
     row(record, "b")["runs"][1]["environment"] = len(record["environments"]) - 1
 
 
+def other_data_than_sealed(record: Record) -> None:
+    record["comparison"]["sealed"] = {"data": {"words": "1" * 64}}
+
+
 def the_budget(record: Record) -> None:
     record["comparison"]["plan"]["budget"] = 3
 
@@ -174,7 +178,7 @@ def the_budget(record: Record) -> None:
 @pytest.mark.parametrize(
     "change",
     [a_seed, a_finalist, a_finalists_seeds, a_point, a_searched_figure, final_settings, settings_of_a_run,
-     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package, the_budget],
+     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package, other_data_than_sealed, the_budget],
 )  # fmt: skip
 def test_what_was_changed_in_a_record_is_found(made: Record, change: Callable) -> None:
     assert faults(made) == []
