@@ -167,10 +167,6 @@ def another_package(record: Record) -> None:
     row(record, "b")["runs"][1]["environment"] = len(record["environments"]) - 1
 
 
-def other_data_than_sealed(record: Record) -> None:
-    record["comparison"]["sealed"] = {"data": {"words": "1" * 64}}
-
-
 def the_budget(record: Record) -> None:
     record["comparison"]["plan"]["budget"] = 3
 
@@ -178,7 +174,7 @@ def the_budget(record: Record) -> None:
 @pytest.mark.parametrize(
     "change",
     [a_seed, a_finalist, a_finalists_seeds, a_point, a_searched_figure, final_settings, settings_of_a_run,
-     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package, other_data_than_sealed, the_budget],
+     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package, the_budget],
 )  # fmt: skip
 def test_what_was_changed_in_a_record_is_found(made: Record, change: Callable) -> None:
     assert faults(made) == []
@@ -191,9 +187,13 @@ def test_the_name_is_a_hash_of_plan_code_and_settings(made: Record) -> None:
     record = copy.deepcopy(made)
     made_of = {"package": "1", "contestants": {"a": {"config": "2"}, "b": {"config": "3"}}}
     contest, _ = contest_of(Path("nowhere"), "budget=6", "seeds=3", a=70.0, b=68.0)
-    record["comparison"]["sealed"] = {"made_of": made_of}
+    data = {"settings of the dataset": row(record, "a")["runs"][0]["data"] + "0" * 48}  # a run has its beginning
+    record["comparison"]["sealed"] = {"made_of": made_of, "data": data}
     record["table"] = f"digits-a+b-{contest.plan.digest(made_of)}-{contest.plan.metric}"
     assert (faults(record), unchecked(record)) == ([], [])
+    record["comparison"]["sealed"]["data"] = {"settings of the dataset": "1" * 64}
+    assert faults(record) == ["its runs are of other data than it began with"]
+    record["comparison"]["sealed"]["data"] = data
     made_of["contestants"]["b"]["config"] = "4"
     assert faults(record) == ["its plan, code or settings are not those that its name has the hash of"]
 
