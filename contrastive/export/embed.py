@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -166,7 +167,7 @@ def items_of(places: Sequence[Path]) -> list[Item]:
 def _items(place: Path) -> Iterator[Item]:
     if place.is_dir():
         for path in image_paths(place, LeftOut()):
-            yield Item(path, Path(path).parent.name, lambda path=path: path)  # type: ignore[misc]
+            yield _file(path, _folder(path))
     elif not place.is_file():
         raise ConfigError(f"there is no folder and no file {place}: try the path of a folder of images")
     elif place.suffix == ".tar":
@@ -177,7 +178,16 @@ def _items(place: Path) -> Iterator[Item]:
     elif place.suffix in (".csv", ".tsv"):
         yield from _rows(place)
     else:
-        yield Item(str(place), place.parent.name, lambda: str(place))
+        yield _file(str(place), _folder(place))
+
+
+def _file(path: str, label: str) -> Item:
+    return Item(path, label, lambda: path)
+
+
+def _folder(path: str | Path) -> str:
+    """The name of the folder that a file lies in, also of a path such as a.jpg or ../a.jpg, which does not say it."""
+    return Path(os.path.abspath(path)).parent.name
 
 
 def _member(shard: Path, member: tarfile.TarInfo) -> Item:
@@ -201,5 +211,4 @@ def _rows(table: Path) -> Iterator[Item]:
     if name not in header:
         raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
     for row in rows:
-        path = str(table.parent / row[name])
-        yield Item(path, row.get(label or "", "") or "", lambda path=path: path)  # type: ignore[misc]
+        yield _file(str(table.parent / row[name]), row.get(label or "", "") or "")

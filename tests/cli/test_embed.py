@@ -81,6 +81,14 @@ def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
     np.testing.assert_allclose(found["features"], expected(folder)[[0, 1, 2, 2, 2]], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(("place", "inside"), [(".", "cat"), ("a.png", "cat"), ("../cat", "dog"), ("..", "cat/in")])
+def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path, monkeypatch, place, inside):
+    (folder / "cat/in").mkdir()
+    monkeypatch.chdir(folder / inside)
+    assert main(["embed", "digits", place, "-o", str(tmp_path / "f.npz")]) == 0
+    assert set(np.load(tmp_path / "f.npz")["label"]) == {"cat"}
+
+
 @pytest.mark.parametrize(
     ("place", "file", "sentence"),
     [
