@@ -1,6 +1,5 @@
 """The features of images, beside their paths and labels: what a search, a clustering or another program reads."""
 
-import csv
 import io
 import os
 import tarfile
@@ -18,7 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from contrastive.dataset.folder.columns import guess_columns
+from contrastive.dataset.folder.table import named_images
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
@@ -175,8 +174,8 @@ def _items(place: Path) -> Iterator[Item]:
             for member in tar:
                 if member.isfile() and is_image(member.name):
                     yield _member(place, member)
-    elif place.suffix in (".csv", ".tsv"):
-        yield from _rows(place)
+    elif place.suffix.lower() in (".csv", ".tsv"):
+        yield from (_file(str(file), label) for file, label in named_images(place))
     else:
         yield _file(str(place), _folder(place))
 
@@ -199,16 +198,3 @@ def _member(shard: Path, member: tarfile.TarInfo) -> Item:
             return io.BytesIO(file.read(size))
 
     return Item(f"{shard}/{member.name}", PurePosixPath(member.name).parent.name, source)
-
-
-def _rows(table: Path) -> Iterator[Item]:
-    """The images that a table names; the columns are guessed as `dataset=image_folder` does it."""
-    with table.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = list(csv.DictReader(file, delimiter="\t" if table.suffix == ".tsv" else ","))
-    header = list(rows[0]) if rows else []
-    columns = guess_columns({}, rows[:50], header, table.parent)
-    name, label = columns["path"], columns["label"]
-    if name not in header:
-        raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
-    for row in rows:
-        yield _file(str(table.parent / row[name]), row.get(label or "", "") or "")

@@ -81,6 +81,24 @@ def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
     np.testing.assert_allclose(found["features"], expected(folder)[[0, 1, 2, 2, 2]], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("file;label\ncat/a.png;tabby\ncat/b.png;tabby\ndog/c.png;tom\n", ["tabby", "tabby", "tom"]),
+        ("id,label\na,tabby\nb,tabby\nc,tom\n", ["tabby", "tabby", "tom"]),
+        ("file,label\ncat/a.png,tabby\ncat/b.png\ndog/c.png,tom\n", ["tabby", "", "tom"]),
+        ("file\ncat/a.png\ncat/b.png\ndog/c.png\n", ["", "", ""]),
+    ],
+    ids=["semicolons", "no suffixes", "a short line", "no labels"],
+)
+def test_a_table_is_read_as_look_and_training_read_it(folder, tmp_path, text, labels):
+    (folder / "list.csv").write_text(text)
+    assert main(["embed", "digits", str(folder / "list.csv"), "-o", str(tmp_path / "f.npz")]) == 0
+    found = np.load(tmp_path / "f.npz")
+    assert found["label"].tolist() == labels
+    assert found["path"].tolist() == [str(folder / name) for name in ("cat/a.png", "cat/b.png", "dog/c.png")]
+
+
 @pytest.mark.parametrize(("place", "inside"), [(".", "cat"), ("a.png", "cat"), ("../cat", "dog"), ("..", "cat/in")])
 def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path, monkeypatch, place, inside):
     (folder / "cat/in").mkdir()
@@ -97,12 +115,16 @@ def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path
         ("empty", "f.npz", "there are no images in empty: try contrastive look empty"),
         ("photos/dog/broken.jpg", "f.npz", "no image can be read, the first is photos/dog/broken.jpg"),
         ("photos/notes.csv", "f.npz", "has no column of image files: try a folder of images"),
+        ("photos/short.csv", "f.npz", "short.csv has no path (file) in line 3: try it without these lines"),
+        ("photos/latin.csv", "f.npz", "try iconv -f latin1 -t utf-8"),
     ],
 )
 def test_mistakes_end_in_what_to_type(folder, tmp_path, monkeypatch, capsys, place, file, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (folder / "notes.csv").write_text("a,b\n1,2\n")
+    (folder / "short.csv").write_text("n,file\n1,cat/a.png\n2\n")
+    (folder / "latin.csv").write_text("file,label\ncat/a.png,K\xe4tzchen\n", encoding="latin1")
     assert main(["embed", "digits", place, "-o", file]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.glob("f.*"))
