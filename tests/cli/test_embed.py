@@ -13,8 +13,11 @@ from PIL import Image
 
 from contrastive import Result, load_encoder
 from contrastive.__main__ import main
+from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import Transform
 from contrastive.experiment.run import run_experiment
-from tests.helpers import TINY
+from contrastive.types import Split
+from tests.helpers import TINY, compose_settings
 
 
 @pytest.fixture
@@ -130,12 +133,60 @@ def test_mistakes_end_in_what_to_type(folder, tmp_path, monkeypatch, capsys, pla
     assert not list(tmp_path.glob("f.*"))
 
 
-def test_a_result_embeds_images_of_python(composed, folder, tmp_path):
-    run_experiment(composed(*TINY), tmp_path / "run")
-    result = Result(tmp_path / "run")
-    images = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    path = tmp_path_factory.mktemp("embed") / "run"
+    run_experiment(compose_settings(*TINY), path)
+    return Result(path)
+
+
+def whole(result: Result, images: object) -> torch.Tensor:
     encoder, transform = result.encoder()
     with torch.inference_mode():
-        whole = encoder(transform(images))
-    torch.testing.assert_close(result.embed(images, batch_size=1), whole, atol=1e-5, rtol=1e-4)
-    assert result.embed(images[0]).shape == (1, encoder.dim)
+        return encoder(transform(images))
+
+
+def test_a_result_embeds_images_of_python(result, folder):
+    images = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
+    expected = whole(result, images)
+    for given in (images, tuple(images)):
+        torch.testing.assert_close(result.embed(given, batch_size=1), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result.embed(images[0]), expected[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_a_result_embeds_the_arrays_that_a_run_takes(result):
+    tensor = torch.randint(256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    last = tensor.permute(0, 2, 3, 1).numpy()
+    expected = whole(result, tensor)
+    for given in (tensor, tensor.numpy(), last, list(last), tuple(last)):
+        torch.testing.assert_close(result.embed(given, batch_size=2), expected, atol=1e-5, rtol=1e-4)
+    for one in (tensor[0], last[0]):
+        torch.testing.assert_close(result.embed(one, batch_size=2), expected[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
+    gray = Transform(size=(8, 8), mean=(0.5,), std=(0.5,))
+    monkeypatch.setattr(Result, "encoder", lambda _: (torch.nn.Flatten(), gray))
+    images = torch.randint(256, (5, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    for given in (images, images.numpy(), images[:, None], list(images.numpy())):
+        assert result.embed(given, batch_size=2).equal(gray(images[:, None]).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (
+            Split(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2)),
+            r"got Split: try embed\(data\.test\.image\)",
+        ),
+        ((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2)), r"got uint8 \(2, 8, 8, 3\): try"),
+        ([np.zeros((8, 8, 3))], r"of uint8 or uint16, got float64 \(8, 8, 3\): try"),
+        (np.zeros((2, 8, 8, 3)), r"images are float64 .*: try \(x \* 255\)"),
+        ([torch.zeros(3, 8, 8)], r"got torch\.float32 \(3, 8, 8\): try .* embed\(torch\.stack"),
+        ([], r"no images to embed: try embed\(\[PATH\]\)"),
+    ],
+    ids=["split", "pair", "floats", "float array", "list of tensors", "nothing"],
+)
+def test_what_a_result_cannot_embed_ends_in_what_to_type(result, images, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        result.embed(images)
