@@ -137,9 +137,13 @@ def _start_worker(function: Callable[..., Any], kind: str) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _views_of_worker(images: Tensor, seeds: list[int]) -> list[Tensor]:
+def _views_of_worker(images: Tensor, seeds: list[int]) -> Tensor | list[Tensor]:
+    """Views (n, K, h, w) as one tensor, since each tensor that a process sends takes one of the files that it may open;
+    of several sizes, which are refused, two views of different ones."""
     function, kind = _worker
-    return _views(function, images, seeds, kind)
+    views = _views(function, images, seeds, kind)
+    sizes = {view.shape: view for view in views}
+    return torch.stack(views) if len(sizes) == 1 else [*sizes.values()][:2]
 
 
 def _views(function: Callable[..., Any], images: Tensor, seeds: list[int], kind: str) -> list[Tensor]:

@@ -23,6 +23,7 @@ ALIASES = {
     "arch": "encoder", "data": "dataset", "temp": "temperature", "output_dir": "hydra.run.dir", "out": "hydra.run.dir",
     "save_dir": "hydra.run.dir", "log_dir": "hydra.run.dir",
 }  # fmt: skip
+NAMES = ("name", "run_name", "exp_name")  # words of other programs for a run, whose folder it is here
 # the word of other programs, or an option of theirs: what to type
 INSTEAD = {
     "resume": "the same command again, which resumes, or rerun=true, which starts over",
@@ -91,7 +92,7 @@ def check_words(words: Sequence[str]) -> None:
             raise ConfigError(f"there is no setting {name}: try {INSTEAD[name]}")
         if key.startswith("--") and key not in FLAGS:
             given = value if equals else next(iter(words[i + 1 : i + 2]), "")
-            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {_named(name)}={given or 'VALUE'}")
+            raise ConfigError(f"settings are given as KEY=VALUE, got {word}: try {_typed(name, given or 'VALUE')}")
         if word.count("[") > word.count("]") or word.count("{") > word.count("}"):
             rest = words[i + 1 : i + 1 + next((n for n, w in enumerate(words[i + 1 :], 1) if w[-1:] in "]}"), 0)]
             if rest:
@@ -107,10 +108,12 @@ def check_words(words: Sequence[str]) -> None:
         if key in GROUPS and value.startswith("{") and (pairs := re.findall(r"([\w.]+): *([^,{}]+)", value)):
             folder = "dataset=image_folder " if key == "dataset" else ""
             raise ConfigError(f"{key} takes a name: try {folder}{' '.join(f'{key}.{k}={v}' for k, v in pairs)}")
-        if equals and key in ALIASES:
-            raise ConfigError(f"there is no setting {key}: try {ALIASES[key]}={value}")
+        if equals and (key in ALIASES or key in NAMES):
+            raise ConfigError(f"there is no setting {key}: try {_typed(key, value)}")
 
 
-def _named(name: str) -> str:
-    """The setting that a flag's name is about."""
-    return ALIASES.get(name) or next(iter(neighbors(name, [*GROUPS, *defaults(())])), name)
+def _typed(name: str, value: str) -> str:
+    """The setting that a word of other programs, or the name of a flag, is about, with its value."""
+    if name in NAMES:
+        return f"hydra.run.dir=outputs/{value}"
+    return f"{ALIASES.get(name) or next(iter(neighbors(name, [*GROUPS, *defaults(())])), name)}={value}"

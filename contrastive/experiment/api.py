@@ -4,9 +4,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
+from PIL import Image
 from torch import Tensor, nn
 
 from contrastive import notebook
@@ -17,8 +19,9 @@ from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
+from contrastive.dataset.array.rows import as_images
 from contrastive.errors import ConfigError
-from contrastive.experiment.encoder import Transform, load_run_encoder
+from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import RESULT, read_config, read_result, run_below
 from contrastive.run.log import read_points
@@ -105,15 +108,46 @@ class Result:
         """The features of images, (N, F) on the CPU; `contrastive embed` writes those of folders to a file.
 
         Args:
-            images: what the transform of `encoder()` takes: a list of paths, PIL images or arrays, or a tensor
-                (N, K, h, w).
+            images: a list or tuple of paths, PIL images or arrays (h, w, K), one of these alone, an array as `pretrain`
+                takes it, or a tensor (N, K, h, w).
+
+        Raises:
+            ConfigError: something else, or no images.
         """
         encoder, transform = self.encoder()
-        if not isinstance(images, list | Tensor):
-            images = [images]
+        several = _several(images, n_channels=len(transform.mean))
+        if not len(several):
+            raise ConfigError("there are no images to embed: try embed([PATH])")
         with torch.inference_mode():
-            parts = [encoder(transform(images[i : i + batch_size])) for i in range(0, len(images), batch_size)]
+            parts = [encoder(transform(several[i : i + batch_size])) for i in range(0, len(several), batch_size)]
         return torch.cat(parts)
+
+
+def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor:
+    """Images as a transform takes several of them."""
+    if isinstance(images, np.ndarray | Tensor) and images.ndim == 3 and n_channels == 1 and 1 not in images.shape:
+        images = images[:, None]  # gray images (N, h, w)
+    if isinstance(images, Tensor):
+        return images if images.ndim == 4 else images[None]
+    if isinstance(images, np.ndarray) and images.ndim == 4:
+        return as_images(images, "the images")
+    several = [*images] if isinstance(images, list | tuple) else [images]
+    if odd := [image for image in several if not _is_picture(image)]:
+        kind = (
+            f"{odd[0].dtype} {tuple(odd[0].shape)}"
+            if isinstance(odd[0], np.ndarray | Tensor)
+            else type(odd[0]).__name__
+        )
+        raise ConfigError(
+            f"embed takes paths, PIL images and arrays (h, w, K) of uint8 or uint16, got {kind}: "
+            "try embed(data.test.image), embed(torch.stack(tensors)) or embed([PATH])"
+        )
+    return several
+
+
+def _is_picture(image: Any) -> bool:
+    is_array = isinstance(image, np.ndarray) and image.ndim in (2, 3) and image.dtype in (np.uint8, np.uint16)
+    return is_array or isinstance(image, str | Path | Image.Image)
 
 
 @overload

@@ -185,9 +185,10 @@ def build_parts(settings: Settings) -> Parts:
         "hooks": build_hooks("hook", settings.hook),
         "trackers": build_hooks("tracker", settings.tracker),
     }
-    for term in (loss, regularizer):
+    for group, term in (("loss", loss), ("regularizer", regularizer)):
         if term is not None:
             term.check_config(batch_size=settings.batch_size)
+            check_batch(term, settings, group, has_label=True, has_bias=True)  # of these `build` asks the data
     encoder, head = build_networks(settings, input_channels(settings.encoder))
     trial_optimizer(settings)
     build_chosen("average", settings.average, Average, encoder=nn.Identity())

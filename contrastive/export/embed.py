@@ -1,7 +1,7 @@
 """The features of images, beside their paths and labels: what a search, a clustering or another program reads."""
 
-import csv
 import io
+import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from contrastive.dataset.folder.columns import guess_columns
+from contrastive.dataset.folder.table import named_images
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
@@ -166,7 +166,7 @@ def items_of(places: Sequence[Path]) -> list[Item]:
 def _items(place: Path) -> Iterator[Item]:
     if place.is_dir():
         for path in image_paths(place, LeftOut()):
-            yield Item(path, Path(path).parent.name, lambda path=path: path)  # type: ignore[misc]
+            yield _file(path, _folder(path))
     elif not place.is_file():
         raise ConfigError(f"there is no folder and no file {place}: try the path of a folder of images")
     elif place.suffix == ".tar":
@@ -174,10 +174,19 @@ def _items(place: Path) -> Iterator[Item]:
             for member in tar:
                 if member.isfile() and is_image(member.name):
                     yield _member(place, member)
-    elif place.suffix in (".csv", ".tsv"):
-        yield from _rows(place)
+    elif place.suffix.lower() in (".csv", ".tsv"):
+        yield from (_file(str(file), label) for file, label in named_images(place))
     else:
-        yield Item(str(place), place.parent.name, lambda: str(place))
+        yield _file(str(place), _folder(place))
+
+
+def _file(path: str, label: str) -> Item:
+    return Item(path, label, lambda: path)
+
+
+def _folder(path: str | Path) -> str:
+    """The name of the folder that a file lies in, also of a path such as a.jpg or ../a.jpg, which does not say it."""
+    return Path(os.path.abspath(path)).parent.name
 
 
 def _member(shard: Path, member: tarfile.TarInfo) -> Item:
@@ -189,17 +198,3 @@ def _member(shard: Path, member: tarfile.TarInfo) -> Item:
             return io.BytesIO(file.read(size))
 
     return Item(f"{shard}/{member.name}", PurePosixPath(member.name).parent.name, source)
-
-
-def _rows(table: Path) -> Iterator[Item]:
-    """The images that a table names; the columns are guessed as `dataset=image_folder` does it."""
-    with table.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = list(csv.DictReader(file, delimiter="\t" if table.suffix == ".tsv" else ","))
-    header = list(rows[0]) if rows else []
-    columns = guess_columns({}, rows[:50], header, table.parent)
-    name, label = columns["path"], columns["label"]
-    if name not in header:
-        raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
-    for row in rows:
-        path = str(table.parent / row[name])
-        yield Item(path, row.get(label or "", "") or "", lambda path=path: path)  # type: ignore[misc]

@@ -61,6 +61,22 @@ def test_every_global_generator_has_the_seed_and_goes_on_where_it_was():
     assert before[2].equal(torch.get_rng_state())
 
 
+FEW_FILES = """
+import resource, torch
+from contrastive.augmentation.callable import PerImage
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+augmentation = PerImage(transform="t", function=lambda image: image, workers=1)
+images = torch.arange(512 * 12).reshape(512, 3, 2, 2).to(torch.uint8)
+drawn = augmentation.draw(512, 2, 2, torch.Generator())
+assert augmentation.apply(images, drawn).equal(images / 255)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is that of Linux")
+def test_a_large_batch_takes_few_open_files():
+    subprocess.run([sys.executable, "-c", FEW_FILES], cwd=ROOT, check=True, timeout=120)
+
+
 class Pipeline:
     """Called as those of albumentations are, whose generators are their own."""
 
@@ -120,8 +136,9 @@ def test_a_function_gets_the_kind_of_image_that_it_takes(kind, images, seen):
     ids=["normalized", "gray", "sizes", "int64", "nothing", "nan"],
 )
 def test_what_is_no_view_is_one_sentence(function, sentence):
-    with pytest.raises(ConfigError, match=f"{sentence}.*: try"):
-        views(function, workers=0)
+    for workers in (0, 1):
+        with pytest.raises(ConfigError, match=f"{sentence}.*: try"):
+            views(function, workers=workers)
 
 
 def test_images_that_pil_does_not_have_name_a_way_out():

@@ -13,8 +13,11 @@ from PIL import Image
 
 from contrastive import Result, load_encoder
 from contrastive.__main__ import main
+from contrastive.errors import ConfigError
+from contrastive.experiment.encoder import Transform
 from contrastive.experiment.run import run_experiment
-from tests.helpers import TINY
+from contrastive.types import Split
+from tests.helpers import TINY, compose_settings
 
 
 @pytest.fixture
@@ -82,6 +85,32 @@ def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("file;label\ncat/a.png;tabby\ncat/b.png;tabby\ndog/c.png;tom\n", ["tabby", "tabby", "tom"]),
+        ("id,label\na,tabby\nb,tabby\nc,tom\n", ["tabby", "tabby", "tom"]),
+        ("file,label\ncat/a.png,tabby\ncat/b.png\ndog/c.png,tom\n", ["tabby", "", "tom"]),
+        ("file\ncat/a.png\ncat/b.png\ndog/c.png\n", ["", "", ""]),
+    ],
+    ids=["semicolons", "no suffixes", "a short line", "no labels"],
+)
+def test_a_table_is_read_as_look_and_training_read_it(folder, tmp_path, text, labels):
+    (folder / "list.csv").write_text(text)
+    assert main(["embed", "digits", str(folder / "list.csv"), "-o", str(tmp_path / "f.npz")]) == 0
+    found = np.load(tmp_path / "f.npz")
+    assert found["label"].tolist() == labels
+    assert found["path"].tolist() == [str(folder / name) for name in ("cat/a.png", "cat/b.png", "dog/c.png")]
+
+
+@pytest.mark.parametrize(("place", "inside"), [(".", "cat"), ("a.png", "cat"), ("../cat", "dog"), ("..", "cat/in")])
+def test_a_folder_gives_its_name_where_the_path_does_not_say_it(folder, tmp_path, monkeypatch, place, inside):
+    (folder / "cat/in").mkdir()
+    monkeypatch.chdir(folder / inside)
+    assert main(["embed", "digits", place, "-o", str(tmp_path / "f.npz")]) == 0
+    assert set(np.load(tmp_path / "f.npz")["label"]) == {"cat"}
+
+
+@pytest.mark.parametrize(
     ("place", "file", "sentence"),
     [
         ("photos", "f.txt", "must end in .npz, .npy, .csv, .parquet: try -o f.npz"),
@@ -89,23 +118,75 @@ def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
         ("empty", "f.npz", "there are no images in empty: try contrastive look empty"),
         ("photos/dog/broken.jpg", "f.npz", "no image can be read, the first is photos/dog/broken.jpg"),
         ("photos/notes.csv", "f.npz", "has no column of image files: try a folder of images"),
+        ("photos/short.csv", "f.npz", "short.csv has no path (file) in line 3: try it without these lines"),
+        ("photos/latin.csv", "f.npz", "try iconv -f latin1 -t utf-8"),
     ],
 )
 def test_mistakes_end_in_what_to_type(folder, tmp_path, monkeypatch, capsys, place, file, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (folder / "notes.csv").write_text("a,b\n1,2\n")
+    (folder / "short.csv").write_text("n,file\n1,cat/a.png\n2\n")
+    (folder / "latin.csv").write_text("file,label\ncat/a.png,K\xe4tzchen\n", encoding="latin1")
     assert main(["embed", "digits", place, "-o", file]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.glob("f.*"))
 
 
-def test_a_result_embeds_images_of_python(composed, folder, tmp_path):
-    run_experiment(composed(*TINY), tmp_path / "run")
-    result = Result(tmp_path / "run")
-    images = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    path = tmp_path_factory.mktemp("embed") / "run"
+    run_experiment(compose_settings(*TINY), path)
+    return Result(path)
+
+
+def whole(result: Result, images: object) -> torch.Tensor:
     encoder, transform = result.encoder()
     with torch.inference_mode():
-        whole = encoder(transform(images))
-    torch.testing.assert_close(result.embed(images, batch_size=1), whole, atol=1e-5, rtol=1e-4)
-    assert result.embed(images[0]).shape == (1, encoder.dim)
+        return encoder(transform(images))
+
+
+def test_a_result_embeds_images_of_python(result, folder):
+    images = [str(folder / "cat/a.png"), Image.open(folder / "dog/c.png")]
+    expected = whole(result, images)
+    for given in (images, tuple(images)):
+        torch.testing.assert_close(result.embed(given, batch_size=1), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result.embed(images[0]), expected[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_a_result_embeds_the_arrays_that_a_run_takes(result):
+    tensor = torch.randint(256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    last = tensor.permute(0, 2, 3, 1).numpy()
+    expected = whole(result, tensor)
+    for given in (tensor, tensor.numpy(), last, list(last), tuple(last)):
+        torch.testing.assert_close(result.embed(given, batch_size=2), expected, atol=1e-5, rtol=1e-4)
+    for one in (tensor[0], last[0]):
+        torch.testing.assert_close(result.embed(one, batch_size=2), expected[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):
+    gray = Transform(size=(8, 8), mean=(0.5,), std=(0.5,))
+    monkeypatch.setattr(Result, "encoder", lambda _: (torch.nn.Flatten(), gray))
+    images = torch.randint(256, (5, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    for given in (images, images.numpy(), images[:, None], list(images.numpy())):
+        assert result.embed(given, batch_size=2).equal(gray(images[:, None]).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (
+            Split(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.zeros(2)),
+            r"got Split: try embed\(data\.test\.image\)",
+        ),
+        ((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2)), r"got uint8 \(2, 8, 8, 3\): try"),
+        ([np.zeros((8, 8, 3))], r"of uint8 or uint16, got float64 \(8, 8, 3\): try"),
+        (np.zeros((2, 8, 8, 3)), r"images are float64 .*: try \(x \* 255\)"),
+        ([torch.zeros(3, 8, 8)], r"got torch\.float32 \(3, 8, 8\): try .* embed\(torch\.stack"),
+        ([], r"no images to embed: try embed\(\[PATH\]\)"),
+    ],
+    ids=["split", "pair", "floats", "float array", "list of tensors", "nothing"],
+)
+def test_what_a_result_cannot_embed_ends_in_what_to_type(result, images, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        result.embed(images)

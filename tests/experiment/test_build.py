@@ -77,6 +77,19 @@ def test_impossible_combinations_are_refused(composed, words, message):
         build(composed("dataset.size=8", *words))
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["n_views=1"], "try n_views=2$"),
+        (["n_views=3", "loss.aggregation=pos_grouping"], "try loss.aggregation=loss_combination$"),
+    ],
+)
+def test_a_number_of_views_is_refused_before_data_is_loaded(composed, monkeypatch, words, message):
+    monkeypatch.setattr("contrastive.experiment.build.load_data", lambda *_: pytest.fail("the data was loaded"))
+    with pytest.raises(ConfigError, match=message):
+        build(composed(*TINY, *words))
+
+
 def test_images_stay_on_the_device_when_they_fit(composed, monkeypatch):
     data = build(composed(*TINY)).data
     assert is_resident(data, torch.device("cpu"), "auto")

@@ -62,10 +62,8 @@ def read_table(
     parts: dict[str | None, list[ImageFile]] = {"train": [], "val": [], "test": [], None: []}
     label = {name: i for i, name in enumerate(classes)}
     bias = {None: -1} | {name: i for i, name in enumerate(biases)}
-    is_there = [(base / row.path).is_file() for row in rows]
-    called = {} if all(is_there) else _by_name(base)
-    for row, is_exact in zip(rows, is_there, strict=True):
-        if (file := row.path if is_exact else called.get(composed(row.path))) is None:
+    for row, file in zip(rows, _files(base, [row.path for row in rows]), strict=True):
+        if file is None:
             left_out.setdefault(f"named by {path.name} and not there", []).append(row.path)
             continue
         parts[row.split].append(ImageFile(file, label[row.label], bias[row.bias]))
@@ -83,6 +81,33 @@ def read_table(
     notes += _alike("classes", classes) + _alike("biases", biases)
     taken = {name: Part(base, parts[name]) for name in ("train", "val", "test") if parts[name]}
     return Listing(taken, classes, biases, places, left_out, tuple(notes))
+
+
+def named_images(table: Path) -> list[tuple[Path, str]]:
+    """The file of each line of a table, also one that is not there, and its label, '' where there is none; the columns
+    are guessed, paths start from the table's folder.
+
+    Raises:
+        ConfigError: the table cannot be read, has no column of images, a line that is too long, or one without a path.
+    """
+    base = table.parent
+    header, rows = read_cells(table)
+    columns = guess_columns(COLUMNS, [row for _, row in rows], header, base)
+    image, label = columns["path"], columns["label"]
+    if image not in header:
+        raise ConfigError(f"{table} has no column of image files: try a folder of images, or another table")
+    _check_cells(table, {"path": image}, rows)
+    paths = [row[image] for _, row in rows]
+    labels = [composed(row.get(label or "") or "") for _, row in rows]
+    files = _files(base, paths)
+    return [(base / (file or path), own) for path, file, own in zip(paths, files, labels, strict=True)]
+
+
+def _files(base: Path, paths: Sequence[str]) -> list[str | None]:
+    """The file below the folder that each path of a table means, see `read_table`; None = it is not there."""
+    is_there = [(base / path).is_file() for path in paths]
+    called = {} if all(is_there) else _by_name(base)
+    return [path if exact else called.get(composed(path)) for path, exact in zip(paths, is_there, strict=True)]
 
 
 def _by_name(base: Path) -> dict[str, str]:
@@ -109,13 +134,17 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
             reader = csv.DictReader(file, restkey="", delimiter=max(DELIMITERS, key=first.count))
             header = list(reader.fieldnames or [])
             rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not written in UTF-8 ({error}): try iconv -f latin1 -t utf-8, or to save it as CSV UTF-8"
+        ) from error
+    except (OSError, csv.Error) as error:
         there = [file.name for file in sorted(path.parent.glob("*.csv")) if file != path]
         known = f"; the tables there are {', '.join(there[:NAMED])}" if there else ""
         example = next(iter(get_close_matches(path.name, there, n=1, cutoff=0) or [OTHER_TABLE]))
         raise ConfigError(f"{path} cannot be read ({error}){known}: try dataset.table={example}") from error
     if not rows:
-        raise ConfigError(f"{path} has no line below its header: try dataset.table=metadata.csv")
+        raise ConfigError(f"{path} has no line below its header: try a table with a line for each image")
     return header, rows
 
 
