@@ -61,5 +61,8 @@ def knn_cells(runs: Sequence[Seen]) -> list[str]:
 
 def _seen(path: Path) -> Seen:
     state = run_state(path)
-    kind = "running" if is_locked(path) else WORDS[state.kind]
-    return Seen(path, kind, state, [] if state.kind == "damaged" else log.read_points(path))
+    try:
+        points = [] if state.kind == "damaged" else log.read_points(path)
+    except ConfigError:
+        return Seen(path, "damaged", state, [])
+    return Seen(path, "running" if is_locked(path) else WORDS[state.kind], state, points)

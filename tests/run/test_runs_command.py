@@ -8,7 +8,9 @@ import yaml
 from filelock import lock_descriptor
 
 from contrastive.cli import runs
+from contrastive.errors import ConfigError
 from contrastive.run.files import is_locked, lock
+from contrastive.run.log import read_points
 from contrastive.text import marked, show
 from tests.helpers import ROOT, SOUND_ENVIRONMENT, write_finished
 
@@ -33,6 +35,22 @@ def test_states_and_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines["interrupted"][:2] == ["interrupted", "12/40"]
     assert lines["running"][:2] == ["running", "3/40"]
     assert lines["early"][:3] == ["stopped", "early", "0/40"]
+
+
+def test_a_torn_log_is_the_trouble_of_its_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("whole", "torn", "damaged"):
+        make_run(tmp_path / name, epoch=12.0)
+    with (tmp_path / "torn/metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "epo')  # stopped while it wrote, or looked at meanwhile
+    with (tmp_path / "damaged/metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "epo\n{"step": 2, "epoch": 13.0}\n')
+    assert runs.main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    lines = {line.rpartition("/")[2]: line.split() for line in out.splitlines() if "/" in line}
+    assert lines["whole"][:2] == lines["torn"][:2] == ["interrupted", "12/40"]
+    assert lines["damaged"][0] == "damaged" and out.endswith("2 interrupted, 1 damaged\n")
+    with pytest.raises(ConfigError, match=r"is damaged \(.*: try the command of the run again, which resumes it"):
+        read_points(tmp_path / "damaged")
 
 
 def test_knn_accuracies_with_other_settings_say_with_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
