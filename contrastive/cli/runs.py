@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.gallery.seen import runs_seen
+from contrastive.gallery.seen import knn_cells, runs_seen
 from contrastive.text import as_typed, marked, show
 
 COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped early": "yellow", "damaged": "red"}
@@ -22,7 +22,10 @@ def main(words: list[str]) -> int:
     parser = Parser("runs", __doc__)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("outputs")], metavar="FOLDER")
     runs = runs_seen(parser.parse_args(words).folders)
-    rows = [[run.kind, run.epochs, run.knn, as_typed(run.path.resolve())] for run in runs]
+    rows = [
+        [run.kind, run.epochs, knn, as_typed(run.path.resolve())]
+        for run, knn in zip(runs, knn_cells(runs), strict=True)
+    ]
     print_rows([["state", "epochs", "kNN", "run"], *rows])
     counts = {word: sum(run.kind == word for run in runs) for word in COLORS}
     print("\n" + ", ".join(f"{n} {word}" for word, n in counts.items() if n))

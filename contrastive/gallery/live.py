@@ -6,7 +6,7 @@ from time import sleep, strftime
 from typing import Any
 
 from contrastive.files import write_text
-from contrastive.gallery.seen import Seen, runs_seen
+from contrastive.gallery.seen import Seen, knn_cells, runs_seen
 from contrastive.study.curves import Series, thin
 from contrastive.study.render.templates.fill import chart_module, filled
 from contrastive.text import as_typed, show
@@ -46,6 +46,7 @@ def live_page(runs: list[Seen], folders: list[Path], *, refresh: int | None) -> 
     charts = chart_module()
     order = {kind: i for i, kind in enumerate(("running", "interrupted"))}
     rows = sorted(runs, key=lambda run: order.get(run.kind, len(order)))
+    cells = [[run.kind, run.epochs, knn, str(run.path)] for run, knn in zip(rows, knn_cells(rows), strict=True)]
     counts = {kind: sum(run.kind == kind for run in rows) for kind in dict.fromkeys(run.kind for run in rows)}
     logged = sorted((run for run in runs if run.points), key=lambda run: (run.path / "metrics.jsonl").stat().st_mtime)
     series = [one for run in logged[-N_CURVES:] for one in curves(run)]
@@ -58,7 +59,7 @@ def live_page(runs: list[Seen], folders: list[Path], *, refresh: int | None) -> 
         title=", ".join(f"{n} {kind}" for kind, n in counts.items()),
         written=strftime("%H:%M:%S"),
         folders=", ".join(map(str, folders)),
-        runs=[["state", "epochs", "kNN", "run"], *([run.kind, run.epochs, run.knn, str(run.path)] for run in rows)],
+        runs=[["state", "epochs", "kNN", "run"], *cells],
         curves=charts.curves_chart(series, methods, keys) if series else None,
         n_hidden=max(0, len(logged) - N_CURVES),
     )

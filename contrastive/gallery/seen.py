@@ -1,13 +1,16 @@
 """Runs as they stand on the disk now: running, interrupted, done, stopped early or damaged. Imports no torch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.run import log
 from contrastive.run.files import RunState, is_locked, run_state
+from contrastive.study.names import protocols_apart
+from contrastive.study.runs import protocol_of
 
+KNN = "knn_top1"
 WORDS = {"finished": "done", "resumable": "interrupted", "empty": "stopped early", "damaged": "damaged"}
 
 
@@ -29,10 +32,12 @@ class Seen(NamedTuple):
         return f"{total if self.state.kind == 'finished' else int(last)}/{total}"
 
     @property
-    def knn(self) -> str:
-        """kNN accuracy in percent of a finished run."""
-        value = self.state.result.get("test", {}).get("knn_top1")
-        return "" if value is None else f"{value:.2f}"
+    def knn(self) -> tuple[float, str] | None:
+        """kNN accuracy in percent of a finished run, and what it was read with, see `protocol_of`."""
+        value = self.state.result.get("test", {}).get(KNN)
+        if value is None:
+            return None
+        return value, protocol_of(KNN, self.state.config["evaluator"], self.state.result["protocol"])
 
 
 def runs_seen(folders: Iterable[Path]) -> list[Seen]:
@@ -47,7 +52,17 @@ def runs_seen(folders: Iterable[Path]) -> list[Seen]:
     return [_seen(path) for path in paths]
 
 
+def knn_cells(runs: Sequence[Seen]) -> list[str]:
+    """kNN accuracy in percent of each run, empty where it has none; with its settings where the runs have several."""
+    read = [run.knn for run in runs]
+    told = protocols_apart([*dict.fromkeys(knn[1] for knn in read if knn)])
+    return [f"{knn[0]:.2f} ({told[knn[1]]})".removesuffix(" ()") if knn else "" for knn in read]
+
+
 def _seen(path: Path) -> Seen:
     state = run_state(path)
-    kind = "running" if is_locked(path) else WORDS[state.kind]
-    return Seen(path, kind, state, [] if state.kind == "damaged" else log.read_points(path))
+    try:
+        points = [] if state.kind == "damaged" else log.read_points(path)
+    except ConfigError:
+        return Seen(path, "damaged", state, [])
+    return Seen(path, "running" if is_locked(path) else WORDS[state.kind], state, points)

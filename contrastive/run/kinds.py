@@ -121,6 +121,7 @@ class Evaluation(TypedDict):
     audit: NotRequired[Audit]
     protocol: dict[str, str]
     time: Time
+    correct: NotRequired[dict[str, str]]
     replaced: NotRequired[dict[str, int]]
     environment: "EvaluationEnvironment"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
+from contrastive.run.files import ADVICE, RESULT
 from contrastive.schema import misfit
 from contrastive.text import show
 
@@ -61,18 +62,19 @@ def _lines(path: Path) -> list[bytes]:
 def read_points(run: Path) -> list[dict[str, float]]:
     """The lines of metrics.jsonl: step, epoch and what was logged there; none if a run has no such file.
 
+    A last line without an end is left out: the run is writing it, or was stopped while it did.
+
     Raises:
         ConfigError: a line is damaged.
     """
     try:
-        points = [json.loads(line) for line in _lines(run)]
+        points = [json.loads(line) for line in _lines(run) if line.endswith(b"\n")]
         place = next((place for point in points if (place := misfit(point, dict[str, float])) is not None), None)
         if place is not None or not all({"step", "epoch"} <= point.keys() for point in points):
             raise ValueError(place or "no step or no epoch")
     except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{run / 'metrics.jsonl'} is damaged ({error}): try rerun=true with the command of the run to start it over"
-        ) from error
+        advice = ADVICE if (run / RESULT).exists() else "try the command of the run again, which resumes it"
+        raise ConfigError(f"{run / 'metrics.jsonl'} is damaged ({error}): {advice}") from error
     return points
 
 

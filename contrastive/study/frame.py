@@ -1,7 +1,6 @@
 """Finished runs, on the disk or in the record of a table, as one pandas frame, from which all else is made."""
 
 import argparse
-import json
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -11,10 +10,10 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from contrastive.config.identity import flatten, key_of, option_name
+from contrastive.config.identity import key_of, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.figures import WORST, is_detail
-from contrastive.study.names import told_apart, typed_words, without_shared
+from contrastive.study.names import protocols_apart, told_apart, typed_words, without_shared
 from contrastive.study.record import device_of, read_record, shown_metrics
 from contrastive.study.runs import Figure, Finished, by_seed, configurations, find_runs, later_figures, own_figures
 from contrastive.study.spec import look_up
@@ -313,9 +312,7 @@ def _metric_names(figures: list[Figure]) -> dict[tuple[str, str, str], str]:
         protocols.setdefault(figure.metric, {})[figure.protocol] = None
     named: dict[tuple[str, str], str] = {}
     for metric, own in protocols.items():
-        configs = [{key.rpartition(".")[2]: v for key, v in flatten(json.loads(text)).items()} for text in own]
-        told = told_apart([""] * len(own), configs) if len(own) > 1 else [""]
-        for text, words in zip(own, told, strict=True):
+        for text, words in protocols_apart(list(own)).items():
             named[metric, text] = f"{metric} ({words})" if words else metric
     return {
         figure.key: named[figure.metric, figure.protocol] if figure.split == "test"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from contrastive.config.identity import is_identity, key_of, option_name
+from contrastive.config.identity import flatten, is_identity, key_of, option_name
 
 # Words that no name needs: the seed is the spread over runs, the dataset a heading, an evaluator part of its metrics.
 LEFT_OUT = ("seed", "loss", "dataset", "evaluator", "hydra")
@@ -45,6 +45,16 @@ def told_apart(names: Sequence[str], configs: Sequence[dict[str, Any]]) -> list[
                 if len({(names[i], more[i]) for i in same}) > len({names[i] for i in same}):
                     names = [f"{own} {more[i]}".strip() if i in more else own for i, own in enumerate(names)]
     return names
+
+
+def protocols_apart(protocols: Sequence[str]) -> dict[str, str]:
+    """{protocol: the settings that tell it from the others, such as `k=5`}; nothing is said of a single one.
+
+    Args:
+        protocols: in JSON, no two equal.
+    """
+    configs = [{key.rpartition(".")[2]: v for key, v in flatten(json.loads(text)).items()} for text in protocols]
+    return dict(zip(protocols, told_apart([""] * len(protocols), configs), strict=True))
 
 
 def without_shared(names: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:

@@ -6,7 +6,7 @@ other. Settings of evaluators belong to the metrics: with other settings it is a
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,7 +182,7 @@ def own_figures(run: Finished) -> Iterator[Figure]:
     result = run.files.result
     for split, values in (("test", test_figures(result)), ("val", result["val"]), ("untrained", result["untrained"])):
         for metric, value in values.items():
-            yield Figure(split, metric, _protocol(metric, run.files.config["evaluator"], result["protocol"]), value)
+            yield Figure(split, metric, protocol_of(metric, run.files.config["evaluator"], result["protocol"]), value)
 
 
 def later_figures(run: Finished) -> Iterator[Figure]:
@@ -199,11 +199,16 @@ def later_figures(run: Finished) -> Iterator[Figure]:
         for split, values in (("test", test_figures(record)), ("val", record["val"])):
             for metric, value in values.items():
                 others = {} if is_own else {"dataset": dataset}
-                protocol = _protocol(metric, evaluators, record["protocol"], others)
+                protocol = protocol_of(metric, evaluators, record["protocol"], others)
                 yield Figure(split, f"{prefix}{metric}", protocol, value, is_later=True)
 
 
-def _protocol(
+def evaluator_of(metric: str, evaluators: Iterable[str]) -> str | None:
+    """The evaluator that a metric is named after; None if there is none of these."""
+    return max((name for name in evaluators if f"{metric}_".startswith(f"{name}_")), key=len, default=None)
+
+
+def protocol_of(
     metric: str, evaluators: dict[str, Any], words: dict[str, str], others: dict[str, Any] | None = None
 ) -> str:
     """What a metric was computed with: the settings of the evaluator that it is named after, and its solver.
@@ -211,10 +216,9 @@ def _protocol(
     Args:
         words: {evaluator: its protocol} as stored beside the figures.
     """
-    owners = [name for name in evaluators if f"{metric}_".startswith(f"{name}_")]
-    if not owners:
+    name = evaluator_of(metric, evaluators)
+    if name is None:
         return json.dumps(others or {}, sort_keys=True)
-    name = max(owners, key=len)
     node, said = evaluators[name], words.get(name, "")
     own: dict[str, Any] = {name: _kept(node, f"evaluator.{name}")}
     is_ours = str(node.get("_target_")).startswith("contrastive.")

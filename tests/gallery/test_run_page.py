@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -12,15 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 
 from contrastive.bits import unpack
+from contrastive.cli.evaluate import main as evaluate
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
 from contrastive.experiment.run import run_experiment
 from contrastive.gallery.features import Judged, judged, plane
 from contrastive.gallery.run import confusion, group_bars, map_points, wilson, worst, worst_groups
-from contrastive.run.files import RunState, run_state
+from contrastive.run.files import RunState, read_evaluations, run_state
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
 
@@ -156,6 +159,28 @@ def test_two_runs_show_the_images_that_one_gets_right(runs: list[Path], tmp_path
     assert loads_nothing(page.read_text())
     shown = page.read_text().count("<figure>")
     assert shown == sum(min(40, int(mask.sum())) for mask in (first & ~second, ~first & second, ~first & ~second))
+
+
+def test_two_runs_are_compared_by_what_both_read_alike(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = [shutil.copytree(run, tmp_path / run.name) for run in runs]
+    config = yaml.safe_load((own[1] / "config.yaml").read_text())
+    k, config["evaluator"]["knn"]["k"] = config["evaluator"]["knn"]["k"], 1
+    (own[1] / "config.yaml").write_text(yaml.safe_dump(config))
+    page = tmp_path / "two.html"
+    assert main([*map(str, own), "-o", str(page)]) == 2
+    said = capsys.readouterr().err
+    assert f"read knn_top1 with k={k} and with k=1" in said and not page.exists()
+    program, command, *words = shlex.split(said.partition("try ")[2])
+    assert [program, command, *words[2:]] == ["contrastive", "evaluate", "evaluator=[knn]", "evaluator.knn.k=1"]
+    assert evaluate([*words, "device=cpu"]) == 0
+    assert main([*map(str, own), "-o", str(page)]) == 0
+    (record,) = read_evaluations(own[0]).values()
+    text, right = re.sub(r"\s+", " ", text_of(page.read_text())), unpack(record["correct"]["knn_top1"])
+    theirs = unpack(run_state(own[1]).result["correct"]["knn_top1"])
+    assert "by knn_top1 (cosine, k=1 (at most a tenth of the bank)" in text
+    assert f"both right {(right & theirs).sum()}" in text
 
 
 def test_what_cannot_be_shown_is_refused_in_a_sentence(

@@ -8,9 +8,11 @@ import yaml
 from filelock import lock_descriptor
 
 from contrastive.cli import runs
+from contrastive.errors import ConfigError
 from contrastive.run.files import is_locked, lock
+from contrastive.run.log import read_points
 from contrastive.text import marked, show
-from tests.helpers import ROOT, SOUND_ENVIRONMENT
+from tests.helpers import ROOT, SOUND_ENVIRONMENT, write_finished
 
 
 def make_run(path: Path, *, epoch: float, checkpoint: bool = True) -> None:
@@ -33,6 +35,33 @@ def test_states_and_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines["interrupted"][:2] == ["interrupted", "12/40"]
     assert lines["running"][:2] == ["running", "3/40"]
     assert lines["early"][:3] == ["stopped", "early", "0/40"]
+
+
+def test_a_torn_log_is_the_trouble_of_its_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("whole", "torn", "damaged"):
+        make_run(tmp_path / name, epoch=12.0)
+    with (tmp_path / "torn/metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "epo')  # stopped while it wrote, or looked at meanwhile
+    with (tmp_path / "damaged/metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "epo\n{"step": 2, "epoch": 13.0}\n')
+    assert runs.main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    lines = {line.rpartition("/")[2]: line.split() for line in out.splitlines() if "/" in line}
+    assert lines["whole"][:2] == lines["torn"][:2] == ["interrupted", "12/40"]
+    assert lines["damaged"][0] == "damaged" and out.endswith("2 interrupted, 1 damaged\n")
+    with pytest.raises(ConfigError, match=r"is damaged \(.*: try the command of the run again, which resumes it"):
+        read_points(tmp_path / "damaged")
+
+
+def test_knn_accuracies_with_other_settings_say_with_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, k, value in (("a", 200, 84.166), ("b", 200, 80.0), ("c", 1, 90.0)):
+        knn = {"_target_": "contrastive.evaluator.knn.KNN", "k": k, "every": k}
+        write_finished(tmp_path / name, config={"evaluator": {"knn": knn}}, environment={}, test={"knn_top1": value})
+    assert runs.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert "(k=" not in (said := capsys.readouterr().out) and "84.17  " in said
+    assert runs.main([str(tmp_path)]) == 0
+    cells = {line.rpartition("/")[2]: line for line in capsys.readouterr().out.splitlines() if "/" in line}
+    assert "84.17 (k=200)" in cells["a"] and "80.00 (k=200)" in cells["b"] and "90.00 (k=1)" in cells["c"]
 
 
 def test_looking_neither_makes_nor_keeps_a_lock(tmp_path: Path) -> None:
