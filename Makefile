@@ -35,7 +35,7 @@ doctor: $(VENV)/.done  ## environment, device, data with checksums, disk, load, 
 # files in the order of their names: xdist's own puts those with few tests, which are the long ones, last
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.done  ## lint, types, and one real case of each promise among the fast tests: five to nine minutes on two cores
+test: $(VENV)/.done  ## lint, types, and one real case of each promise among the fast tests: four to five minutes on two cores
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(VENV)/.done
@@ -44,7 +44,7 @@ pytest: $(VENV)/.done
 quick: $(VENV)/.done  ## the fast tests alone, which start no process: two minutes on two cores
 	$(PYTEST) -m "not slow and not smoke"
 
-test-all: $(VENV)/.done lint  ## lint, types and every test: some 25 minutes on two cores
+test-all: $(VENV)/.done lint  ## lint, types and every test: an hour on two cores
 	$(PYTEST)
 
 torture: $(VENV)/.done  ## 10,000 cases of generated bad input, fresh ones each time: an hour on two cores
