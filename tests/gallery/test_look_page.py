@@ -11,12 +11,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.jitter import ColorJitter
 from contrastive.cli.look import main
 from contrastive.experiment.build import load_data
 from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced
-from contrastive.gallery.look import look_page, mean_image, views
+from contrastive.gallery.look import class_images, look_page, mean_image, views
 from contrastive.seeding import generator
+from contrastive.types import LEVELS, Split, as_float
 from tests.gallery.pages import loads_nothing, text_of
 from tests.helpers import compose_settings, write_image_folder
 
@@ -35,6 +38,25 @@ def test_small_images_keep_every_pixel_and_large_ones_are_reduced() -> None:
     assert Image.open(io.BytesIO(large)).size == (48, 96)
     gray = pixels(as_uri(torch.tensor([[[0, 30_000, 60_000]]], dtype=torch.uint16)))
     assert gray[0].tolist() == gray[2].tolist() == [[0.0, 127.0, 255.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16])
+def test_views_of_gray_images_show_brightness(dtype: torch.dtype) -> None:
+    ramp = torch.linspace(0, LEVELS[dtype] // 2, 64).to(dtype).reshape(1, 1, 8, 8).expand(8, -1, -1, -1)
+    jitter = ColorJitter(brightness=0.8, contrast=0.0, saturation=0.0, hue=0.0, p=1.0)
+    augmentation = Compose(ops={"jitter": jitter})
+    shown = views(Split(ramp, torch.zeros(8, dtype=torch.long)), augmentation, 0)
+    drawn = augmentation.draw(64, 8, 8, generator("cpu", 0, "augmentation", 0))
+    expected = augmentation.apply(ramp.repeat(8, 1, 1, 1), drawn) / as_float(ramp).max()
+    for i, row in enumerate(shown):
+        for v, uri in enumerate(row[1:]):
+            assert (pixels(uri) - 255 * expected[8 * v + i].clamp(0, 1)).abs().max() <= 1
+
+
+def test_images_of_a_class_have_one_black_and_one_white() -> None:
+    image = torch.tensor([[0, 100], [100, 200]], dtype=torch.uint8).reshape(2, 1, 1, 2)
+    ((_, n, images),) = class_images(Split(image, torch.zeros(2, dtype=torch.long)), ("a",))
+    assert n == 2 and [pixels(uri)[0, 0].tolist() for uri in images] == [[0.0, 127.0], [127.0, 255.0]]
 
 
 def test_rows_are_evenly_spaced() -> None:
