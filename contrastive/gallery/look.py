@@ -83,7 +83,7 @@ def class_images(train: Split, classes: tuple[str, ...]) -> list[tuple[str, int,
 
 
 def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]]:
-    """A row for each of some images: the image, and views of it as the first epoch of a run with this seed has them.
+    """A row for each of some images: the image, and views of it, drawn as a run draws them.
 
     Of gray images black and white are those of the first of a row: a view that is brighter looks brighter.
     """

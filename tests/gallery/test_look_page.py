@@ -64,7 +64,7 @@ def test_rows_are_evenly_spaced() -> None:
     assert spaced(torch.tensor([7, 8]), 5).tolist() == [7, 8]
 
 
-def test_views_are_those_of_the_first_epoch_of_a_run_with_this_seed() -> None:
+def test_views_are_what_the_augmentation_makes_of_the_images() -> None:
     settings = compose_settings("dataset=digits", "dataset.size=8", "seed=3")
     data, augmentation = load_data(settings.dataset).data, build_augmentation(settings)
     shown = views(data.pretrain, augmentation, settings.seed)
