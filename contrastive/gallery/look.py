@@ -51,6 +51,8 @@ def look_page(settings: Settings, command: str) -> str:
         counts=counts(data),
         by_bias=bias_counts(train, data) if train.bias is not None else [],
         classes=class_images(train, data.classes),
+        n_classes=len(data.classes),
+        n_shown=N_CLASSES,
         views=views(train, augmentation, settings.seed),
         mean=mean_image(train),
         left_out=[(why, len(names), ", ".join(names[:NAMED])) for why, names in left_out.items()],
@@ -76,10 +78,14 @@ def bias_counts(train: Split, data: Data) -> list[list[str]]:
 
 
 def class_images(train: Split, classes: tuple[str, ...]) -> list[tuple[str, int, list[str]]]:
-    """(name, number of training images, some of them) of the first classes; of data without labels of all images."""
-    named = [*enumerate(classes[:N_CLASSES])] or [(-1, "no label")]
-    rows = {name: (train.label == c).nonzero().squeeze(1) for c, name in named}
-    return [(name, len(own), uris(train, spaced(own, OF_A_CLASS), in_common=True)) for name, own in rows.items()]
+    """(name, number of training images, some of them) of the first classes, and of the images without a label."""
+    named = [*enumerate(classes[:N_CLASSES]), (-1, "no label")]
+    rows = [(c, name, (train.label == c).nonzero().squeeze(1)) for c, name in named]
+    return [
+        (name, len(own), uris(train, spaced(own, OF_A_CLASS), in_common=True))
+        for c, name, own in rows
+        if c >= 0 or len(own)
+    ]
 
 
 def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]]:
