@@ -31,14 +31,20 @@ def as_float(image: Tensor) -> Tensor:
     return image.to(torch.float32) / 65_535 if image.dtype == torch.uint16 else image
 
 
-def visible(image: Tensor) -> Tensor:
-    """Images (N, K, H, W) of K channels as float32 (N, 3, H, W) in [0, 1], to be looked at: RGB as it is, else the mean
-    over the channels, each image stretched over the whole range."""
+def visible(image: Tensor, like: Tensor | None = None) -> Tensor:
+    """Images (N, K, H, W) of K channels as float32 (N, 3, H, W), to be looked at: RGB as it is, else the mean over the
+    channels, stretched so that black is the darkest and white the brightest of each image.
+
+    Args:
+        like: images of which it is the darkest and the brightest instead; brighter ones are above 1.
+    """
     x = as_float(image)
     if x.shape[1] == 3:
         return x
     x = x.mean(1, keepdim=True)
     low, high = x.amin((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)
+    if like is not None:
+        low, high = as_float(like).mean(1).aminmax()
     return ((x - low) / (high - low).clamp(min=1e-6)).expand(-1, 3, -1, -1)
 
 

@@ -51,6 +51,8 @@ def look_page(settings: Settings, command: str) -> str:
         counts=counts(data),
         by_bias=bias_counts(train, data) if train.bias is not None else [],
         classes=class_images(train, data.classes),
+        n_classes=len(data.classes),
+        n_shown=N_CLASSES,
         views=views(train, augmentation, settings.seed),
         mean=mean_image(train),
         left_out=[(why, len(names), ", ".join(names[:NAMED])) for why, names in left_out.items()],
@@ -76,22 +78,31 @@ def bias_counts(train: Split, data: Data) -> list[list[str]]:
 
 
 def class_images(train: Split, classes: tuple[str, ...]) -> list[tuple[str, int, list[str]]]:
-    """(name, number of training images, some of them) of the first classes; of data without labels of all images."""
-    named = [*enumerate(classes[:N_CLASSES])] or [(-1, "no label")]
-    rows = {name: (train.label == c).nonzero().squeeze(1) for c, name in named}
-    return [(name, len(own), uris(train, spaced(own, OF_A_CLASS))) for name, own in rows.items()]
+    """(name, number of training images, some of them) of the first classes, and of the images without a label."""
+    named = [*enumerate(classes[:N_CLASSES]), (-1, "no label")]
+    rows = [(c, name, (train.label == c).nonzero().squeeze(1)) for c, name in named]
+    return [
+        (name, len(own), uris(train, spaced(own, OF_A_CLASS), in_common=True))
+        for c, name, own in rows
+        if c >= 0 or len(own)
+    ]
 
 
 def views(train: Split, augmentation: Augmentation, seed: int) -> list[list[str]]:
-    """A row for each of some images: the image, and views of it as the first epoch of a run with this seed has them."""
+    """A row for each of some images: the image, and views of it, drawn as a run draws them.
+
+    Of gray images black and white are those of the first of a row: a view that is brighter looks brighter.
+    """
     rows = spaced(torch.arange(len(train)), N_IMAGES)
     split, extent = train.for_views(rows.to(train.label.device))
     image = split.image.cpu()
     height, width = image.shape[-2:] if extent is None else extent.repeat(N_VIEWS, 1).unbind(1)
     drawn = augmentation.draw(N_VIEWS * len(rows), height, width, generator("cpu", seed, "augmentation", 0))
     views = augmentation.apply(torch.cat([image] * N_VIEWS), drawn).unflatten(0, (N_VIEWS, len(rows)))
-    originals = uris(train, rows)
-    return [[originals[i], *(as_uri(view) for view in views[:, i])] for i in range(len(rows))]
+    originals = train.image[rows.to(train.image.device)]
+    return [
+        [as_uri(shown, like=originals[i : i + 1]) for shown in (originals[i], *views[:, i])] for i in range(len(rows))
+    ]
 
 
 def mean_image(train: Split) -> str:

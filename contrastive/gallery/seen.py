@@ -46,7 +46,9 @@ def runs_seen(folders: Iterable[Path]) -> list[Seen]:
     Raises:
         ConfigError: there is none.
     """
-    paths = sorted({path.parent for folder in folders for path in folder.rglob("config.yaml")})
+    files = [file for folder in folders for file in folder.rglob("config.yaml")]
+    # other programs have a file of this name, too, such as wandb inside a run; only a run has both
+    paths = sorted({file.parent for file in files if (file.parent / "environment.json").exists()})
     if not paths:
         raise ConfigError(f"no run under {', '.join(map(str, folders))}: try python train.py first")
     return [_seen(path) for path in paths]

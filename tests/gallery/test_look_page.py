@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from contrastive.augmentation.compose import Compose
+from contrastive.augmentation.jitter import ColorJitter
 from contrastive.cli.look import main
 from contrastive.experiment.build import load_data
 from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced
-from contrastive.gallery.look import look_page, mean_image, views
+from contrastive.gallery.look import class_images, look_page, mean_image, views
 from contrastive.seeding import generator
+from contrastive.types import LEVELS, Split, as_float
 from tests.gallery.pages import loads_nothing, text_of
 from tests.helpers import compose_settings, write_image_folder
 
@@ -37,12 +41,31 @@ def test_small_images_keep_every_pixel_and_large_ones_are_reduced() -> None:
     assert gray[0].tolist() == gray[2].tolist() == [[0.0, 127.0, 255.0]]
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16])
+def test_views_of_gray_images_show_brightness(dtype: torch.dtype) -> None:
+    ramp = torch.linspace(0, LEVELS[dtype] // 2, 64).to(dtype).reshape(1, 1, 8, 8).expand(8, -1, -1, -1)
+    jitter = ColorJitter(brightness=0.8, contrast=0.0, saturation=0.0, hue=0.0, p=1.0)
+    augmentation = Compose(ops={"jitter": jitter})
+    shown = views(Split(ramp, torch.zeros(8, dtype=torch.long)), augmentation, 0)
+    drawn = augmentation.draw(64, 8, 8, generator("cpu", 0, "augmentation", 0))
+    expected = augmentation.apply(ramp.repeat(8, 1, 1, 1), drawn) / as_float(ramp).max()
+    for i, row in enumerate(shown):
+        for v, uri in enumerate(row[1:]):
+            assert (pixels(uri) - 255 * expected[8 * v + i].clamp(0, 1)).abs().max() <= 1
+
+
+def test_images_of_a_class_have_one_black_and_one_white() -> None:
+    image = torch.tensor([[0, 100], [100, 200]], dtype=torch.uint8).reshape(2, 1, 1, 2)
+    ((_, n, images),) = class_images(Split(image, torch.zeros(2, dtype=torch.long)), ("a",))
+    assert n == 2 and [pixels(uri)[0, 0].tolist() for uri in images] == [[0.0, 127.0], [127.0, 255.0]]
+
+
 def test_rows_are_evenly_spaced() -> None:
     assert spaced(torch.arange(10), 4).tolist() == [0, 3, 6, 9]
     assert spaced(torch.tensor([7, 8]), 5).tolist() == [7, 8]
 
 
-def test_views_are_those_of_the_first_epoch_of_a_run_with_this_seed() -> None:
+def test_views_are_what_the_augmentation_makes_of_the_images() -> None:
     settings = compose_settings("dataset=digits", "dataset.size=8", "seed=3")
     data, augmentation = load_data(settings.dataset).data, build_augmentation(settings)
     shown = views(data.pretrain, augmentation, settings.seed)
@@ -79,6 +102,24 @@ def test_the_page_has_counts_images_and_what_was_left_out(tmp_path: Path, capsys
     assert loads_nothing(written) and "<script" not in written
     assert written.count('alt="an image and its views"') == 8 * 9
     assert written.count('alt="bee"') == 5
+
+
+def test_images_without_a_label_are_shown_beside_the_classes(tmp_path: Path) -> None:
+    folder, page = write_image_folder(tmp_path / "bugs"), tmp_path / "look.html"
+    shutil.copytree(folder / "train/ant", tmp_path / "more")
+    words = [f"dataset.unlabeled={tmp_path}/more", "dataset.size=12", f"dataset.cache={tmp_path}", "-o", str(page)]
+    assert main([str(folder), *words]) == 0
+    written = page.read_text()
+    assert written.count('alt="no label"') == 5 and "The first" not in text_of(written)
+
+
+def test_the_first_of_many_classes_are_shown(tmp_path: Path) -> None:
+    np.save(tmp_path / "images.npy", np.zeros((100, 4, 4, 3), np.uint8))
+    np.save(tmp_path / "labels.npy", np.arange(100) % 25)
+    page = tmp_path / "look.html"
+    words = [f"dataset.labels={tmp_path}/labels.npy", "augmentation=none", "-o", str(page)]
+    assert main([str(tmp_path / "images.npy"), *words]) == 0
+    assert "The first 20 of 25 classes." in text_of(page.read_text())
 
 
 def test_without_a_page_a_line_says_how_to_get_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,14 @@ def test_a_torn_log_is_the_trouble_of_its_run_alone(tmp_path: Path, capsys: pyte
         read_points(tmp_path / "damaged")
 
 
+def test_a_config_of_another_program_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path / "run", epoch=12.0)
+    (tmp_path / "run/wandb/run-1/files").mkdir(parents=True)
+    (tmp_path / "run/wandb/run-1/files/config.yaml").write_text("_wandb: {}\n")
+    assert runs.main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("\n1 interrupted\n")
+
+
 def test_knn_accuracies_with_other_settings_say_with_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, k, value in (("a", 200, 84.166), ("b", 200, 80.0), ("c", 1, 90.0)):
         knn = {"_target_": "contrastive.evaluator.knn.KNN", "k": k, "every": k}
