@@ -9,6 +9,7 @@ PATH is a folder of images or of tar shards, a table of images (.csv, .tsv) or a
 dataset and of the augmentation may follow. Of a folder or a table up to 256 images are decoded. The last line is a
 command that trains on it.
 
+    --config-dir mine     a folder with YAMLs and modules of your own, as in train.py
     -o look.html          a page to look at, too: images of each class, the views that training makes of them, the mean
                           image. All images are read for it, as a run reads them: the next run finds them decoded
 """
@@ -23,7 +24,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.compose import importable
+from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
@@ -49,7 +50,8 @@ def main(words: list[str]) -> int:
     parser = Parser("look", __doc__)
     parser.add_argument("words", metavar="WORD", nargs="+", help="PATH, and KEY=VALUE as in train.py")
     parser.add_argument("-o", dest="page", metavar="FILE.html", type=Path, help="the page to write")
-    options = parser.parse_args(words)
+    parser.add_config_dir()
+    options = parser.parse_intermixed_args(words)
     typed = options.words
     paths = [word for word in typed if "=" not in word or Path(word).exists()]
     if len(paths) > 1:
@@ -60,17 +62,21 @@ def main(words: list[str]) -> int:
     name = values.pop("dataset", "image_folder")
     report, further = images_of(values) if name == "image_folder" else data_of(name, values)
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
-    command = shlex.join(["python", "train.py", *settings])
+    own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
+    command = shlex.join(["python", "train.py", *own, *settings])
     hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
     show(f"{report}{hint}\n\n{command}")
     if options.page:
-        write_text(options.page, page_of(quote_paths(settings), command))
+        write_text(options.page, page_of(quote_paths(settings), command, folders=options.folders))
         show(f"page to look at: {as_typed(options.page)}")
     return 0
 
 
-def page_of(words: list[str], command: str) -> str:
+def page_of(words: list[str], command: str, *, folders: Sequence[Path] = ()) -> str:
     """The page with pictures of the data and the augmentation that `python train.py` has for these words.
+
+    Args:
+        folders: of YAMLs and modules of one's own, those of --config-dir.
 
     Raises:
         ConfigError: a setting that cannot be used.
@@ -79,8 +85,8 @@ def page_of(words: list[str], command: str) -> str:
 
     from contrastive.gallery.look import look_page  # late: importing torch takes seconds
 
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd()]):
-        return look_page(checked_settings(compose("train", words), words), command)
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
+        return look_page(checked_settings(compose("train", [*words, *search_path(folders)]), words), command)
 
 
 def parsed(words: list[str]) -> dict[str, Any]:

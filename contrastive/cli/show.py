@@ -3,6 +3,8 @@
     python -m contrastive show outputs/digits/nt_xent/default/seed=0
     python -m contrastive show RUN RUN2 -o difference.html
 
+    python -m contrastive show RUN dataset.root=PATH            the images lie elsewhere now
+
 One run: a map of the features, nearest neighbors, which class is taken for which, groups of class and bias with their
 intervals, the worst images, the curves. The images are read and encoded again. Two runs on the same data: the images
 that one gets right and the other wrong, as their results record them.
@@ -10,29 +12,35 @@ that one gets right and the other wrong, as their results record them.
     -o FILE.html          the page; default: RUN/show.html
 """
 
+from dataclasses import replace
 from pathlib import Path
 
+from contrastive.config import mistaken
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import finished_state, run_below
+from contrastive.run.files import RunState, finished_state, run_below
 from contrastive.text import as_typed, show
+
+PATHS = [key for key in mistaken.PATHS if key.startswith("dataset.")]
 
 
 @answering
 def main(words: list[str]) -> int:
     """Write the page and print its path; returns the exit code."""
     parser = Parser("show", __doc__)
-    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a run directory, or the second one, too")
+    parser.add_argument("words", metavar="RUN", nargs="+", help="a run directory or two, and dataset.root=PATH")
     parser.add_argument("-o", dest="page", metavar="FILE.html", type=Path, help="the page to write")
     parser.add_argument("--device", default="auto", help="as in train.py; default: auto")
     parser.add_config_dir()
     options = parser.parse_intermixed_args(words)
-    if len(options.runs) > 2:
-        raise ConfigError(f"show takes one run or two, got {len(options.runs)}: try contrastive page PAGE.html RUN ...")
-    runs = {run: finished_state(run) for run in map(run_below, options.runs)}
-    if len(runs) < len(options.runs):
-        raise ConfigError(f"both runs are {options.runs[0]}: try another one beside it")
+    moved = {key: path for key, _, path in (word.partition("=") for word in options.words) if key in PATHS}
+    typed = [Path(word) for word in options.words if word.partition("=")[0] not in PATHS]
+    if not 1 <= len(typed) <= 2:
+        raise ConfigError(f"show takes one run or two, got {len(typed)}: try contrastive page PAGE.html RUN ...")
+    runs = {run: with_paths(finished_state(run), moved) for run in map(run_below, typed)}
+    if len(runs) < len(typed):
+        raise ConfigError(f"both runs are {typed[0]}: try another one beside it")
 
     from contrastive.gallery.pair import pair_page  # late: importing torch takes seconds
     from contrastive.gallery.run import run_page
@@ -46,3 +54,22 @@ def main(words: list[str]) -> int:
     write_text(page, text)
     show(f"page to look at: {as_typed(page)}")
     return 0
+
+
+def with_paths(state: RunState, moved: dict[str, str]) -> RunState:
+    """What a run holds, its images at other places: whether they are the same images is found when they are read.
+
+    Args:
+        moved: {dataset.root: PATH} and so on.
+
+    Raises:
+        ConfigError: the run's dataset has no such path.
+    """
+    node = dict(state.config["dataset"])
+    for key, path in moved.items():
+        name = key.removeprefix("dataset.")
+        if name not in node:
+            known = [f"{own}=PATH" for own in PATHS if own.removeprefix("dataset.") in node]
+            raise ConfigError(f"the run's dataset has no {key}: try it {f'with {known[0]}' if known else 'without'}")
+        node[name] = str(Path(path).expanduser())
+    return replace(state, config={**state.config, "dataset": node})

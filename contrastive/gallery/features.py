@@ -22,6 +22,7 @@ from contrastive.training.progress import announced
 from contrastive.types import Data, unit
 
 N_NEIGHBORS = 10
+PLACES = ("root", "images")  # settings of datasets: where their images are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +64,19 @@ def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Da
         ConfigError: they are not there, are others than those that the run was judged on, or the configuration names
             something that is no dataset.
     """
+    place = next((key for key in PLACES if state.config["dataset"].get(key)), None)
     with importable(folders):
         check_targets({"dataset": state.config["dataset"]}, folders)
-        data, data_hash, _ = load_data(state.config["dataset"], state.config.get("held_out"))
+        try:
+            data, data_hash, _ = load_data(state.config["dataset"], state.config.get("held_out"))
+        except ConfigError as error:
+            if place is None:
+                raise
+            reason = str(error).partition(": ")[0]  # what follows is advice for training
+            raise ConfigError(f"{reason}: try dataset.{place}=PATH, where the images of {path} are now") from error
     if data_hash != state.environment["data"]:
-        raise ConfigError(f"the data of {path} changed since it ran: try its command with rerun=true")
+        elsewhere = f"dataset.{place}=PATH, where the same images are, or " if place else ""
+        raise ConfigError(f"the data of {path} changed since it ran: try {elsewhere}its command with rerun=true")
     return data
 
 

@@ -122,6 +122,23 @@ def test_the_first_of_many_classes_are_shown(tmp_path: Path) -> None:
     assert "The first 20 of 25 classes." in text_of(page.read_text())
 
 
+def test_a_function_of_ones_own_draws_the_views(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine/augmentation").mkdir(parents=True)
+    (tmp_path / "mine/gallery_example.py").write_text(
+        "def inverted(image):\n    return image.point(lambda v: 255 - v)\n"
+    )
+    (tmp_path / "mine/augmentation/own.yaml").write_text(
+        "defaults: [callable]\ntransform: gallery_example.inverted\nworkers: 0\n"
+    )
+    np.save(tmp_path / "images.npy", np.full((20, 4, 4, 3), 10, np.uint8))
+    page, mine = tmp_path / "look.html", str(tmp_path / "mine")
+    words = [str(tmp_path / "images.npy"), "--config-dir", mine, "augmentation=own", "-o", str(page)]
+    assert main(words) == 0
+    assert f"python train.py --config-dir {mine} dataset=arrays" in capsys.readouterr().out
+    shown = re.findall(r'<img src="([^"]+)" alt="an image and its views"', page.read_text())
+    assert [int(pixels(uri).mean()) for uri in shown[:3]] == [10, 245, 245]
+
+
 def test_without_a_page_a_line_says_how_to_get_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(write_image_folder(tmp_path / "bugs"))]) == 0
     said = capsys.readouterr().out.splitlines()

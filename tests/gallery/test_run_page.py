@@ -130,7 +130,7 @@ def test_the_page_of_a_run_is_one_file(runs: list[Path], state: RunState, capsys
         assert vl_convert.vegalite_to_vega(spec)["marks"]
 
 
-def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path) -> None:
+def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "photos").mkdir()
     for i in range(30):
         Image.fromarray(np.full((8, 8, 3), 8 * i, np.uint8)).save(tmp_path / f"photos/{i:02}.png")
@@ -144,6 +144,16 @@ def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path) -> None:
     text = text_of(written)
     assert "Map of the features" in text and "Nearest neighbors" in text
     assert "What is taken for what" not in text and "The worst images" not in text and 'class="other"' not in written
+    (tmp_path / "run/show.html").unlink()
+    photos = (tmp_path / "photos").rename(tmp_path / "moved")
+    assert main([str(tmp_path / "run")]) == 2
+    assert f"is not a folder: try dataset.root=PATH, where the images of {tmp_path}/run are" in capsys.readouterr().err
+    assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 0 and (tmp_path / "run/show.html").exists()
+    (photos / "00.png").unlink()
+    assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 2
+    assert "changed since it ran: try dataset.root=PATH, where the same images are" in capsys.readouterr().err
+    assert main([str(tmp_path / "run"), "dataset.images=x.npy"]) == 2
+    assert "the run's dataset has no dataset.images: try it with dataset.root=PATH" in capsys.readouterr().err
 
 
 def test_two_runs_show_the_images_that_one_gets_right(runs: list[Path], tmp_path: Path) -> None:
