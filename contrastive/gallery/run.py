@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from contrastive.evaluator.bias_audit import listed_groups
 from contrastive.gallery.features import Judged, judged, plane
@@ -19,7 +20,8 @@ from contrastive.types import Features
 
 N_POINTS, POINT = 1000, 48  # images of the map, and their side in pixels
 N_QUERIES, N_WORST = 12, 20
-N_CLASSES, N_GROUPS = 40, 40  # of the confusion matrix, and bars
+N_CLASSES, N_GROUPS = 40, 40  # of the confusion matrix, at most, and bars
+N_MISTAKES = 40  # pairs of class and guess, where the classes are too many for a matrix
 Z = 1.96  # of a 95 % interval
 
 
@@ -38,7 +40,8 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
     keys = sorted(dict.fromkeys(one.key for one in series), key=lambda key: not key.startswith("test/"))
     points, maps = map_points(found)
     groups = group_bars(found, result["audit"].get("groups", []))
-    cells, names = confusion(found) if found.data.classes else ([], [])
+    n_classes = len(found.data.classes)
+    cells, names = confusion(found) if 0 < n_classes <= N_CLASSES else ([], [])
     figures = [[name, _number(result["untrained"].get(name)), _number(x)] for name, x in result["test"].items()]
     return filled(
         "run.html",
@@ -50,8 +53,8 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
         maps=maps,
         neighbors=neighbors(found),
         confusion=confusion_chart(cells, names) if cells else None,
-        n_classes=len(found.data.classes),
-        n_shown=len(names),
+        mistakes=mistakes(found) if n_classes > N_CLASSES else [],
+        n_classes=n_classes,
         groups=groups_chart(lowest(groups)) if groups else None,
         n_groups=len({group["group"] for group in groups}),
         n_bars=N_GROUPS,
@@ -108,20 +111,36 @@ def neighbors(found: Judged) -> list[dict[str, Any]]:
     return shown
 
 
-def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
-    """(cells of the matrix, its classes with their numbers of test images): of many classes those with most errors."""
-    label, classes = found.data.test.label.cpu(), found.data.classes
+def guessed(found: Judged) -> Tensor:
+    """(C, C) test images of each class (row) that are taken for each class (column)."""
+    label, n_classes = found.data.test.label.cpu(), len(found.data.classes)
     known = label >= 0
-    matrix = torch.zeros(len(classes), len(classes), dtype=torch.long)
-    matrix.index_put_((label[known], found.guess[known]), torch.tensor(1), accumulate=True)
-    n, errors = matrix.sum(1), matrix.sum(1) - matrix.diagonal()
-    chosen = sorted(errors.argsort(descending=True, stable=True)[:N_CLASSES].tolist())
-    names = {c: f"{classes[c]} ({int(n[c]):,})" for c in chosen}
+    matrix = torch.zeros(n_classes, n_classes, dtype=torch.long)
+    return matrix.index_put_((label[known], found.guess[known]), torch.tensor(1), accumulate=True)
+
+
+def confusion(found: Judged) -> tuple[list[dict[str, Any]], list[str]]:
+    """(cells of the matrix, its classes with their numbers of test images)."""
+    matrix = guessed(found)
+    n = matrix.sum(1)
+    names = [f"{name} ({int(n[c]):,})" for c, name in enumerate(found.data.classes)]
     cells = [
-        {"class": names[c], "guess": names[g], "n": count, "percent": 100 * count / int(n[c])}
-        for c in chosen for g in chosen if (count := int(matrix[c, g]))
-    ]  # fmt: skip
-    return cells, list(names.values())
+        {"class": names[c], "guess": names[g], "n": int(matrix[c, g]), "percent": 100 * int(matrix[c, g]) / int(n[c])}
+        for c, g in matrix.nonzero().tolist()
+    ]
+    return cells, names
+
+
+def mistakes(found: Judged) -> list[list[str]]:
+    """The wrong guesses that are made most often, as a grid."""
+    matrix, classes = guessed(found), found.data.classes
+    wrong = matrix.clone().fill_diagonal_(0)
+    rows = []
+    for place in wrong.flatten().argsort(descending=True, stable=True)[:N_MISTAKES].tolist():
+        c, g = divmod(place, len(classes))
+        if n := int(wrong[c, g]):
+            rows.append([classes[c], classes[g], f"{n:,}", f"{100 * n / int(matrix[c].sum()):.1f}"])
+    return [["class", "guess", "images", "% of the class"], *rows] if rows else []
 
 
 def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -21,8 +22,9 @@ from contrastive.cli.evaluate import main as evaluate
 from contrastive.cli.show import main
 from contrastive.experiment.api import Result
 from contrastive.experiment.run import run_experiment
+from contrastive.gallery import run as page_of_a_run
 from contrastive.gallery.features import Judged, judged, plane
-from contrastive.gallery.run import confusion, group_bars, map_points, wilson, worst, worst_groups
+from contrastive.gallery.run import confusion, group_bars, map_points, mistakes, wilson, worst, worst_groups
 from contrastive.run.files import RunState, read_evaluations, run_state
 from tests.gallery.pages import loads_nothing, specs, text_of
 from tests.helpers import CONTIGUOUS, compose_settings
@@ -55,6 +57,22 @@ def test_guesses_are_those_of_the_result(found: Judged, state: RunState) -> None
     assert 100 * diagonal / len(right) == pytest.approx(state.result["test"]["knn_top1"])
     for name in names:
         assert sum(cell["percent"] for cell in cells if cell["class"] == name) == pytest.approx(100)
+
+
+def test_of_many_classes_the_most_frequent_mistakes_are_listed(
+    runs: list[Path], state: RunState, found: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_of_a_run, "N_CLASSES", 9)
+    label = found.data.test.label
+    counted = Counter(zip(label.tolist(), found.guess.tolist(), strict=True))
+    wrong = sorted(((n, c, g) for (c, g), n in counted.items() if c != g), key=lambda own: (-own[0], own[1:]))
+    rows = mistakes(found)
+    assert len(rows) == 1 + min(40, len(wrong))
+    for (n, c, g), row in zip(wrong, rows[1:], strict=False):
+        assert row == [str(c), str(g), str(n), f"{100 * n / int((label == c).sum()):.1f}"]
+    text = re.sub(r"\s+", " ", text_of(page_of_a_run.run_page(runs[0], state, device="cpu")))
+    assert f"class guess images % of the class {' '.join(rows[1])}" in text
+    assert "Of 10 classes the wrong guesses that are made most often." in text
 
 
 def test_neighbors_are_the_nearest_training_images(found: Judged, runs: list[Path]) -> None:
