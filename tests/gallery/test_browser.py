@@ -93,6 +93,21 @@ def test_a_point_of_the_map_shows_its_image(browser: Any, pages: dict[str, Path]
     window.context.close()
 
 
+def test_a_choice_in_a_menu_outlives_a_reload(browser: Any, pages: dict[str, Path]) -> None:
+    window = opened(browser, pages["live"], viewport={"width": 1200, "height": 800})
+    menu = window.locator(".menus select").first
+    first, other = menu.evaluate("menu => [menu.value, [...menu.options].at(-1).value]")
+    assert first != other
+    axis = window.locator(".view svg").inner_html()
+    menu.select_option(other)
+    window.wait_for_function("before => document.querySelector('.view svg').innerHTML !== before", arg=axis)
+    drawn = window.locator(".view svg").inner_html()
+    window.reload()
+    window.wait_for_function("value => document.querySelector('.menus select')?.value === value", arg=other)
+    window.wait_for_function("drawn => document.querySelector('.view svg').innerHTML === drawn", arg=drawn)
+    window.context.close()
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_page_prints_with_its_charts(name: str, browser: Any, pages: dict[str, Path]) -> None:
     window = browser.new_page()
