@@ -135,22 +135,21 @@ class Contest:
             ConfigError: one was not.
         """
         seen, package = dict(known), self.made_of.get("package")
-        for run in (run for own in self.plan.contestants for run in self.known(own)):
+        edited, other = list[Run](), list[Run]()
+        for run in dict.fromkeys(run for own in self.plan.contestants for run in self.known(own)):
             state = run_state(run.path)
             if state.kind != "finished":
                 continue
             sessions = [state.environment, *state.environment.get("resumed_with", [])]
             if any(session.get("package", package) != package for session in sessions):
-                raise ConfigError(
-                    f"{run} was trained by other code of contrastive than this comparison began with: "
-                    f"try rm -r {as_typed(run.path)} and the same command again"
-                )
+                edited.append(run)
             data = state.environment["data"]
             if seen.setdefault(data_key(state.config), data) != data:
-                raise ConfigError(
-                    f"{run} was trained on other data than this comparison began with: put them back, and "
-                    f"try rm -r {as_typed(run.path)} and the same command again"
-                )
+                other.append(run)
+        if edited:
+            raise ConfigError(_of_others(edited, "by other code of contrastive", "try"))
+        if other:
+            raise ConfigError(_of_others(other, "on other data", "put them back, and try"))
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""
@@ -307,6 +306,13 @@ def data_key(config: Mapping[str, Any]) -> str:
 def search_of(seed: int) -> int:
     """The search that a final seed belongs to, counted from 0."""
     return seed % SEEDS_OF_A_SALT // SEEDS_OF_A_SEARCH - 1
+
+
+def _of_others(runs: Sequence[Run], how: str, remedy: str) -> str:
+    """What to type where runs were trained otherwise than the comparison began with."""
+    who = f"{runs[0]} was" if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} more were"
+    folders = " ".join(as_typed(run.path) for run in runs)
+    return f"{who} trained {how} than this comparison began with: {remedy} rm -r {folders} and the same command again"
 
 
 def _draw(own: Contestant, search: int) -> int:
