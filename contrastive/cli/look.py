@@ -16,8 +16,9 @@ command that trains on it.
 
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
 from statistics import median
@@ -28,7 +29,7 @@ from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import checked_settings
+from contrastive.config.settings import Settings, checked_settings
 from contrastive.dataset.shard.store import is_url
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -59,8 +60,10 @@ def main(words: list[str]) -> int:
     guessed = guess(paths[0]) if paths else []
     settings = [*guessed, *(word for word in typed if word not in paths)]
     values = parsed([word for word in settings if key_of(word).partition(".")[0] == "dataset"])
-    name = values.pop("dataset", "image_folder")
-    report, further = images_of(values) if name == "image_folder" else data_of(name, values)
+    if values.pop("dataset", "image_folder") == "image_folder":
+        report, further = images_of(values)
+    else:
+        report, further = data_of(quote_paths(settings), options.folders)
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
     own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
     command = shlex.join(["python", "train.py", *own, *settings])
@@ -81,12 +84,19 @@ def page_of(words: list[str], command: str, *, folders: Sequence[Path] = ()) -> 
     Raises:
         ConfigError: a setting that cannot be used.
     """
-    from hydra import compose, initialize_config_dir
-
     from contrastive.gallery.look import look_page  # late: importing torch takes seconds
 
+    with composed(words, folders) as settings:
+        return look_page(settings, command)
+
+
+@contextmanager
+def composed(words: list[str], folders: Sequence[Path]) -> Iterator[Settings]:
+    """The settings that `python train.py` has for these words, while what they name can be imported."""
+    from hydra import compose, initialize_config_dir
+
     with initialize_config_dir(str(CONFIGS), version_base="1.3"), importable([Path.cwd(), *folders]):
-        return look_page(checked_settings(compose("train", [*words, *search_path(folders)]), words), command)
+        yield checked_settings(compose("train", [*words, *search_path(folders)]), words)
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
@@ -188,14 +198,19 @@ def _side(path: Path) -> int | None:
         return None
 
 
-def data_of(name: str, settings: dict[str, Any]) -> tuple[str, Sequence[str]]:
+def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     """The report on another dataset, which is read for it, and what else is typed to train on it."""
     from contrastive.experiment.components import build_one
-    from contrastive.experiment.make import component_node
+    from contrastive.listing.found import Listing
     from contrastive.types import Data
 
-    sized = name == "shards" and "size" not in settings
-    node = component_node(f"dataset/{name}", settings | ({"size": USUAL_SIDE} if sized else {}))
-    data: Data = build_one("dataset", node, Data)
+    sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)
     further = [f"dataset.size={USUAL_SIDE}"] if sized else []
-    return str(data.found or data), [*further, *(["augmentation=intensity"] if data.n_channels != 3 else [])]
+    with composed([*words, *further], folders) as settings:
+        data: Data = build_one("dataset", settings.dataset, Data)
+    train = data.pretrain
+    height, width = train.image.shape[-2:]
+    what = f"each image: {data.n_channels} x {8 * train.image.dtype.itemsize} bits, {height} x {width} pixels"
+    parts = {"train": train, "test": data.test}
+    listing = Listing(parts, data.classes, data.biases, notes=(what,))
+    return str(data.found or listing.found()), [*further, *(["augmentation=intensity"] if data.n_channels != 3 else [])]

@@ -20,6 +20,7 @@ from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
 from contrastive.dataset.array.given import given_data
 from contrastive.dataset.array.rows import as_images
+from contrastive.dataset.shard.stored import Stored
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Picture, Transform, load_run_encoder
 from contrastive.experiment.run import run_experiment
@@ -109,7 +110,7 @@ class Result:
 
         Args:
             images: a list or tuple of paths, PIL images or arrays (h, w, K), one of these alone, an array as `pretrain`
-                takes it, or a tensor (N, K, h, w).
+                takes it, a tensor (N, K, h, w), or the images of a split, streamed ones too.
 
         Raises:
             ConfigError: something else, or no images.
@@ -118,13 +119,20 @@ class Result:
         several = _several(images, n_channels=len(transform.mean))
         if not len(several):
             raise ConfigError("there are no images to embed: try embed([PATH])")
+        n = len(several)
         with torch.inference_mode():
-            parts = [encoder(transform(several[i : i + batch_size])) for i in range(0, len(several), batch_size)]
+            parts = [encoder(transform(_batch(several, i, min(i + batch_size, n)))) for i in range(0, n, batch_size)]
         return torch.cat(parts)
 
 
-def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor:
+def _batch(several: list[Picture] | Tensor | Stored, start: int, end: int) -> list[Picture] | Tensor:
+    return several[torch.arange(start, end)] if isinstance(several, Stored) else several[start:end]
+
+
+def _several(images: Any, *, n_channels: int) -> list[Picture] | Tensor | Stored:
     """Images as a transform takes several of them."""
+    if isinstance(images, Stored):
+        return images
     if isinstance(images, np.ndarray | Tensor) and images.ndim == 3 and n_channels == 1 and 1 not in images.shape:
         images = images[:, None]  # gray images (N, h, w)
     if isinstance(images, Tensor):

@@ -17,6 +17,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
 from contrastive.experiment.run import run_experiment
 from contrastive.types import Split
+from tests.dataset.data import load_shards, write_shards
 from tests.helpers import TINY, compose_settings
 
 
@@ -162,6 +163,13 @@ def test_a_result_embeds_the_arrays_that_a_run_takes(result):
         torch.testing.assert_close(result.embed(given, batch_size=2), expected, atol=1e-5, rtol=1e-4)
     for one in (tensor[0], last[0]):
         torch.testing.assert_close(result.embed(one, batch_size=2), expected[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_a_result_embeds_streamed_images(result, tmp_path):
+    streamed = load_shards(write_shards(tmp_path)).pretrain.image
+    assert not isinstance(streamed, torch.Tensor)
+    expected = whole(result, streamed[torch.arange(len(streamed))])
+    torch.testing.assert_close(result.embed(streamed, batch_size=7), expected, atol=1e-5, rtol=1e-4)
 
 
 def test_a_stack_of_gray_images_is_not_one_image(result, monkeypatch):

@@ -61,3 +61,35 @@ def test_shards_are_reported_by_their_folder(tmp_path: Path, capsys: pytest.Capt
     assert code == 0
     place = tmp_path / "packed"
     assert f"dataset=shards dataset.root={place}/train dataset.test={place}/test dataset.size=32" in said
+
+
+def test_a_dataset_of_ones_own_is_reported(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine/dataset").mkdir(parents=True)
+    (tmp_path / "mine/squares.py").write_text(SQUARES)
+    (tmp_path / "mine/dataset/squares.yaml").write_text(
+        "# @package _global_\ndataset:\n  _target_: squares.squares\n  n: 40\n  hold_out: false\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, said = look(capsys, "dataset=squares", "dataset.n=30", "--config-dir", "mine", "-o", "look.html")
+    assert code == 0
+    assert said.startswith(
+        "train  20 images\ntest   10 images\n2 classes: a (15), b (15)\neach image: 3 x 8 bits, 8 x 8 pix"
+    )
+    assert (tmp_path / "look.html").stat().st_size > 2000
+    assert f"python train.py --config-dir {tmp_path}/mine dataset=squares dataset.n=30\n" in said
+    assert "squares" in look(capsys, "dataset=squares")[1]  # without the folder: there is no such dataset
+
+
+SQUARES = """
+import torch
+
+from contrastive import Data, Split, channel_stats, name_splits
+
+
+def squares(*, n: int, hold_out: bool = False) -> Data:
+    image = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    split = Split(image, torch.arange(n) % 2)
+    third = torch.arange(n) % 3 == 0
+    train, test = split[~third], split[third]
+    return name_splits(train, test, classes=("a", "b"), hold_out=hold_out, stats=channel_stats(train.image))
+"""
