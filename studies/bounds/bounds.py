@@ -32,6 +32,8 @@ SIZES = (16, 64, 256, 1024, 4096)  # N
 POSITIVES = (1, 2, 4, 16, 64, 256)  # M
 MANY = 4096  # N while M varies
 WIDE = (10, 100, 1000, 10_000, 100_000)  # N of Theorem 2.1, which needs no draws
+FEW = (1, 2, 4, 8, 16, 32)  # N of the exact form
+WEIGHTS = (1, 16, 256, 4096)  # Q while N = M = 256
 STYLES = {  # line and legend of each quantity
     "printed_bound": ("k--", "printed bound"),
     "corrected_bound": ("k-", "corrected bound"),
@@ -48,9 +50,10 @@ class Check(NamedTuple):
     m: int  # positives
     error: float  # |difference of the two expectations|, which the statement bounds
     deviation: float  # mean |difference| of single draws, which its proof bounds: at least `error`
-    printed_bound: float
+    printed_bound: float | None = None
     corrected_bound: float | None = None
     margin: float | None = None  # Lemma 1: left side - right side without its last term, at least -corrected_bound
+    q: int | None = None  # the weight of the mean over negatives; None = n
 
 
 @dataclass(frozen=True)
@@ -99,22 +102,47 @@ def printed_rate(n: int) -> float:
     return math.exp(1.5) * math.sqrt(math.pi / (2 * n))
 
 
-def theorem3(population: Population, generator: Generator, *, n: int, m: int, draws: int) -> Check:
+def theorem3(
+    population: Population, generator: Generator, *, n: int, m: int, draws: int, q: int | None = None
+) -> Check:
     """|L~ - L^{N,M}| of the debiased loss (Chuang et al. 2020, Theorem 3), N negatives and M positives.
 
-        L^{N,M} = E[ -log( e^{s+} / (e^{s+} + N g) ) ],  g = max( (mean_i e^{u_i} - τ⁺ mean_j e^{v_j}) / τ⁻, 1/e )
+        L^{N,M} = E[ -log( e^{s+} / (e^{s+} + Q g) ) ],  g = max( (mean_i e^{u_i} - τ⁺ mean_j e^{v_j}) / τ⁻, 1/e )
 
-    with u_i drawn from all images and v_j from the anchor's class; L~ has N E_{p-} e^s in place of N g.
+    with u_i drawn from all images and v_j from the anchor's class; L~ has Q E_{p-} e^s in place of Q g. The theorem has
+    Q = N. Its bound holds for every Q of their eqs. 5 and 6, because d log(e^{s+} + Q g) <= d log g.
     """
-    tau = population.tau_plus
+    tau, weight = population.tau_plus, q or n
     _, _, negative = population.means()
     differences = []
     for x, s_plus in _anchors(population, generator, draws):
         drawn, extra = _draw(population, x, n, generator), _draw(population, x, m, generator, same_class=True)
         g = ((drawn.mean(1) - tau * extra.mean(1)) / (1 - tau)).clamp(min=math.exp(-1))
-        differences.append(_loss(s_plus, n * negative[x]) - _loss(s_plus, n * g))
+        differences.append(_loss(s_plus, weight * negative[x]) - _loss(s_plus, weight * g))
     printed, corrected = (f(n) / (1 - tau) + tau * f(m) / (1 - tau) for f in (printed_rate, rate))
-    return Check("Theorem 3", n, m, *_error_and_deviation(differences), printed, corrected)
+    return Check("Theorem 3", n, m, *_error_and_deviation(differences), printed, corrected, q=q)
+
+
+def exact_form(population: Population, generator: Generator, *, n: int, draws: int) -> Check:
+    """The unbiased loss with N negatives, written without them (Chuang et al. 2020, eq. 4), against itself.
+
+        E_{p-} l(x_1, ..., x_N) = 1/(τ⁻)^N Σ_k C(N, k) (-τ⁺)^k E l(k draws of the anchor's class, N - k of all images)
+
+    A draw of the right side: each of the N is of the anchor's class with probability τ⁺/(1 + τ⁺), else of all images.
+    An odd number of the first changes the sign, and ((1 + τ⁺)/τ⁻)^N, the sum of all |coefficients|, is the weight.
+    """
+    tau = population.tau_plus
+    weight = ((1 + tau) / (1 - tau)) ** n
+    differences = []
+    for x, s_plus in _anchors(population, generator, draws):
+        own = torch.rand(len(x), n, generator=generator) < tau / (1 + tau)
+        values = torch.where(
+            own, _draw(population, x, n, generator, same_class=True), _draw(population, x, n, generator)
+        )
+        sign = 1 - 2 * (own.sum(1) % 2)
+        unbiased = _loss(s_plus, _draw(population, x, n, generator, same_class=False).sum(1))
+        differences.append(weight * sign * _loss(s_plus, values.sum(1)) - unbiased)
+    return Check("The exact form", n, 0, *_error_and_deviation(differences))
 
 
 def lemma1(population: Population, generator: Generator, *, n: int, draws: int) -> Check:
@@ -192,7 +220,7 @@ class Panel(NamedTuple):
     """One picture: a statement against N or M."""
 
     title: str
-    axis: str  # `n` or `m`
+    axis: str  # `n`, `m` or `q`
     checks: list[Check]
 
 
@@ -205,6 +233,12 @@ def measure(draws: int) -> list[Panel]:
         Panel("Theorem 3, M = N", "n", [theorem3(population, rng, n=n, m=n, draws=draws) for n in SIZES]),
         Panel(f"Theorem 3, N = {MANY}", "m", [theorem3(population, rng, n=MANY, m=m, draws=draws) for m in POSITIVES]),
         Panel("Theorem 2.1: debiased positives", "n", [theorem21(n=n) for n in WIDE]),
+        Panel(
+            "Theorem 3, Q in place of N",
+            "q",
+            [theorem3(population, rng, n=256, m=256, draws=draws, q=q) for q in WEIGHTS],
+        ),
+        Panel("The exact form", "n", [exact_form(population, rng, n=n, draws=draws) for n in FEW]),
     ]
 
 
@@ -226,13 +260,16 @@ def write_page(folder: Path, *, draws: int) -> str:
 
 def markdown(panels: list[Panel]) -> str:
     """A row for each check."""
-    rows = [["statement", "N", "M", "error", "mean deviation", "corrected bound", "printed bound", "holds", "margin"]]
+    rows = [
+        ["statement", "N", "M", "Q", "error", "mean deviation", "corrected bound", "printed bound", "holds", "margin"]
+    ]
     for panel in panels:
         for check in panel.checks:
             numbers = (check.error, check.deviation, check.corrected_bound, check.printed_bound)
-            holds = "yes" if check.error <= check.printed_bound else "no"
+            holds = "" if check.printed_bound is None else "yes" if check.error <= check.printed_bound else "no"
             cells = [_decimal(number) for number in numbers]
-            rows.append([panel.title, str(check.n), str(check.m), *cells, holds, _decimal(check.margin)])
+            drawn = [str(check.n), str(check.m or ""), str(check.q or check.n)]
+            rows.append([panel.title, *drawn, *cells, holds, _decimal(check.margin)])
     return format_grid(rows)
 
 
@@ -243,8 +280,8 @@ def draw(panels: list[Panel], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.4), layout="constrained")
-    for ax, panel in zip(axes, panels, strict=True):
+    figure, axes = plt.subplots(2, 3, figsize=(10.8, 6.6), layout="constrained")
+    for ax, panel in zip(axes.flat, panels, strict=True):
         x = [getattr(check, panel.axis) for check in panel.checks]
         for field, (style, label) in STYLES.items():
             y = [getattr(check, field) for check in panel.checks]
@@ -252,8 +289,9 @@ def draw(panels: list[Panel], path: Path) -> None:
                 ax.loglog(x, y, style, label=label)
         ax.set(title=panel.title, xlabel=panel.axis.upper())
         ax.grid(alpha=0.3, which="both")
-    axes[0].set_ylabel("difference of losses")
-    handles, names = axes[0].get_legend_handles_labels()
+    for ax in axes[:, 0]:
+        ax.set_ylabel("difference of losses")
+    handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)

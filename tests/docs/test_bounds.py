@@ -11,7 +11,16 @@ import torch
 
 from contrastive.loss._debiased import debiased_negatives, debiased_positive
 from contrastive.seeding import generator
-from studies.bounds.bounds import Population, lemma1, printed_rate, random_population, rate, theorem3, theorem21
+from studies.bounds.bounds import (
+    Population,
+    exact_form,
+    lemma1,
+    printed_rate,
+    random_population,
+    rate,
+    theorem3,
+    theorem21,
+)
 from tests.helpers import ONE_THREAD, ROOT
 
 
@@ -84,6 +93,29 @@ def test_theorem21_fails_on_two_antipodal_classes():
     assert check.error == pytest.approx(abs(limit - estimate.loss().item()), rel=1e-9)
     assert check.error == pytest.approx(1.997, abs=1e-3)
     assert check.printed_bound == pytest.approx(0.281, abs=1e-3)
+
+
+def test_the_exact_form_is_the_mean_over_negatives_by_every_tuple():
+    population = small_population()
+    e, label, tau, n = population.similarity, population.label.tolist(), population.tau_plus, 2
+    for x in range(6):
+        own, other = ([y for y in range(6) if (label[y] == label[x]) is same] for same in (True, False))
+        means = []  # with k of the anchor's class
+        for k in range(n + 1):
+            tuples = [*itertools.product(*[own] * k, *[range(6)] * (n - k))]
+            means.append(sum(math.log1p(e[x, [*ys]].sum().item() / e[x, x].item()) for ys in tuples) / len(tuples))
+        total = sum(math.comb(n, k) * (-tau) ** k * mean for k, mean in enumerate(means)) / (1 - tau) ** n
+        direct = [math.log1p(e[x, [*ys]].sum().item() / e[x, x].item()) for ys in itertools.product(other, repeat=n)]
+        assert total == pytest.approx(sum(direct) / len(direct), rel=1e-12)
+    check = exact_form(population, generator("cpu", "test"), n=n, draws=100_000)
+    assert check.error < 0.05 < check.deviation
+
+
+def test_the_bound_of_theorem3_holds_for_every_weight():
+    population = random_population(generator("cpu", "test"))
+    found = [theorem3(population, generator("cpu", "test"), n=64, m=64, draws=500, q=q) for q in (1, 64, 10_000)]
+    assert found[1]._replace(q=None) == theorem3(population, generator("cpu", "test"), n=64, m=64, draws=500)
+    assert found[0].deviation < found[1].deviation < found[2].deviation < found[0].corrected_bound
 
 
 @pytest.mark.slow
