@@ -1,7 +1,6 @@
 """Tables and pages of finished runs.
 
     python -m contrastive report table FOLDER ... [--metric knn_top1 ...] [--against ROW] [--format md|csv|latex]
-    python -m contrastive report best FOLDER ... [--metric linear_top1]
     python -m contrastive report page OUT.html RUN_OR_TABLE ...   one file with tables, claims and curves
     python -m contrastive report page --watch FOLDER              one of runs while they run
 
@@ -11,7 +10,6 @@
 import argparse
 import inspect
 from pathlib import Path
-from statistics import mean
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.errors import ConfigError
@@ -33,7 +31,9 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     add_folders(parser)
     parser.add_argument("--format", choices=("md", "csv", "latex"), default="md")
     add_metrics(parser)
-    parser.add_argument("--sort", metavar="METRIC", help="best first by the mean of this metric, such as linear_top1")
+    parser.add_argument(
+        "--sort", metavar="METRIC", help="best first by the mean of this metric, such as val/linear_top1"
+    )
     parser.add_argument("--against", metavar="ROW", help="judge every other row against this one, such as nt_xent")
 
 
@@ -95,55 +95,6 @@ def print_notes(frame: Frame) -> None:
         show("\n" + "\n".join(map(printable, frame.notes)))
 
 
-def add_best_arguments(parser: argparse.ArgumentParser) -> None:
-    add_folders(parser)
-    parser.add_argument("--metric", default="linear_top1", help="such as knn_top1; default: linear_top1")
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="configurations to show; default: 5")
-
-
-def print_best(arguments: argparse.Namespace) -> int:
-    """Print the best configurations of finished runs on each dataset by the mean of one metric over seeds.
-
-    Metrics on validation images decide; where there are none, those on the test split do, and the first line says so.
-    """
-    if arguments.top < 1:
-        raise ConfigError(f"--top must be at least 1, got {arguments.top}: try --top 5")
-    frame, metric = read_frame(arguments.folders), arguments.metric.removeprefix("val/")
-    if f"val/{metric}" not in frame.metrics:
-        frame.metric(metric)
-    for name, section in frame.sections.items():
-        show(best(name, section, metric, arguments.top))
-    print_notes(frame)
-    return 0
-
-
-def best(name: str, section: Frame, metric: str, top: int) -> str:
-    """A table of the best rows of a section, and the run directories of the first."""
-    deciding = f"val/{metric}" if f"val/{metric}" in section.metrics else metric
-    if deciding not in section.metrics:
-        return f"\n{name}: no run has {metric}"
-    order = section.by_metric(deciding)
-    columns = list(dict.fromkeys([deciding, *([metric] if metric in section.metrics else [])]))
-    head, *body = grid(order, columns)
-    without = sum(not order.values(row, deciding) for row in order.rows)
-    first = next(iter(order.rows))
-    selected = (
-        f"best by {metric} on the validation images, mean ± std over seeds (n)" if deciding != metric else
-        f"best by {metric} on the TEST split: no run has it on validation images, so the best value is "
-        "optimistic; mean ± std over seeds (n)"
-    )  # fmt: skip
-    return "\n".join([
-        f"\n{name}: {selected}",
-        *([f"in every row: {' '.join(shared)}"] if (shared := order.shared()) else []),
-        terminal_grid([["", *head[1:], head[0]], *([str(i), *row[1:], row[0]] for i, row in enumerate(body[:top], 1))]),
-        *([f"{without} of {len(order.rows)} configurations do not have this metric"] if without else []),
-        *order.remarks(),
-        "",
-        f"runs of the first, {mean(order.values(first, deciding)):.2f}:",
-        *(f"  {path}" for paths in order.rows[first]["paths"] for path in paths),
-    ])  # fmt: skip
-
-
 def add_page_arguments(parser: argparse.ArgumentParser) -> None:
     page.add_arguments(parser)
     parser.add_argument(
@@ -162,7 +113,6 @@ def write_page(arguments: argparse.Namespace) -> int:
 
 COMMANDS = {
     "table": (add_table_arguments, print_table),
-    "best": (add_best_arguments, print_best),
     "page": (add_page_arguments, write_page),
 }
 

@@ -196,19 +196,6 @@ def probability_better(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return sum(1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs)
 
 
-def best_of(values: Sequence[float], n: int, by: Sequence[float] | None = None) -> float:
-    """The expected figure of the best of n of these values, drawn without replacement (Tang et al. 2020,
-    arXiv:2004.13705).
-
-    Args:
-        by: other figures of the same draws, which choose the best; None = the values themselves, whose best is
-            higher than what it is worth.
-    """
-    order = sorted(range(len(values)), key=(values if by is None else by).__getitem__)
-    total = math.comb(len(values), n)
-    return sum(values[i] * math.comb(j, n - 1) for j, i in enumerate(order)) / total
-
-
 def _estimate(effect: float, variance: float, df: float) -> Estimate:
     return Estimate(effect, 0.0 if variance < 1e-24 else math.sqrt(variance), df)
 

@@ -4,7 +4,6 @@ import json
 import shlex
 import shutil
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +21,11 @@ from contrastive.study.compare.stages import Contest, search_of
 from contrastive.study.compare.trial import Trial
 from contrastive.study.compare.whole import faults
 from contrastive.study.jobs import Run
-from contrastive.study.render.comparison import at_an_edge, best_of_curves, command, notes, protocol_text, sections
+from contrastive.study.render.comparison import at_an_edge, command, notes, protocol_text, sections
 from contrastive.study.render.effects import alone_right, differences, forest
 from contrastive.study.render.files import check_folder, write_pages
 from contrastive.study.render.sentences import failed_points, sentence, sentences
 from contrastive.study.statistics import (
-    best_of,
     effect_found,
     look_level,
     of_rows,
@@ -39,15 +37,6 @@ from contrastive.study.statistics import (
 from tests.helpers import further, write_finished
 
 KNOBS = [read_knob("temperature", "interval(0,1)"), read_knob("optimizer.lr", "interval(0,1)")]
-
-
-def test_the_best_of_n():
-    assert best_of([*range(1, 13)], 3) == pytest.approx(9.75)
-    assert [best_of([*range(1, 13)], n) for n in (1, 12)] == [6.5, 12]
-    assert best_of([1, 2, 3, 4], 2, by=[4, 3, 2, 1]) == pytest.approx(5 / 3)
-    values = [3.0, 1.0, 4.0, 1.5]
-    chosen_blindly = [best_of(values, 2, by=order) for order in permutations(range(4))]
-    assert np.mean(chosen_blindly) == pytest.approx(np.mean(values))
 
 
 def test_rows_that_always_decide():
@@ -633,14 +622,3 @@ def test_an_edge_is_said_if_both_finalists_lie_there(tmp_path):
     assert first == "b: temperature is at an edge of its range, 0 to 1; a wider one would be another comparison."
     assert last == "failed: x: a loss that is not finite"
     assert f"\n- {last}" in "".join(sections(record))
-
-
-def test_the_curve_of_the_best_of_n_starts_at_the_mean(tmp_path):
-    record = outcome(tmp_path, "seeds=3", "budget=6", a=70.0, b=70.0)
-    curve = [point for point in best_of_curves(record) if point["method"] == "a"]
-    values = [point["values"][0] for point in record["comparison"]["searches"]["a"][0]["points"]]
-    assert [point["n"] for point in curve] == [1, 2, 3, 4, 5, 6]
-    assert curve[0]["value"] == pytest.approx(np.mean(values), abs=0.3)
-    for point in record["comparison"]["searches"]["a"][0]["points"]:
-        point["correct"] = None  # as of a metric that is no count of images
-    assert {point["method"] for point in best_of_curves(record)} == {"b"}

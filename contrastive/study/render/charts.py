@@ -90,18 +90,6 @@ def knob_chart(points: list[dict[str, Any]], methods: list[str]) -> Spec:
     return finished(chart.properties(width="container", height=HEIGHT), points)
 
 
-def best_of_chart(curves: list[dict[str, Any]], methods: list[str]) -> Spec:
-    """What the best of n points is worth, chosen on one half of the held-out images and read on the other."""
-    whole = alt.Axis(values=sorted({point["n"] for point in curves}), format="d")
-    chart = alt.Chart(ROWS).mark_line(point=True).encode(
-        x=alt.X("n:Q", title="points searched", axis=whole),
-        y=alt.Y("value:Q", title="held-out images (%)", scale=alt.Scale(zero=False)),
-        color=alt.Color("method:N", scale=scale(methods)),
-        tooltip=["method:N", "n:Q", alt.Tooltip("value:Q", format=".2f")],
-    )  # fmt: skip
-    return finished(chart.properties(width="container", height=HEIGHT), curves)
-
-
 def curves_chart(series: list[Series], methods: list[str], keys: list[str]) -> Spec:
     """Mean ± standard deviation over seeds against epoch or minutes, a panel for each setting; dashed: published."""
     values = [

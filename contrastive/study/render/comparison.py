@@ -1,14 +1,12 @@
 """What a page says of a comparison: the chosen settings, what the search was worth, the protocol."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import mean
 from typing import Any
 
-from contrastive.bits import unpack
 from contrastive.study.compare.judge import SEARCH_ACCURACY, SEARCH_DF, search_sd
 from contrastive.study.compare.space import read_knob
 from contrastive.study.render.effects import effects, plan_of
-from contrastive.study.statistics import best_of
 from contrastive.text import format_grid
 
 LEGEND = (
@@ -156,37 +154,6 @@ def knob_points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
                     if value is not None and key in point["point"] and not knob.choices:
                         found.append({"method": name, "knob": key, "x": float(point["point"][key]), "value": value,
                                       "log": knob.is_log})  # fmt: skip
-    return found
-
-
-def best_of_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """{method, n, value}: what the best of n points is worth on one half of the held-out images, chosen on the other.
-
-    Both halves take both parts. A run that failed is worth nothing; nothing is drawn of a method with a run that does
-    not tell its images.
-    """
-    curves = []
-    for name, searches in record["comparison"]["searches"].items():
-        if any(p["correct"] is None and p["values"][0] is not None for search in searches for p in search["points"]):
-            continue
-        halves = [_halves(search["points"]) for search in searches]
-        least = min((len(own) for own in halves), default=0)
-        for n in range(1, least + 1):
-            values = [mean([best_of([a for a, _ in own], n, by=[b for _, b in own]),
-                            best_of([b for _, b in own], n, by=[a for a, _ in own])]) for own in halves]  # fmt: skip
-            curves.append({"method": name, "n": n, "value": round(mean(values), 2)})
-    return curves
-
-
-def _halves(points: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """The accuracy of each point on the even and on the odd held-out images."""
-    found = []
-    for point in points:
-        if point["correct"] is None:
-            found.append((0.0, 0.0))
-            continue
-        right = unpack(point["correct"])
-        found.append((100 * float(right[::2].mean()), 100 * float(right[1::2].mean())))
     return found
 
 

@@ -201,13 +201,12 @@ def missing_runs(record: Record) -> list[str]:
 def comparison_section(record: Record, charts: ModuleType) -> dict[str, Any]:
     """What the template shows of a comparison."""
     methods = [own["name"] for own in record["comparison"]["plan"]["contestants"]]
-    points, best = comparison.knob_points(record), comparison.best_of_curves(record)
+    points = comparison.knob_points(record)
     knobs = list(dict.fromkeys(point["knob"] for point in points))
     return {
         **verdict_section(record, charts),
         "chosen": comparison.chosen(record),
         "knobs": [charts.knob_chart([p for p in points if p["knob"] == knob], methods) for knob in knobs],
-        "best": charts.best_of_chart(best, methods) if best else None,
     }
 
 

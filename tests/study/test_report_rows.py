@@ -1,4 +1,4 @@
-"""The best of finished runs, rows judged against one of them, and later evaluations beside the figures of a run."""
+"""Rows in the order of a metric, or judged against one of them, and later evaluations beside the figures of a run."""
 
 import json
 import shutil
@@ -52,27 +52,12 @@ def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str =
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [[], ["--metric", "val/linear_top1"]])  # the name of the column will do, too
-def test_the_best_is_chosen_on_the_validation_images(runs, capsys, words):
-    assert main(["best", str(runs), *words]) == 0
-    said = capsys.readouterr().out
-    assert "best by linear_top1 on the validation images" in said
-    first = next(line for line in said.splitlines() if line.startswith("| 1 "))
-    assert "78.00 ± 2.65 (3)" in first
-    assert "| good" in first
-    assert said.count(f"{runs}/good/") == 3
-
-
-def test_the_best_says_when_only_test_figures_exist(runs, capsys):
-    assert main(["best", str(runs), "--metric", "knn_top1", "--top", "1"]) == 0
-    said = capsys.readouterr().out
-    assert "on the TEST split" in said
-    assert "optimistic" in said
-    assert "| bad" in said
-    assert "| good" not in said
-    assert main(["best", str(runs), "--metric", "nope"]) == 2
-    assert "no run has nope, known are knn_top1, linear_top1: try knn_top1" in capsys.readouterr().err
-    assert main(["best", str(runs), "--top", "0"]) == 2
+def test_rows_are_in_the_order_of_validation_images(runs, capsys):
+    for metric, first in (("val/linear_top1", "good"), ("linear_top1", "bad")):
+        assert main([str(runs), "--sort", metric]) == 0
+        rows = cells(capsys.readouterr().out)
+        assert next(name for name in rows if name in ("bad", "good")) == first
+    assert rows["runs"] == ["knn_top1", "linear_top1"]
 
 
 def test_rows_are_judged_against_the_one_that_is_named(runs, capsys):
