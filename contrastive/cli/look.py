@@ -200,14 +200,14 @@ def _side(path: Path) -> int | None:
 
 def data_of(words: list[str], folders: Sequence[Path]) -> tuple[str, list[str]]:
     """The report on another dataset, which is read for it, and what else is typed to train on it."""
-    from contrastive.experiment.components import build_one
     from contrastive.listing.found import Listing
-    from contrastive.types import Data
 
     sized = "dataset=shards" in words and "dataset.size" not in map(key_of, words)
     further = [f"dataset.size={USUAL_SIDE}"] if sized else []
     with composed([*words, *further], folders) as settings:
-        data: Data = build_one("dataset", settings.dataset, Data)
+        from contrastive.experiment.components import build_data  # late: importing torch takes seconds
+
+        data = build_data(settings.dataset)
     train = data.pretrain
     height, width = train.image.shape[-2:]
     what = f"each image: {data.n_channels} x {8 * train.image.dtype.itemsize} bits, {height} x {width} pixels"

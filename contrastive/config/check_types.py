@@ -99,7 +99,16 @@ def _describe(hint: Any) -> list[str]:
 
 
 def typed(value: object) -> str:
-    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own."""
+    """A value as it is typed after KEY=: null, [a,b], {a:1}; quoted where Hydra would read signs of its own.
+
+    Raises:
+        ConfigError: it is a component, not the name of one.
+    """
+    if callable(value):  # a class, or what one built
+        raise ConfigError(
+            f"{getattr(value, '__name__', type(value).__name__)} is chosen by name, so that a run can be resumed: "
+            'write its YAML, such as mine/loss/my_loss.yaml, and try loss="my_loss", config_dir="mine"'
+        )
     if value is None:
         return "null"
     if isinstance(value, list | tuple):

@@ -5,15 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import contrastive.config.naming  # noqa: F401  registers the resolver that names run directories
 from contrastive.config.arguments import Parser
+from contrastive.config.naming import searched_in  # which also registers the resolver that names run directories
 
 
 def search_path(folders: Sequence[Path]) -> list[str]:
     """The override that lets Hydra find the YAMLs of these folders, as --config-dir does; none without folders."""
-    names = [str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'") for folder in folders]
-    quoted = ",".join("'file://" + name + "'" for name in names)
-    return [f"hydra.searchpath=[{quoted}]"] if folders else []
+    return searched_in([f"file://{folder.resolve()}" for folder in folders])
 
 
 def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:

@@ -3,6 +3,7 @@
 import errno
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import yaml
 from hydra.errors import HydraException, InstantiationException
@@ -10,6 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from contrastive.config.check_types import typed
 from contrastive.config.compose import take_config_dirs
+from contrastive.config.identity import LISTS
 from contrastive.config.mistaken import INSTEAD
 from contrastive.config.neighbors import did_you_mean, no_setting
 from contrastive.config.reference import GROUPS, defaults, option_files
@@ -85,30 +87,29 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _instantiation(text: str, root: BaseException) -> str | None:
     """An argument that a constructor does not have or refuses; None for a bug inside a class of the user's own."""
     said = " ".join(str(root).split())
-    if isinstance(root, ImportError | InstantiationException) or (
-        isinstance(root, TypeError) and re.search(r"unexpected keyword|missing", said)
-    ):
+    target = re.search(r"target '([\w.]+)'", text)
+    is_own = target is not None and not target[1].startswith(("contrastive.", "torch.", "torchvision."))
+    if isinstance(root, ImportError | InstantiationException):
         return f"{said}: {SEE_ALL}"
-    target = re.search(r"target '((?:contrastive|torch|torchvision)\.[\w.]+)'", text)
-    if target and isinstance(root, REFUSALS):
+    if isinstance(root, TypeError) and (odd := re.search(r"unexpected keyword|missing .*?'(\w+)'", said)):
+        of_its_yaml = f"a line `{odd[1]}: VALUE` in its YAML" if odd[1] else "its YAML without that line"
+        return f"{said}: {f'try {of_its_yaml}' if is_own else SEE_ALL}"
+    if isinstance(root, OSError) and root.filename and target:
+        return f"{target[1]} cannot use {root.filename} ({root.strerror}): try a path that is there"
+    if target and not is_own and isinstance(root, REFUSALS):
         return f"{target[1]} refuses these settings ({said}): {SEE_ALL}"
     return None
 
 
 def _composition(error: BaseException, chain: list[BaseException], words: Sequence[str]) -> str:
     """An error of Hydra or OmegaConf: what people mistype in their words, else what the library says."""
-    text = "\n".join(str(link) for link in chain)
+    text, folders = "\n".join(str(link) for link in chain), take_config_dirs(list(words))[0]
     if message := _wrong_type(text, words):
         return message
     if unknown := re.search(r"Could not (?:override|append)[^']*'([^']+)'", text):
         if "An item is already at" in text:
             return f"the setting {unknown[1]} exists already: try it without the +"
-        if "accumul" in unknown[1]:
-            return (
-                "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
-                "try grad_cache_chunk=128, which has the gradient of the whole batch"
-            )
-        return no_setting(unknown[1], [*GROUPS, *defaults(words)])
+        return _no_setting(unknown[1], words, folders)
     if "sweep type : INTERVAL" in text:  # of Hydra's own sweeper
         return "a sweep takes values, not intervals: try contrastive compare loss=NAME, which searches them"
     if choice := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
@@ -116,11 +117,12 @@ def _composition(error: BaseException, chain: list[BaseException], words: Sequen
             return f"{choice[2]} is not installed: try pip install -e '.[{extra}]'"
         if instead := INSTEAD.get(f"{choice[1]}={choice[2]}".lower()):
             return f"there is no {choice[1]}={choice[2]}: try {instead}"
-        names = option_files(choice[1], take_config_dirs(list(words))[0])
+        names = option_files(choice[1], folders)
         if near := did_you_mean(choice[2], names, typed=f"{choice[1]}={{}}"):
             return f"there is no {choice[1]}={choice[2]}: {near} try python train.py --help {choice[1]}"
-        known = f", known are {', '.join(names)}" if names else ""
-        return f"there is no {choice[1]}={choice[2]}{known}: {SEE_ALL}"
+        listed = f", known are {', '.join(names)}" if names else ""
+        own = "try --config-dir DIR (in Python config_dir=) for one of your own"
+        return f"there is no {choice[1]}={choice[2]}{listed}: {own if choice[1] in GROUPS else SEE_ALL}"
     if several := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return (
             f"{several[1]} lists several values: try python train.py -m {several[1]}{_with_a_point(several[1], words)}"
@@ -134,6 +136,21 @@ def _composition(error: BaseException, chain: list[BaseException], words: Sequen
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     cause = "" if chain[-1] is error else " ".join(str(chain[-1]).split())
     return f"{f'{first} {cause}'.strip()}: try python train.py --help"
+
+
+def _no_setting(key: str, words: Sequence[str], folders: Sequence[Path]) -> str:
+    """A setting that does not exist, or that belongs to an option which is not chosen."""
+    if "accumul" in key:
+        return (
+            "plain gradient accumulation is another loss, whose anchors see the negatives of their own chunk only: "
+            "try grad_cache_chunk=128, which has the gradient of the whole batch"
+        )
+    known = defaults(words)
+    group, name = [*key.split("."), ""][:2]
+    chosen = dict.fromkeys(other.split(".")[1] for other in known if other.startswith(f"{group}."))
+    if group in LISTS and name in option_files(group, folders) and name not in chosen:
+        return f"{key} is of a {group} that is not chosen: try '{group}=[{','.join([*chosen, name])}]'"
+    return no_setting(key, [*GROUPS, *known])
 
 
 def _with_a_point(word: str, words: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -27,14 +28,15 @@ def run_name(*, _root_: DictConfig) -> str:
     }
     name = _root_.hydra.job.config_name
     recipe = [f"{group}={choices[group]}" for group in ("experiment", "dataset", "loss") if choices.get(group)]
-    default_choices, default_leaves = _defaults(name, tuple(recipe))
+    found_in = tuple(searched_in(_root_.hydra.searchpath))
+    default_choices, default_leaves = _defaults(name, (*found_in, *recipe))
     for group in LISTS:
         choices.pop(group, None)  # Hydra's entry for a single option; a list of options has no entry
     changed = [f"{group}={choice}" for group, choice in choices.items() if default_choices.get(group) != choice]
     actual = _leaves(_root_)
     if _evaluators(actual) != _evaluators(default_leaves):
         changed.append(f"evaluator=[{','.join(_evaluators(actual))}]")
-    defaults = _defaults(name, (*recipe, *changed))[1]
+    defaults = _defaults(name, (*found_in, *recipe, *changed))[1]
     changed = [re.sub(r"[\[\]]", "", word.replace(",", "+")) for word in changed]
     changed += [f"{key}={_word(value)}" for key, value in actual.items() if defaults.get(key, "") != value]
     changed += [f"~{key}" for key in defaults if key not in actual]
@@ -43,6 +45,12 @@ def run_name(*, _root_: DictConfig) -> str:
     return (
         f"{dataset_name(choices['dataset'], _root_.dataset)}/{choices['loss']}/{_file_name(changed)}/seed={_root_.seed}"
     )
+
+
+def searched_in(places: Sequence[str]) -> list[str]:
+    """The override that lets Hydra find YAMLs in these places, such as file://mine; none without places."""
+    quoted = ("'" + place.replace("\\", "\\\\").replace("'", "\\'") + "'" for place in places)
+    return [f"hydra.searchpath=[{','.join(quoted)}]"] if places else []
 
 
 @lru_cache

@@ -17,6 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from contrastive.config.compose import search_path, take_config_dirs
 from contrastive.config.identity import COMPONENTS, LISTS, flatten
 from contrastive.config.paths import CONFIGS
 from contrastive.files import YAML_LOADER
@@ -129,14 +130,15 @@ def docstring_of(target: str, folders: tuple[Path, ...] = ()) -> str:
 
 
 def defaults(words: Sequence[str]) -> dict[str, Any]:
-    """{setting: its default} for the options that the words choose; options of one's own count as if not typed."""
-    typed = [word.partition("=") for word in words]
+    """{setting: its default} for the options that the words choose, those of one's own in --config-dir, too."""
+    folders, others = take_config_dirs(list(words))
+    typed = [word.partition("=") for word in others]
     named = [(group, value, value.strip("[]").split(",")) for group, _, value in typed if group in GROUPS]
     known = [
         f"{group}={value}"
         for group, value, names in named
-        if {*names} <= option_files(group).keys() and (group in LISTS or len(names) == 1)
+        if {*names} <= option_files(group, folders).keys() and (group in LISTS or len(names) == 1)
     ]
     is_composing = GlobalHydra.instance().is_initialized()  # in the middle of a sweep or a call from Python
     with nullcontext() if is_composing else initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return flatten(OmegaConf.to_container(compose("train", known), resolve=False))
+        return flatten(OmegaConf.to_container(compose("train", [*known, *search_path(folders)]), resolve=False))

@@ -81,7 +81,16 @@ def _first(split: Split, counts: Mapping[int, int]) -> Split:
 
 
 def channel_stats(image: Tensor) -> ChannelStats:
-    """Mean and standard deviation per channel of uint8 or uint16 (N, K, H, W), scaled to [0, 1], by histograms."""
+    """Mean and standard deviation per channel of uint8 or uint16 (N, K, H, W), scaled to [0, 1], by histograms.
+
+    Raises:
+        ConfigError: images of another dtype.
+    """
+    if image.dtype not in LEVELS:
+        raise ConfigError(
+            f"images are {image.dtype} and must be uint8 or uint16: try (x * 255).round().to(torch.uint8) of images in "
+            "[0, 1]"
+        )
     n_channels, levels = image.shape[1], LEVELS[image.dtype]
     count = torch.zeros(n_channels, levels, dtype=torch.int64)
     step = max(1, PASS // image[:1].nbytes)

@@ -201,15 +201,14 @@ def evaluate(
     total = Scores()
     for name, evaluator in evaluators.items():
         with announce(name):
-            answer: Scores | Mapping[str, float] = evaluator(features)
-        scores = answer if isinstance(answer, Scores) else Scores(test=dict(answer))
-        scores = _finite(name, scores, strict=strict)
+            answer: object = evaluator(features)
+        scores = _finite(name, _scores(name, answer), strict=strict)
         total.test.update({_join(name, key): value for key, value in scores.test.items()})
         total.val.update({_join(name, key): value for key, value in scores.val.items()})
         total.audit.update(scores.audit)
         total.histograms.update(scores.histograms)
         if scores.test or scores.audit:
-            total.protocol[name] = evaluator.protocol
+            total.protocol[name] = _protocol(name, evaluator)
         if scores.predictions:
             guesses = {_join(name, key): guess for key, guess in scores.predictions.items()}
             features = replace(features, predictions={**features.predictions, **guesses})
@@ -217,6 +216,27 @@ def evaluate(
                 if f"{key}_top1" in total.test:
                     total.correct[f"{key}_top1"] = pack((guess == features.test.label).cpu())
     return total
+
+
+def _protocol(name: str, evaluator: Evaluator) -> str:
+    try:
+        return evaluator.protocol
+    except AttributeError:
+        sentence = 'protocol = "one sentence: data, read-out, selection"'
+        raise ConfigError(f"evaluator {name} does not say how it measures: try {sentence} in its class") from None
+
+
+def _scores(name: str, answer: object) -> Scores:
+    """What an evaluator returned; ConfigError unless its metrics are numbers."""
+    scores = Scores(test=dict(answer)) if isinstance(answer, Mapping) else answer
+    if not isinstance(scores, Scores):
+        instead = "a dict of numbers such as {'top1': 52.4}, or Scores"
+        raise ConfigError(f"evaluator {name} returns a {type(answer).__name__}: try {instead}")
+    for key, value in (*scores.test.items(), *scores.val.items()):
+        if not isinstance(value, int | float):
+            found = f"{key or name} as a {type(value).__name__}"
+            raise ConfigError(f"evaluator {name} gives {found}: try float(...), or .item() of a tensor")
+    return scores
 
 
 def _finite(name: str, scores: Scores, *, strict: bool) -> Scores:

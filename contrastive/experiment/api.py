@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contrastive import notebook
 from contrastive.config.check_types import typed
-from contrastive.config.compose import importable
+from contrastive.config.compose import importable, search_path
 from contrastive.config.messages import user_message
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
@@ -159,10 +159,12 @@ def _is_picture(image: Any) -> bool:
 
 
 @overload
-def pretrain(*words: str, data: Any = None, **settings: "Unpack[Keywords]") -> Result: ...  # what an editor completes
+def pretrain(  # what an editor completes
+    *words: str, data: Any = None, config_dir: str | Path | None = None, **settings: "Unpack[Keywords]"
+) -> Result: ...
 @overload
-def pretrain(*words: str, data: Any = None, **settings: Any) -> Result: ...
-def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
+def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None, **settings: Any) -> Result: ...
+def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None, **settings: Any) -> Result:
     """Train, evaluate and write one run, as `python train.py` does: `pretrain(loss="debiased_pos", tau_plus=0.1)`.
 
     The same settings resume an interrupted run and give the result of a finished one. The run directory is named as
@@ -175,6 +177,8 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
             {"train": ..., "test": ...} of such, or a `Data`; see `contrastive.dataset.array.given`. Images are uint8
             or uint16, (N, H, W), (N, H, W, K) or (N, K, H, W). The recipe is that of dataset=arrays. To resume it,
             give the same data again.
+        config_dir: a folder of YAMLs and modules of your own, as `--config-dir`: `pretrain(loss="my_loss",
+            config_dir="mine")`.
         augmentation: the name of one, or a function of a module of yours that maps an image to a view, see
             `contrastive.augmentation.callable`.
         words: KEY=VALUE, as typed after train.py: `pretrain("dataset.size=8", "+augmentation.ops.solarize={...}")`.
@@ -191,22 +195,25 @@ def pretrain(*words: str, data: Any = None, **settings: Any) -> Result:
     overrides = [*words, *(f"{key}={typed(value)}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
+    own_folders = [] if config_dir is None else [Path(config_dir).resolve()]
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            cfg = compose("train", overrides, return_hydra_config=True)
+            cfg = compose("train", [*overrides, *search_path(own_folders)], return_hydra_config=True)
             with open_dict(cfg):
                 cfg.hydra.job.config_name = "train"  # which hydra.main sets, and the naming of runs reads
                 path = Path(cfg.hydra.run.dir)
                 del cfg.hydra
-        with importable([here := Path.cwd()]):
+        with importable(folders := [Path.cwd(), *own_folders]):
             checked = checked_settings(cfg, overrides)
             given = None if data is None else _given(data, checked)
             result = run_experiment(checked, path, overrides, data=given)
         if not result:
             raise ConfigError("a dry run has no result: try dry_run=false")
-        return Result(path, config_dir=here)  # the configuration is the caller's
+        found = Result(path)
+        found._folders = folders  # the configuration is the caller's
+        return found
     except Exception as error:
-        message = user_message(error, words=overrides)
+        message = user_message(error, words=[*overrides, *(f"--config-dir={folder}" for folder in own_folders)])
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error

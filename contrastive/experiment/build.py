@@ -29,11 +29,11 @@ from contrastive.experiment.bias_from import with_bias_from
 from contrastive.experiment.components import (
     build_augmentation,
     build_chosen,
+    build_data,
     build_encoder,
     build_evaluators,
     build_hooks,
     build_loss,
-    build_one,
     build_optimizer,
     build_schedule,
     check_batch,
@@ -379,9 +379,9 @@ def load_data(dataset: dict[str, Any], held_out: int | None = None, given: Data 
 @lru_cache(maxsize=1)
 def _load_data(dataset: str, held_out: int | None, files: str) -> tuple[Data, str]:
     node = json.loads(dataset)
-    data: Data = build_one("dataset", node, Data)
+    data = build_data(node)
     if held_out is not None:
         if data.probe_val_split is not None and node.get("hold_out") is False:  # recolored: still training images, too
-            data = build_one("dataset", {**node, "hold_out": True}, Data)
+            data = build_data({**node, "hold_out": True})
         data = judged_on_training(data, held_out)
     return data, fingerprint(data)

@@ -28,8 +28,10 @@ from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiv
 from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.foreign import load_into
 from contrastive.run.weights import channels_of
+from contrastive.testing.dataset import check_dataset
 from contrastive.text import show
 from contrastive.training.hook import Hook
+from contrastive.types import Data
 
 
 def instantiate_node(node: dict[str, Any], *, place: str = "hydra.run.dir=PATH", **wiring: Any) -> Any:
@@ -99,6 +101,18 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) 
         found, needed = type(component).__name__, kind.__name__
         raise ConfigError(f"{group} is a {found}, which is not a {needed}: try from {kind.__module__} import {needed}")
     return component
+
+
+def build_data(node: dict[str, Any]) -> Data:
+    """The data that a node of `dataset` names; raises ConfigError where it is not what a dataset must give."""
+    data: Data = build_one("dataset", node, Data)
+    try:
+        check_dataset(data)
+    except AssertionError as error:
+        raise ConfigError(
+            f"{node['_target_']} gives other data than it must: {error}: try to mend that there"
+        ) from None
+    return data
 
 
 def build_chosen(group: str, node: dict[str, Any] | None, kind: type[Any], **wiring: Any) -> Any:

@@ -13,7 +13,7 @@ from contrastive.config.check_types import check_types
 from contrastive.config.identity import COMPONENTS
 from contrastive.config.paths import CONFIGS, options
 from contrastive.errors import ConfigError
-from contrastive.experiment.components import build_loss, build_one, instantiate_node
+from contrastive.experiment.components import build_data, build_loss, instantiate_node
 from contrastive.text import counted
 from contrastive.types import Data
 
@@ -85,7 +85,7 @@ def load_other_data(name: str, *, like: Data, data_root: str) -> Data:
             f"there is no dataset and no image folder {name}, known are {', '.join(known)}: "
             "try evaluator.transfer.datasets=[digits]"
         )
-    data: Data = build_one("dataset", node, Data)
+    data = build_data(node)
     if not data.classes:
         raise ConfigError(f"the images in {name} have no labels: try evaluator.transfer.datasets=[digits]")
     if data.n_channels != like.n_channels:

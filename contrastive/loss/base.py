@@ -138,6 +138,9 @@ class Loss(nn.Module, ABC):
             if self.curves is not None:  # before `compute`, whose state `after_step` reads
                 self.curves.update(self.diagnostics(z.detach(), call.label, call.bias))
             value = self.compute(z, call.label, call.bias, call.anchors)
+        if not isinstance(value, Tensor) or value.ndim:
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ConfigError(f"{self.name}.compute must return a tensor (), got {got}: try .mean(), and no .item()")
         if self.others is not ALONE:
             self.others = ALONE
         return value
@@ -311,10 +314,11 @@ class SelfSupervisedLoss(Loss):
 
 def mean_over_anchors(loss: Loss, value: Tensor, pairs: Pairs) -> Tensor:
     """The mean of what `per_anchor` returned; ConfigError unless it is (A,)."""
-    if value.shape != pairs.anchors.shape[:1]:
+    if not isinstance(value, Tensor) or value.shape != pairs.anchors.shape[:1]:
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise ConfigError(
             f"{loss.name}.per_anchor must return (A,) = ({len(pairs.anchors)},), one value for each anchor, "
-            f"got {tuple(value.shape)}: try it without .mean(), or with .squeeze(1)"
+            f"got {got}: try it without .mean() and .item(), or with .squeeze(1)"
         )
     return value.mean()
 

@@ -43,6 +43,8 @@ def _check_split(split: Split, name: str, data: Data) -> None:
     assert image.dim() == 4 and image.shape[1] == data.n_channels, (
         f"the images of {name} are {tuple(image.shape)}, not (N, {data.n_channels}, H, W)"
     )
+    height, width = image.shape[2:]
+    assert width > 4 or height <= 4, f"the images of {name} are {tuple(image.shape)}: try image.permute(0, 3, 1, 2)"
     _check_labels(split.label, n, len(data.classes), f"the labels of {name}")
     assert (split.bias is None) == (not data.biases), f"{name} and the names of the biases disagree: both or neither"
     if split.bias is not None:
@@ -64,5 +66,5 @@ def _check_probe(data: Data) -> None:
     assert (data.pretrain.label[fitted] >= 0).all(), "probe_train holds images without a label"
     assert (data.probe_val.label >= 0).all(), "probe_val holds images without a label"
     if data.probe_val_index is not None:
-        assert not set(fitted.tolist()) & set(data.probe_val_index.tolist()), "probe_val and probe_train share images"
+        assert not torch.isin(data.probe_val_index, fitted).any(), "probe_val and probe_train share images"
     assert (data.test.label >= 0).all(), "the test split has images without a label"

@@ -214,7 +214,8 @@ def _pages(record: dict[str, Any], base: Path) -> list[str]:
     """Write the pages, and say where they are."""
     write_pages(record, base)
     path = base.with_name(f"{base.name}.html")
-    table = f"table       {as_typed(base)}.md, -effects.csv, .tex and .json"
+    sheet = "-effects.csv" if claims_of(record) else ".csv"
+    table = f"table       {as_typed(base)}.md, {sheet}, .tex and .json"
     try:
         from contrastive.study.render.page import page  # late: only the page needs its packages
 
