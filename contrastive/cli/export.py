@@ -8,13 +8,15 @@ Several formats may be asked for at once.
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
+from contrastive.errors import ConfigError
+from contrastive.run.files import ENCODER, run_below
 
 
 @answering
 def main(words: list[str]) -> int:
     """Write what the words ask for, print the paths; returns the exit code."""
     parser = Parser("export", __doc__)
-    parser.add_argument("run", metavar="RUN", help="a run directory, or its encoder.safetensors alone")
+    parser.add_argument("run", metavar="RUN", help="a run, a folder with one below it, or its encoder.safetensors")
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
     parser.add_argument("--pt2", action="store_true", help="encoder.pt2, the same for torch.export.load alone")
@@ -22,7 +24,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--license", default="unknown", help="license in the model card; default: unknown")
     options = parser.parse_args(words)
     if not (options.onnx or options.pt2 or options.torchvision or options.huggingface):
-        parser.error("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
+        raise ConfigError("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
+    run = Path(options.run)
+    if run.is_dir() and not (run / ENCODER).exists():
+        run = run_below(run, ENCODER)
+    if not run.exists():
+        raise ConfigError(f"there is no run {run}: try the path of a finished run")
 
     from contrastive.export.huggingface import export_huggingface
     from contrastive.export.program import export_onnx, export_pt2
@@ -34,7 +41,7 @@ def main(words: list[str]) -> int:
         (options.torchvision, export_torchvision),
     ):
         if wanted:
-            print(export(options.run))
+            print(export(run))
     if options.huggingface:
-        print(export_huggingface(options.run, options.huggingface, license=options.license))
+        print(export_huggingface(run, options.huggingface, license=options.license))
     return 0

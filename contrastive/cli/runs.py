@@ -1,4 +1,4 @@
-"""List every run below some folders: running, interrupted, done or damaged.
+"""List every run below some folders: running, interrupted, done, failed or damaged.
 
     contrastive runs [FOLDER ...]      default: outputs
 
@@ -13,7 +13,10 @@ from contrastive.config.arguments import Parser, answering
 from contrastive.gallery.seen import knn_cells, runs_seen
 from contrastive.text import as_typed, marked, show
 
-COLORS = {"done": "green", "running": "blue", "interrupted": "yellow", "stopped early": "yellow", "damaged": "red"}
+COLORS = {
+    "done": "green", "running": "blue", "interrupted": "yellow", "stopped early": "yellow", "failed": "red",
+    "damaged": "red",
+}  # fmt: skip
 
 
 @answering

@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
     parser = Parser("table", __doc__)
     parser.add_argument("table", nargs="?", metavar="TABLE", help="name of the table; without one, all are listed")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as in train.py, for every row")
-    parser.add_argument("--preset", default="paper", choices=PRESETS, help="how much of it; default: paper")
+    parser.add_argument("--preset", default="paper", help=f"{', '.join(PRESETS)}: how much of it; default: paper")
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 ... N - 1 instead of the table's")
     parser.add_argument(
         "--jobs", type=int, default=-1, metavar="N", help="runs at a time; -1, the default: one on each GPU or core"

@@ -20,10 +20,11 @@ from omegaconf import DictConfig
 from contrastive.cli.help import explain  # the module also gives Hydra the middle of its --help
 from contrastive.cli.sweep import COMPARE, choose_launcher, read_jobs, record_jobs
 from contrastive.config.compose import importable
-from contrastive.config.messages import user_message
+from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import checked_settings
+from contrastive.dataset.folder.layout import check_root
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
 from contrastive.distributed.slurm import odd_variable
@@ -48,6 +49,8 @@ def run(cfg: DictConfig) -> None:
             settings = checked_settings(cfg, overrides)
             # torchrun's processes say it once
             if "RANK" in os.environ or show_finished(settings, path) is None:
+                if settings.dataset["_target_"] == "contrastive.dataset.image_folder.image_folder":
+                    check_root(settings.dataset["root"], settings.dataset["size"])  # before torch, which takes seconds
                 check_processes(settings.devices, settings.device)
                 from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
@@ -136,6 +139,7 @@ def _report(error: Exception, words: Sequence[str], *, composing: bool = False) 
         message = f"cannot compose the configuration ({reason}): try python train.py --help"
     if message is None:
         traceback.print_exception(error)
+        print(f"error: {in_a_line(error)}", file=sys.stderr)
         return 1
     if os.environ.get("RANK", "0") == "0" or odd_variable(os.environ):  # of several processes only the main one prints
         print(f"error: {message}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import errno
 import re
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from contrastive.config.compose import take_config_dirs
 from contrastive.config.identity import LISTS
 from contrastive.config.mistaken import INSTEAD
 from contrastive.config.neighbors import did_you_mean, no_setting
+from contrastive.config.paths import LIBRARIES, PACKAGE
 from contrastive.config.reference import GROUPS, defaults, option_files
 from contrastive.errors import ConfigError
 from contrastive.text import printable
@@ -203,3 +205,17 @@ def out_of_memory(error: BaseException) -> str:
     where = "the GPU" if re.search("cuda|cudnn|cublas", str(error), re.IGNORECASE) else "this machine"
     wanted = f" ({size[1]} more were asked for)" if size else ""
     return f"{where} has too little memory{wanted}: {KNOBS}"
+
+
+def in_a_line(error: BaseException) -> str:
+    """The last line of the traceback of what caused an error, and the last place in code of one's own, else in ours."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not LIBRARIES.intersection(Path(frame.filename).parts)]
+    is_ours = [Path(frame.filename).is_relative_to(PACKAGE) for frame in own]
+    called = own[is_ours.index(True) :] if any(is_ours) else own  # without the script that called us
+    yours = [frame for frame in called if not Path(frame.filename).is_relative_to(PACKAGE)]
+    last = (yours or own or frames)[-1]
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{said} ({last.filename}, line {last.lineno}, in {last.name}): try the same command once that is mended"

@@ -6,11 +6,12 @@ Imports nothing slow: the command line uses it.
 import os
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_INSTALLED = _PACKAGE / "configs"
+PACKAGE = Path(__file__).resolve().parents[1]
+_INSTALLED = PACKAGE / "configs"
 
 # Inside the package when installed from a wheel, beside it in a checkout.
-CONFIGS = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "configs"
+LIBRARIES = {"site-packages", "dist-packages"}  # folders of modules that are not the user's own
+CONFIGS = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "configs"
 
 
 def options(group: str) -> list[str]:

@@ -73,6 +73,13 @@ def check_modules(config: dict[str, Any]) -> None:
             )
 
 
+def check_package(name: str) -> None:
+    """Raise ConfigError if a tracker's library is not installed; nothing is imported."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:  # the latter is a folder of that name, which the library may have left
+        raise ConfigError(f"tracker=[{name}] needs the package {name}, which is not installed: try pip install {name}")
+
+
 def load_target(target: str) -> Any:
     """Import the class or function of a dotted name, as Hydra does.
 

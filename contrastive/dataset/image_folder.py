@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.cache import SplitImages, Wanted
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import FIFTH, Part
+from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, check_root
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.folder.loose import split_images
 from contrastive.dataset.shard.images import DECODER
@@ -21,7 +21,6 @@ from contrastive.listing.found import CANNOT_BE_READ, Listing, seen_notes
 from contrastive.text import printable
 from contrastive.types import Data, Split
 
-USUAL_SIZE = 32
 RECIPE_BATCH = 512  # batch_size in configs/dataset/image_folder.yaml
 
 
@@ -100,10 +99,8 @@ def image_folder(
             `unlabeled`, the table cannot be read or lacks a column, per_class is below 2 or imbalance below 1, or the
             disk of `cache` is too small.
     """
-    if root is None:
-        try_size = f" dataset.size={USUAL_SIZE}" if size is None else ""
-        raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
-    base = Path(root)
+    check_root(root, size)
+    base = Path(str(root))
     try:
         listed = listed_images(
             base, unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern

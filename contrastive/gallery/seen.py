@@ -1,4 +1,4 @@
-"""Runs as they stand on the disk now: running, interrupted, done, stopped early or damaged. Imports no torch."""
+"""Runs as they stand on the disk: running, interrupted, done, failed, stopped early or damaged. Imports no torch."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from contrastive.errors import ConfigError
 from contrastive.run import log
-from contrastive.run.files import RunState, is_locked, run_state
+from contrastive.run.files import RunState, is_locked, read_failure, run_state
 from contrastive.study.names import protocols_apart
 from contrastive.study.runs import protocol_of
 
@@ -67,4 +67,7 @@ def _seen(path: Path) -> Seen:
         points = [] if state.kind == "damaged" else log.read_points(path)
     except ConfigError:
         return Seen(path, "damaged", state, [])
-    return Seen(path, "running" if is_locked(path) else WORDS[state.kind], state, points)
+    if is_locked(path):
+        return Seen(path, "running", state, points)
+    has_failed = state.kind != "finished" and read_failure(path) is not None
+    return Seen(path, "failed" if has_failed else WORDS[state.kind], state, points)

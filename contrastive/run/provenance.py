@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import contrastive
 from contrastive.config.identity import targets
-from contrastive.config.paths import CONFIGS
+from contrastive.config.paths import CONFIGS, LIBRARIES
 from contrastive.files import file_hash
 from contrastive.listing.places import Place
 
@@ -35,7 +35,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kernel module is loaded
 NOT_HASHED = ("contrastive", "torch", "torchvision")  # by module: their versions are recorded
 TRAINS_NOTHING = {"cli", "render"}  # folders of the package
-LIBRARIES = {"site-packages", "dist-packages"}  # folders of modules that are not the user's own
 CODE_KEYS = ("commit", "dirty", "diff", "package", "modules")  # what tells one state of the code from another
 
 

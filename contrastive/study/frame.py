@@ -11,6 +11,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from contrastive.config.identity import key_of, option_name
+from contrastive.config.neighbors import neighbors
 from contrastive.errors import ConfigError
 from contrastive.run.figures import WORST, is_detail
 from contrastive.study.names import protocols_apart, told_apart, typed_words, without_shared
@@ -95,7 +96,8 @@ class Frame:
         """
         if name not in self.metrics:
             known = self.test_metrics()
-            example = f"try {shlex.quote(known[0])}" if known else "try runs with evaluators"
+            nearest = [*neighbors(name, known), *known][:1]
+            example = f"try {shlex.quote(nearest[0])}" if nearest else "try runs with evaluators"
             named = [
                 metric for metric in known if "_top1/" not in metric
             ]  # of single bias groups there may be hundreds

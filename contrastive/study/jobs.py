@@ -24,7 +24,7 @@ from contrastive.files import locked
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
 from contrastive.study.spec import Table, folder_name
-from contrastive.text import counted, format_grid
+from contrastive.text import clock, counted, format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
 START, SLACK = 30.0, 1.1  # seconds before a run's own clock starts; times what is expected of it
@@ -169,7 +169,7 @@ def run_here(
 def print_end(count: int, n: int, run: Run, failure: object) -> None:
     """Print that a run, the count-th of n, is done, or why not."""
     result = read_result(run.path)  # none of a dry run
-    took = f" in {minutes_of(result):.1f} min" if result else ""
+    took = f" in {clock(60 * minutes_of(result))}" if result else ""
     said = f"done{took}" if failure is None else f"FAILED, see {run.log}: {failure}"
     print(f"[{count}/{n}] {run}: {said}", flush=True)
 

@@ -3,13 +3,12 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tqdm import tqdm
 
-from contrastive.errors import ConfigError
+from contrastive.config.targets import check_package
 from contrastive.files import write_text
 from contrastive.training.hook import Hook, Training
 from contrastive.training.step import StepOutput
@@ -58,12 +57,7 @@ class Tracker(Hook, ABC):
     package: ClassVar[str]
 
     def __init__(self) -> None:
-        spec = find_spec(self.package)
-        if spec is None or spec.origin is None:  # the latter is a folder of that name, which the library may have left
-            raise ConfigError(
-                f"tracker=[{self.package}] needs the package {self.package}, which is not installed: "
-                f"try pip install {self.package}"
-            )
+        check_package(self.package)
 
     @abstractmethod
     def connect(self, run: Path, known: str | None) -> str:

@@ -72,8 +72,13 @@ def _read(dataset: Any, what: str) -> Part:
         raise ConfigError(f"data is a {type(dataset).__name__} without a length: try data=list(dataset)") from None
     images: Array | None = None
     labels: list[Any] = []
-    for i in tqdm(range(n), desc="reading", unit="image", mininterval=1):
-        pixels, label = _item(dataset[i], i)
+    for i in tqdm(range(n), desc="reading", unit="image", mininterval=1, disable=None):
+        try:
+            item = dataset[i]
+        except Exception as error:
+            error.add_note(f"it is item {i} of data that cannot be read")
+            raise
+        pixels, label = _item(item, i)
         if images is None:
             images = np.empty((n, *pixels.shape), pixels.dtype)
         if pixels.shape != images.shape[1:] or pixels.dtype != images.dtype:

@@ -23,6 +23,7 @@ from contrastive.listing.walk import (
 )
 from contrastive.text import printable
 
+USUAL_SIZE = 32
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
 CLASS_TEST_FRACTION = 0.2  # of each class, of class folders without train/ and test/
 LEAST_TEST = 2  # images; fewer have no pairs
@@ -58,6 +59,30 @@ class Part(NamedTuple):
         return [file.bias for file in self.files]
 
 
+def check_base(base: Path) -> None:
+    """Raise ConfigError if the folder of all images is not there."""
+    if not base.is_dir():
+        raise ConfigError(
+            f"{base} is not a folder: put the images into {base}/<class>/, or into {base} if they have no labels, "
+            "or run without them: python train.py"
+        )
+
+
+def check_root(root: str | None, size: int | None) -> None:
+    """Raise ConfigError if dataset.root or dataset.size of an image folder is missing, or no folder is there."""
+    if root is None:
+        try_size = f" dataset.size={USUAL_SIZE}" if size is None else ""
+        raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
+    try:
+        check_base(Path(root))
+    except ConfigError as error:
+        if size is not None:
+            raise
+        raise ConfigError(
+            f"dataset=image_folder needs a dataset.size, such as {USUAL_SIZE}; besides, {error}"
+        ) from error
+
+
 def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, str | None] = NOTHING) -> Listing[Part]:
     """The classes and the images of each split of a folder.
 
@@ -74,11 +99,7 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
     Raises:
         ConfigError: a folder is missing or has no images, a class has none, or test/ has a class that train/ lacks.
     """
-    if not base.is_dir():
-        raise ConfigError(
-            f"{base} is not a folder: put the images into {base}/<class>/, or into {base} if they have no labels, "
-            "or run without them: python train.py"
-        )
+    check_base(base)
     top, left_out = _innermost(base, splits), LeftOut()
     folders = _split_folders(top, splits)
     place = folders.get("train", top)

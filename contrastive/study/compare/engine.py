@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import config_hash, flatten, key_of, targets
+from contrastive.config.neighbors import did_you_mean
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import SHARED_KEYS, checked_settings
 from contrastive.distributed.cores import gpus_for
@@ -178,7 +179,8 @@ def contest_of(plan: Plan, folders: Sequence[Path] = ()) -> Contest:
     made = {own.name: _made(plan, own, folders) for own in plan.contestants}
     datasets = sorted({one.dataset for one in made.values()})
     if unread := plan.ranges.keys() - {key for one in made.values() for key in one.reads}:
-        raise ConfigError(f"no contestant has {min(unread)}, so it cannot be searched: try python train.py --help")
+        near = did_you_mean(min(unread), [key for one in made.values() for key in one.reads]) or "not searched:"
+        raise ConfigError(f"no contestant has {min(unread)}: {near} try python train.py --help")
     listed = [places(one.config["dataset"]).values() for one in made.values()]
     where = sorted({", ".join(place["path"] for place in files) for files in listed})
     if several := next((names for names in (datasets, where) if len(names) > 1), None):

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 import yaml
@@ -243,6 +244,8 @@ def read_plan(words: Sequence[str]) -> Plan:
         if key in CHOSEN_HERE or key.startswith("hydra"):
             instead = "seeds=8" if key == "seed" else "it without this word"
             raise ConfigError(f"{key} is set by the comparison: try {instead}")
+        if near := get_close_matches(key, OWN, n=1, cutoff=0.8):
+            raise ConfigError(f"there is no setting {key}: did you mean {near[0]}? try {near[0]}={value}")
         override = _parsed(word)
         if _is_list(override):
             lists.append([f"{key}={item}" for item in _split(value)])

@@ -34,13 +34,14 @@ def announcement(contest: Contest) -> str:
             if plan.n_first < plan.budget
             else ""
         )
-        searched = f"{plan.budget} points{first}, {plan.finalists} finalists with two more seeds, "
+        last = f"{plan.finalists} finalists with two more seeds, " if plan.finalists else ""
+        searched = f"{plan.budget} points{first}, {last}"
         again = " and as many of the default settings"
     names = " against ".join(own.name for own in plan.contestants)
     lines = [f"{names} on {contest.dataset}, judged by {plan.metric}"]
     for name, own in contest.knobs.items():
         alone = ", ".join(f"{key}={value}" for key, value in contest.left_alone.get(name, {}).items())
-        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
+        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own if plan.budget > 1) or "nothing to search"
         lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
     n_runs = sum(map(contest.n_runs, plan.contestants))
     final = f"{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}"
@@ -187,7 +188,8 @@ def conclude(contest: Contest) -> str:
     record = comparison_record(contest)
     alone = [tuned_text(record)] if len(contest.plan.contestants) == 1 else []
     images = map(_wrapped, alone_right(record))
-    lines = ["", *_verdicts(record), *alone, *images, "", *forest(record), "", *_to_see(contest)]
+    picture = ["", *drawn] if (drawn := forest(record)) else []
+    lines = ["", *_verdicts(record), *alone, *images, *picture, "", *_to_see(contest)]
     if any(claim["verdict"] == "failed" for claim in claims_of(record)):
         lines.append("runs whose training broke down are not tried again: to try them, remove their failure.json")
     return "\n".join([*lines, *_pages(record, contest.base)])

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig
 
 from contrastive.config.compose import importable
-from contrastive.config.messages import user_message
+from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.settings import Settings
 from contrastive.distributed.pool import run_in_processes
 from contrastive.errors import ConfigError
 from contrastive.run.files import read_result
-from contrastive.run.provenance import LIBRARIES
 from contrastive.study.compare.plan import Plan, auto_budget
 from contrastive.study.compare.stages import Contest, data_key
 from contrastive.study.jobs import Compose, Run, minutes_of
@@ -147,14 +145,3 @@ def n_bytes(state: Any) -> int:
     if isinstance(state, Mapping):
         return sum(map(n_bytes, state.values()))
     return sum(map(n_bytes, state)) if isinstance(state, list | tuple) else int(getattr(state, "nbytes", 0))
-
-
-def in_a_line(error: BaseException) -> str:
-    """The last line of the traceback of what caused an error, and the last place outside of libraries."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not LIBRARIES.intersection(Path(frame.filename).parts)]
-    last = (own or frames)[-1]
-    said = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{said} ({last.filename}, line {last.lineno}, in {last.name}): try the same command once that is mended"

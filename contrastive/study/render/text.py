@@ -37,7 +37,7 @@ def section_text(
         *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
         terminal_grid([*grid(section, metrics), *below], best=best_cells(section, metrics, list(section.rows))),
         *section.remarks(),
-        *([f"{hidden} more metrics: {more}"] if hidden and more else []),
+        *([f"{hidden} more {'metric' if hidden == 1 else 'metrics'}: {more}"] if hidden and more else []),
     ])  # fmt: skip
 
 
