@@ -20,6 +20,7 @@ from contrastive.experiment.components import image_size, instantiate_node
 from contrastive.run.files import ENCODER, HEAD, encoder_node, run_below, weights_path
 from contrastive.run.kinds import HeadMetadata
 from contrastive.run.weights import channels_of, read_weights
+from contrastive.text import counted
 from contrastive.training.precision import Normalize
 from contrastive.types import LEVELS
 
@@ -82,14 +83,24 @@ class Transform:
         """(K, h, w) or (N, K, h, w) → (N, K, h, w)."""
         if image.dtype != self.dtype or image.ndim not in (3, 4) or image.shape[-3] != len(self.mean):
             name, k, most = self.kind.dtype.name, len(self.mean), LEVELS[self.dtype] - 1
+            instead = (
+                f"images of {counted(k, 'channel')}"
+                if image.dtype == self.dtype
+                else (f"(image * {most}).round().to(torch.{name})")
+            )
             raise ConfigError(
                 f"the transform takes {name} images ({k}, H, W) or (N, {k}, H, W), got {image.dtype} "
-                f"{tuple(image.shape)}: try (image * {most}).round().to(torch.{name})"
+                f"{tuple(image.shape)}: try {instead}"
             )
         return image if image.ndim == 4 else image[None]
 
     def _pixels(self, image: Picture) -> Tensor:
         """An image → (1, K, h, w), resized as `dataset=image_folder` does it."""
+        if isinstance(image, Tensor) or (isinstance(image, np.ndarray) and image.ndim > 3):
+            raise ConfigError(
+                f"the transform takes one tensor of all images, got {type(image).__name__} {tuple(image.shape)}: "
+                "try torch.stack(images), or torch.from_numpy(images)"
+            )
         side = self.size[0] if self.size[0] == self.size[1] else None
         if self.kind != RGB_8:
             return torch.from_numpy(bands(image, side, self.kind))[None]

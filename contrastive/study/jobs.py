@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from contrastive.study.spec import Table, folder_name
 from contrastive.text import clock, counted, format_grid
 
 Compose = Callable[[Sequence[str]], DictConfig]  # overrides → the configuration of a run
+MISSING = 80  # letters of what a list says of missing data
 START, SLACK = 30.0, 1.1  # seconds before a run's own clock starts; times what is expected of it
 
 
@@ -234,6 +236,7 @@ def tables_text(
             "-" if hours is None else f"{short_hours(hours)} on a GPU" if on_a_gpu else short_hours(hours / n_parallel)
         )
         missing = "; ".join(item.removeprefix("data missing: ") for item in missing_of(runs, compose))
+        missing = textwrap.shorten(missing, MISSING, placeholder=" ...")
         rows.append([table.name, str(len(table.rows)), str(len(runs)), str(n_done), needed, missing])
     return format_grid(rows)
 

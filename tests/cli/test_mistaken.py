@@ -33,6 +33,7 @@ from contrastive.errors import ConfigError
         ("dataset.root=own", "try dataset=image_folder dataset.root=own"),
         ("gpus=2", "try devices=2"),
         ("-m --cfg job", "try it without -m"),
+        ("hydra/launcher=slurm seed=0", "try -m before it, also for a single run"),
         ("--resume", "try the same command again, which resumes, or rerun=true, which starts over"),
         ("resume=true", "try the same command again, which resumes, or rerun=true, which starts over"),
         ("wandb=true", "try 'tracker=[tensorboard,wandb]'"),

@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from contrastive import check_dataset, make
+from contrastive.dataset import digits
 from contrastive.dataset.splits import channel_stats, name_splits
+from contrastive.errors import ConfigError
+from contrastive.experiment.components import build_data
 from contrastive.types import Split
 
 
@@ -25,11 +28,20 @@ def wrong_split(change):
     return lambda data: replace(data, test=replace(data.test, **change(data.test)))
 
 
+def last(split):
+    """With channels last."""
+    return replace(split, image=split.image.permute(0, 2, 3, 1))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (wrong_split(lambda split: {"image": split.image.float()}), "instead of uint8"),
         (wrong_split(lambda split: {"image": split.image[:, :1]}), r"not \(N, 3, H, W\)"),
+        (
+            lambda data: replace(data, pretrain=last(data.pretrain), test=last(data.test)),
+            r"try image\.permute\(0, 3, 1, 2\)",
+        ),
         (wrong_split(lambda split: {"label": split.label[:5]}), "not one for each"),
         (wrong_split(lambda split: {"label": split.label.int()}), "instead of int64"),
         (wrong_split(lambda split: {"label": split.label + 5}), "below the 10 names"),
@@ -53,3 +65,18 @@ def test_an_image_without_a_bias_is_named():
     bias[0] = -1
     with pytest.raises(AssertionError, match="test has images without a bias"):
         check_dataset(replace(data, test=replace(data.test, bias=bias)))
+
+
+def test_a_run_checks_its_data(monkeypatch):
+    monkeypatch.setattr(digits, "name_splits", lambda *arguments, **named: replace(
+        name_splits(*arguments, **named), classes=("zero", "one"))
+    )  # fmt: skip
+    with pytest.raises(
+        ConfigError, match=r"digits\.digits gives other data than it must: the labels of pretrain must be"
+    ):
+        build_data({"_target_": "contrastive.dataset.digits.digits", "size": 8})
+
+
+def test_images_of_floats_are_refused_where_they_are_counted():
+    with pytest.raises(ConfigError, match=r"images are torch\.float32 and must be uint8 or uint16: try \(x \* 255\)"):
+        channel_stats(torch.rand(4, 3, 8, 8))

@@ -74,6 +74,29 @@ def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
     assert (scores.test, scores.audit) == ({"odd_top1": 1.0}, {})
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (52.4, "evaluator odd returns a float: try a dict of numbers"),
+        ({"top1": torch.tensor(52.4)}, r"evaluator odd gives top1 as a Tensor: try float\(\.\.\.\), or \.item\(\)"),
+        (Scores(val={"top1": "high"}), "evaluator odd gives top1 as a str: try float"),
+    ],
+)
+def test_what_is_no_figure_is_answered_with_what_to_write(answer, said):
+    features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
+    with pytest.raises(ConfigError, match=said):
+        evaluate({"odd": Fixed(answer)}, features)
+
+
+def test_an_evaluator_says_how_it_measures():
+    class Silent(Evaluator):
+        def __call__(self, features: FeatureSets) -> dict[str, float]:
+            return {"top1": 1.0}
+
+    with pytest.raises(ConfigError, match="evaluator mine does not say how it measures: try protocol = "):
+        evaluate({"mine": Silent()}, feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2)))
+
+
 def test_a_single_test_image_has_no_uniformity():
     assert AlignmentUniformity()(feature_sets(blobs(20, 0), blobs(8, 1), blobs(1, 2))).test == {}
 

@@ -9,7 +9,7 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from contrastive import ConfigError, Result, load_encoder, load_head, pretrain
+from contrastive import ConfigError, NTXent, Result, load_encoder, load_head, pretrain
 from contrastive.config.check_types import typed
 from scripts.keywords import keywords
 from tests.helpers import ROOT, TINY, logged_lines, program, saved_weights, without_time
@@ -89,6 +89,20 @@ def test_a_mistake_is_one_sentence(words, said, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=said):
         pretrain(*words)
     assert not GlobalHydra.instance().is_initialized()
+
+
+def test_components_of_ones_own_are_found_by_name(tmp_path, monkeypatch):
+    (tmp_path / "mine/loss").mkdir(parents=True)
+    (tmp_path / "mine/loss/own.yaml").write_text("_target_: own.Own\ntemperature: ${temperature}\n")
+    (tmp_path / "mine/own.py").write_text("from contrastive import NTXent\n\n\nclass Own(NTXent):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    done = pretrain(*TINY, loss="own", config_dir="mine")
+    assert str(done.path).startswith("outputs/digits/own/") and done.encoder()[0].dim
+    with pytest.raises(ConfigError, match=r"there is no loss=owns: did you mean loss=own\?"):
+        pretrain(*TINY, loss="owns", config_dir="mine")
+    for unnamed in (NTXent(), NTXent, lambda z: z.sum()):
+        with pytest.raises(ConfigError, match=r'is chosen by name, .*try loss="my_loss", config_dir="mine"'):
+            pretrain(*TINY, loss=unnamed)
 
 
 def test_a_folder_above_one_run_is_that_run(result, tmp_path):

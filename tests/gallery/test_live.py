@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from contrastive.cli.report import main
+from contrastive.cli.runs import main as runs_main
 from contrastive.experiment import summary
 from contrastive.gallery import live
 from contrastive.run.files import lock
@@ -62,6 +63,13 @@ def test_the_page_follows_runs_and_ends_with_ctrl_c(folder: Path, monkeypatch: p
     curve = next(r for r in spec["datasets"]["rows"] if r["method"].endswith("goes on") and r["key"] == "test/knn_top1")
     assert (curve["epoch"][-1], curve["mean"][-1]) == (7.0, 12.0)
     assert loads_nothing(second)
+
+
+def test_a_run_that_broke_down_is_called_failed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "stopped/failure.json").write_text(json.dumps({"reason": "a loss that is not finite"}))
+    assert runs_main([str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "failed " in said and said.endswith("1 done, 1 interrupted, 1 failed\n")
 
 
 def test_nothing_is_written_while_nothing_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,25 @@ class Column(SupervisedContrastiveLoss):
         return pairs.mean_logit(positive)[:, None]
 
 
-@pytest.mark.parametrize(("loss", "got"), [(Mean(), r"\(\)"), (Column(), r"\(24, 1\)")])
+class Number(SelfSupervisedLoss):
+    def per_anchor(self, pairs):
+        return pairs.positive_logits.mean().item()
+
+
+class Several(Loss):
+    def compute(self, z, label, bias, anchors):
+        return z.sum((1, 2))
+
+
+def test_a_loss_that_computes_several_values_is_refused():
+    with pytest.raises(ConfigError, match=r"Several\.compute must return a tensor \(\), got \(12,\): try \.mean\(\)"):
+        check_loss(Several())
+    for given in (Several, "several"):
+        with pytest.raises(AssertionError, match=r"takes a loss that is built, not .*: try check_loss\(MyLoss\(\)\)"):
+            check_loss(given)
+
+
+@pytest.mark.parametrize(("loss", "got"), [(Number(), "float"), (Mean(), r"\(\)"), (Column(), r"\(24, 1\)")])
 def test_a_loss_that_is_not_one_value_for_each_anchor_is_refused(loss, got):
     with pytest.raises(ConfigError, match=rf"per_anchor must return \(A,\) = \(24,\).*got {got}: try "):
         check_loss(loss)

@@ -19,6 +19,15 @@ from contrastive.study.compare.stages import Contest
 from contrastive.study.compare.trial import Trial, deepest, disk
 
 
+def test_a_mistyped_word_of_the_protocol_is_named():
+    for typed, meant in (("budjet=1", "budget=1"), ("seed_s=3", "seeds=3")):
+        with pytest.raises(ConfigError, match=f"did you mean {meant.partition('=')[0]}.? try {meant}"):
+            read_plan(["loss=nt_xent,debiased_pos", typed])
+    with pytest.raises(ConfigError, match="no contestant has temprature: did you mean temperature or "):
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            contest_of(read_plan(["loss=nt_xent,debiased_pos", "temprature=interval(0.05,1)"]))
+
+
 def test_comma_lists_make_the_contestants():
     plan = read_plan(["loss=nt_xent,debiased_pos", "dataset=digits", "temperature=interval(0.05,1)", "budget=8"])
     assert [(own.name, own.words) for own in plan.contestants] == [
