@@ -116,9 +116,9 @@ class Several(Loss):
 def test_a_loss_that_computes_several_values_is_refused():
     with pytest.raises(ConfigError, match=r"Several\.compute must return a tensor \(\), got \(12,\): try \.mean\(\)"):
         check_loss(Several())
-    for given in (Several, "several"):
+    for unbuilt in (Several, "several"):
         with pytest.raises(AssertionError, match=r"takes a loss that is built, not .*: try check_loss\(MyLoss\(\)\)"):
-            check_loss(given)
+            check_loss(unbuilt)
 
 
 @pytest.mark.parametrize(("loss", "got"), [(Number(), "float"), (Mean(), r"\(\)"), (Column(), r"\(24, 1\)")])
