@@ -252,6 +252,8 @@ def test_one_contestant_alone_has_a_page_and_no_verdict(tmp_path):
     means = [np.mean([run["test"]["knn_top1"] for run in row["runs"]]) for row in record["rows"]]
     assert f"\nknn_top1 of 3 final seeds: a {means[0]:.2f} ± " in said
     assert f", a as it comes {means[1]:.2f} ± " in said
+    typed = next(line for line in said.splitlines() if line.startswith("to train ")).split("train.py ")[1]
+    assert set(typed.split()) >= {f"{key}={value}" for key, value in chosen.items()}
     assert record["comparison"]["judged"] == []
     assert check_folder(tmp_path) == (1, [])
     assert "<html" in (tmp_path / "compare.html").read_text()
@@ -540,7 +542,7 @@ def test_images_that_only_one_is_right_about_are_counted(tmp_path):
     about = {name: f"{np.mean([len(images) for images in only[name]]):.1f}" for name in only}
     assert f"b alone is right about {about['b']} and a alone about {about['a']}, the mean of 3 seeds" in said
     every = [len(set.intersection(*only[name])) for name in ("b", "a")]
-    assert said.endswith(f"with every seed about {every[0]} and {every[1]}")
+    assert said.endswith(f"in every seed they alone are right about {every[0]} and {every[1]}")
     for row in record["rows"]:
         for run in row["runs"]:
             run["correct"] = {}

@@ -249,5 +249,5 @@ def test_what_a_plan_finds_follows_from_the_test_images():
     deep = {n: planned_difference(searched("a,b", f"searches={n}"), 10_000, 40) for n in (1, 2, 5, 8)}
     assert deep[1] > deep[2] > deep[5] > deep[8]
     assert planned_difference(searched("a,b", "budget=32"), 10_000, 40) < deep[1]
-    assert "on 40 test images at an accuracy of 90 %" in power_text(plan_of(), 40, 90.2)
-    assert "at an unknown accuracy, so of 50 %" in power_text(plan_of(), 40, None)
+    assert "(40 test images, 90 % accuracy," in power_text(plan_of(), 40, 90.2)
+    assert "(40 test images, 50 % accuracy, until a run tells," in power_text(plan_of(), 40, None)

@@ -322,9 +322,9 @@ def power_text(plan: Plan, n_images: int, accuracy: float | None) -> str:
         accuracy: about that of the runs so far; None = none is done.
     """
     about = "these settings" if plan.budget == 1 else "methods"
-    at = "an unknown accuracy, so of 50 %" if accuracy is None else f"an accuracy of {accuracy:.0f} %"
+    at = "50 % accuracy, until a run tells" if accuracy is None else f"{accuracy:.0f} % accuracy"
     points = planned_difference(plan, n_images, 50.0 if accuracy is None else accuracy)
     return (
-        f"detects a difference of {points:.1f} points between {about} with 80 % power, on {n_images:,} test images at "
-        f"{at}, if runs and searches spread as those in studies/"
+        f"detects a difference of {points:.1f} points between {about} with 80 % power ({n_images:,} test images, "
+        f"{at}, the spread of our records)"
     )

@@ -149,6 +149,6 @@ def alone_right(record: Mapping[str, Any]) -> list[str]:
         said.append(
             f"of {right.shape[2]:,} test images {claim['name']} alone is right about {ours.sum(1).mean():.1f} and "
             f"{claim['against']} alone about {theirs.sum(1).mean():.1f}, the mean of {counted(len(pairs), 'seed')}; "
-            f"with every seed about {ours.all(0).sum()} and {theirs.all(0).sum()}"
+            f"in every seed they alone are right about {ours.all(0).sum()} and {theirs.all(0).sum()}"
         )
     return said

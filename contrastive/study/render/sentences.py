@@ -151,4 +151,7 @@ def tuned_text(record: Mapping[str, Any]) -> str:
         if (point := search["chosen"]) is not None else "none, for no point could be trained"
         for search in record["comparison"]["searches"][name]
     ]  # fmt: skip
-    return f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
+    train = f"\nto train     python train.py {' '.join([*plan.common, *plan.contestants[0].fixed, *words])}"
+    is_one = len(words) == 1 and record["comparison"]["searches"][name][0]["chosen"]
+    said = f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
+    return f"{said}{train if is_one else ''}"
