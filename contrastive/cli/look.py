@@ -67,10 +67,12 @@ def main(words: list[str]) -> int:
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
     own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
     command = shlex.join(["python", "train.py", *own, *settings])
-    hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
+    # the page first: what it refuses is no command to show
+    page = page_of(quote_paths(settings), command, folders=options.folders) if options.page else ""
+    hint = "" if page else "\nto see the images and their views: the same with -o look.html"
     show(f"{report}{hint}\n\n{command}")
-    if options.page:
-        write_text(options.page, page_of(quote_paths(settings), command, folders=options.folders))
+    if page:
+        write_text(options.page, page)
         show(f"page to look at: {as_typed(options.page)}")
     return 0
 
@@ -165,7 +167,9 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     kind = common_kind(paths, channels)
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor() as pool:  # of Pillow, which name no file
         found = list(pool.map(examined, paths, repeat(USUAL_SIDE), repeat(kind), repeat(orientation)))
-        sides = [side for side in pool.map(_side, paths) if side]
+        opened = [each for each in pool.map(_side_and_mode, paths) if each]
+    sides = [side for side, _ in opened]
+    is_gray = kind.channels == 3 and {mode for _, mode in opened} <= {"1", "L"} and bool(opened)
     seen: dict[str, Seen] = {}
     broken = []
     for path, (pixels, what) in zip(paths, found, strict=True):
@@ -177,7 +181,8 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
             seen[each]["first"].append(name)
     of = "" if len(paths) == len(every) else f", by a look at {len(paths)} of {len(every):,}"
     sizes = f", the shorter side of {' to '.join(map(str, sorted({min(sides), max(sides)})))} pixels" if sides else ""
-    notes = [f"each image: {kind}{sizes}{of}", *seen_notes([seen], len(paths) - len(broken))]
+    gray = ", gray made RGB: dataset.channels=1 keeps one channel" if is_gray else ""
+    notes = [f"each image: {kind}{sizes}{of}{gray}", *seen_notes([seen], len(paths) - len(broken))]
     left_out = {**listed.left_out, **({CANNOT_BE_READ: broken} if broken else {})}
     report = listed._replace(left_out=left_out, notes=(*listed.notes, *notes)).found()
     middle = int(median(sides)) if sides else USUAL_SIDE
@@ -185,15 +190,15 @@ def _sample(base: Path, listed: "Listing[Part]", channels: int | None, orientati
     return str(report), [f"dataset.size={size}", *(["augmentation=intensity"] if kind.channels != 3 else [])]
 
 
-def _side(path: Path) -> int | None:
-    """The shorter side of an image in pixels; None where Pillow does not tell."""
+def _side_and_mode(path: Path) -> tuple[int, str] | None:
+    """The shorter side of an image in pixels, and its mode; None where Pillow does not tell."""
     from PIL import Image
 
     from contrastive.dataset.folder.decode import FORMATS
 
     try:
         with Image.open(path, formats=FORMATS) as opened:
-            return min(opened.size)
+            return min(opened.size), opened.mode
     except Exception:  # an array, or a broken file, which the report names
         return None
 

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from contrastive.cli.look import main
 from contrastive.cli.look import parsed as parsed_words
@@ -27,6 +28,19 @@ def test_a_folder_is_reported_and_the_last_line_trains_on_it(tmp_path, capsys):
     assert words[3:] == [f"dataset.root={folder}", "dataset.size=12", "batch_size=16"]
     assert parsed_words(words[2:])["root"] == str(folder)
     assert look(capsys, "dataset=image_folder", f"dataset.root={folder}")[1] == said
+
+
+def test_gray_images_are_called_so(tmp_path, capsys):
+    for i in range(8):
+        path = tmp_path / f"gray/{'ab'[i % 2]}/{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (9, 9), i).save(path)
+    said = look(capsys, tmp_path / "gray")[1]
+    assert (
+        "each image: 3 x 8 bits, the shorter side of 9 pixels, gray made RGB: dataset.channels=1 keeps one channel"
+        in said
+    )
+    assert "gray" not in look(capsys, tmp_path / "gray", "dataset.channels=1")[1].split("each image")[1].splitlines()[0]
 
 
 def test_a_table_is_reported_with_its_columns_guessed(tmp_path, capsys):

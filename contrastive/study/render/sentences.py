@@ -1,6 +1,7 @@
 """What a comparison says of each pair, in one sentence."""
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -151,7 +152,8 @@ def tuned_text(record: Mapping[str, Any]) -> str:
         if (point := search["chosen"]) is not None else "none, for no point could be trained"
         for search in record["comparison"]["searches"][name]
     ]  # fmt: skip
-    train = f"\nto train     python train.py {' '.join([*plan.common, *plan.contestants[0].fixed, *words])}"
+    settings = [*plan.common, *plan.contestants[0].fixed, *words[0].split()]
+    train = f"\nto train     {shlex.join(['python', 'train.py', *settings])}"
     is_one = len(words) == 1 and record["comparison"]["searches"][name][0]["chosen"]
     said = f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
     return f"{said}{train if is_one else ''}"
