@@ -190,5 +190,5 @@ def test_a_hook_is_chosen_from_python_by_its_name(tmp_path, monkeypatch):
         "from contrastive import Hook\nclass Norm(Hook):\n"
         "    def on_epoch(self, training): training.log({'weights/epoch': float(training.epoch)})\n"
     )
-    result = pretrain(*BARE, "epochs=1", "evaluator=[knn]", hook=["norm"], **{"hydra.searchpath": ["file://mine"]})
+    result = pretrain(*BARE, "epochs=1", "evaluator=[knn]", hook=["norm"], config_dir="mine")
     assert [line["weights/epoch"] for line in logged_lines(result.path) if "weights/epoch" in line] == [0.0]
