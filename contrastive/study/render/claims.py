@@ -10,7 +10,8 @@ from contrastive.study.spec import published_heading
 
 LEGEND = (
     "Effects are mean differences over common seeds. better: the first row is, by more than the gap, 0 unless given. "
-    "worse: the second is. Both are said after Holm's correction for the table's claims. equal: the interval lies "
+    "worse: the second is. Both are said after Holm's correction for the table's claims, of a p of one side: 0.025 and "
+    "below. equal: the interval lies "
     "within the gap. undecided: all others, among them intervals that leave 0 out before the correction alone, and "
     f"fewer than {MIN_SEEDS} common seeds. The method: studies/README.md, Claims."
 )
