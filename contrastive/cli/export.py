@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     if not (options.onnx or options.pt2 or options.torchvision or options.huggingface):
         raise ConfigError("nothing to write: try --onnx, --pt2, --torchvision or --huggingface DIR")
-    run = Path(options.run)
+    run = Path(options.run).expanduser()
     if run.is_dir() and not (run / ENCODER).exists():
         run = run_below(run, ENCODER)
     if not run.exists():

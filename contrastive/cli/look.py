@@ -67,13 +67,12 @@ def main(words: list[str]) -> int:
     settings += [word for word in further if key_of(word) not in map(key_of, settings)]
     own = [word for folder in options.folders for word in ("--config-dir", str(folder))]
     command = shlex.join(["python", "train.py", *own, *settings])
-    # the page first: what it refuses is no command to show
-    page = page_of(quote_paths(settings), command, folders=options.folders) if options.page else ""
-    hint = "" if page else "\nto see the images and their views: the same with -o look.html"
-    show(f"{report}{hint}\n\n{command}")
-    if page:
-        write_text(options.page, page)
-        show(f"page to look at: {as_typed(options.page)}")
+    hint = "" if options.page else "\nto see the images and their views: the same with -o look.html"
+    show(f"{report}{hint}\n")
+    if options.page:  # before the command, which the page may refuse
+        write_text(options.page, page_of(quote_paths(settings), command, folders=options.folders))
+        show(f"page to look at: {as_typed(options.page)}\n")
+    show(command)
     return 0
 
 

@@ -23,7 +23,8 @@ from contrastive.config.compose import importable
 from contrastive.config.messages import in_a_line, user_message
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import checked_settings
+from contrastive.config.settings import Settings, checked_settings
+from contrastive.config.targets import check_package
 from contrastive.dataset.folder.layout import check_root
 from contrastive.distributed.cores import check_processes
 from contrastive.distributed.signals import explain_stop, stop_signals
@@ -49,8 +50,7 @@ def run(cfg: DictConfig) -> None:
             settings = checked_settings(cfg, overrides)
             # torchrun's processes say it once
             if "RANK" in os.environ or show_finished(settings, path) is None:
-                if settings.dataset["_target_"] == "contrastive.dataset.image_folder.image_folder":
-                    check_root(settings.dataset["root"], settings.dataset["size"])  # before torch, which takes seconds
+                check_present(settings)
                 check_processes(settings.devices, settings.device)
                 from contrastive.experiment.run import run_experiment  # late: torch takes seconds
 
@@ -62,6 +62,16 @@ def run(cfg: DictConfig) -> None:
         raise SystemExit(code) from None  # Hydra prints a line of its own for any other exception
     finally:
         _remove_empty(path)
+
+
+def check_present(settings: Settings) -> None:
+    """Raise ConfigError for a folder or a library that is missing: before torch, which takes seconds."""
+    if settings.dataset["_target_"] == "contrastive.dataset.image_folder.image_folder":
+        check_root(settings.dataset.get("root"), settings.dataset.get("size"))
+    for node in settings.tracker.values():
+        module = str(node["_target_"]).split(".")
+        if module[:2] == ["contrastive", "tracker"]:  # ours are called as the library that they need
+            check_package(module[2])
 
 
 def main(words: list[str]) -> int:

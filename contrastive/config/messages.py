@@ -2,6 +2,7 @@
 
 import errno
 import re
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,8 +95,12 @@ def _instantiation(text: str, root: BaseException) -> str | None:
     if isinstance(root, ImportError | InstantiationException):
         return f"{said}: {SEE_ALL}"
     if isinstance(root, TypeError) and (odd := re.search(r"unexpected keyword|missing .*?'(\w+)'", said)):
-        of_its_yaml = f"a line `{odd[1]}: VALUE` in its YAML" if odd[1] else "its YAML without that line"
-        return f"{said}: {f'try {of_its_yaml}' if is_own else SEE_ALL}"
+        if not is_own or target is None or not said.startswith(f"{target[1].rpartition('.')[2]}."):  # of a part of it
+            return None if is_own else f"{said}: {SEE_ALL}"
+        if "'in_channels'" in said:
+            return f"{said}: try in_channels in it, the channels of images that are not RGB"
+        of_its_yaml = f"a line `{odd[1]}: VALUE` in its YAML" if odd[1] else "it without that setting"
+        return f"{said}: try {of_its_yaml}"
     if isinstance(root, OSError) and root.filename and target:
         return f"{target[1]} cannot use {root.filename} ({root.strerror}): try a path that is there"
     if target and not is_own and isinstance(root, REFUSALS):
@@ -184,6 +189,7 @@ def _wrong_type(text: str, words: Sequence[str]) -> str | None:
     return f"{key[1]} must be {expected}, got {given}: try {key[1]}={default}"
 
 
+STANDARD = Path(sysconfig.get_path("stdlib"))
 # The words of a RuntimeError: of the host's allocator; of CUDA (a context, pinned memory) and NCCL; of cuBLAS and cuDNN
 OUT_OF_MEMORY = ("can't allocate memory", "std::bad_alloc", "out of memory", "STATUS_ALLOC_FAILED")
 
@@ -209,13 +215,17 @@ def out_of_memory(error: BaseException) -> str:
 
 def in_a_line(error: BaseException) -> str:
     """The last line of the traceback of what caused an error, and the last place in code of one's own, else in ours."""
-    while error.__cause__ is not None:
+    while error.__cause__ is not None and error.__cause__.__traceback__ is not None:  # a process of a pool has none
         error = error.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not LIBRARIES.intersection(Path(frame.filename).parts)]
-    is_ours = [Path(frame.filename).is_relative_to(PACKAGE) for frame in own]
-    called = own[is_ours.index(True) :] if any(is_ours) else own  # without the script that called us
+    files = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library(Path(frame.filename))]
+    is_ours = [Path(frame.filename).is_relative_to(PACKAGE) for frame in files]
+    called = files[is_ours.index(True) :] if any(is_ours) else files  # without the script that called us
     yours = [frame for frame in called if not Path(frame.filename).is_relative_to(PACKAGE)]
-    last = (yours or own or frames)[-1]
     said = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{said} ({last.filename}, line {last.lineno}, in {last.name}): try the same command once that is mended"
+    place = "".join(f" ({last.filename}, line {last.lineno}, in {last.name})" for last in (yours or called)[-1:])
+    return f"{said}{place}: try the same command once that is mended"
+
+
+def _is_library(file: Path) -> bool:
+    """Whether a frame is of an installed package, or of Python itself."""
+    return bool(LIBRARIES.intersection(file.parts)) or str(file).startswith("<") or file.is_relative_to(STANDARD)

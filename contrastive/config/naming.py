@@ -28,15 +28,17 @@ def run_name(*, _root_: DictConfig) -> str:
     }
     name = _root_.hydra.job.config_name
     recipe = [f"{group}={choices[group]}" for group in ("experiment", "dataset", "loss") if choices.get(group)]
-    found_in = tuple(searched_in(_root_.hydra.searchpath))
-    default_choices, default_leaves = _defaults(name, (*found_in, *recipe))
+    found_in = searched_in(_root_.hydra.searchpath)
+    # YAMLs of one's own may be edited between two calls from one process
+    composed = _defaults.__wrapped__ if found_in else _defaults
+    default_choices, default_leaves = composed(name, (*found_in, *recipe))
     for group in LISTS:
         choices.pop(group, None)  # Hydra's entry for a single option; a list of options has no entry
     changed = [f"{group}={choice}" for group, choice in choices.items() if default_choices.get(group) != choice]
     actual = _leaves(_root_)
     if _evaluators(actual) != _evaluators(default_leaves):
         changed.append(f"evaluator=[{','.join(_evaluators(actual))}]")
-    defaults = _defaults(name, (*found_in, *recipe, *changed))[1]
+    defaults = composed(name, (*found_in, *recipe, *changed))[1]
     changed = [re.sub(r"[\[\]]", "", word.replace(",", "+")) for word in changed]
     changed += [f"{key}={_word(value)}" for key, value in actual.items() if defaults.get(key, "") != value]
     changed += [f"~{key}" for key in defaults if key not in actual]

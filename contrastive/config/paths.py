@@ -9,8 +9,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = PACKAGE / "configs"
 
-# Inside the package when installed from a wheel, beside it in a checkout.
 LIBRARIES = {"site-packages", "dist-packages"}  # folders of modules that are not the user's own
+# Inside the package when installed from a wheel, beside it in a checkout.
 CONFIGS = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "configs"
 
 

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.identity import COMPONENTS, LISTS, OF_EVERY_OPTION, OPTIONAL, flatten
 from contrastive.config.neighbors import no_setting
-from contrastive.config.targets import check_modules, check_package
+from contrastive.config.targets import check_modules
 from contrastive.errors import (
     ConfigError,
     check_at_least,
@@ -203,10 +203,6 @@ def checked_settings(cfg: DictConfig, overrides: Sequence[str]) -> Settings:
     """
     settings = Settings.from_config(cfg)
     check_modules(settings.to_dict())
-    for node in settings.tracker.values():
-        module = str(node["_target_"]).split(".")
-        if module[:2] == ["contrastive", "tracker"]:  # ours are called as the library that they need
-            check_package(module[2])
     for key in unused_overrides(cfg, overrides):
         print(f"warning: nothing reads {key} here, so {key} changes nothing")
     warmup = settings.schedule.get("warmup_epochs", 0)

@@ -183,11 +183,12 @@ def _numbered(pattern: str) -> list[str]:
 
 
 def _with_test(split: Split) -> tuple[Split, Split]:
-    """Training and test images, a fixed draw of a tenth, at most 10,000."""
-    n = len(split)
-    n_test = min(MOST_TEST, max(LEAST_TEST, round(TEST_FRACTION * n)))
-    held_out = torch.zeros(n, dtype=torch.bool)
-    held_out[torch.randperm(n, generator=generator("cpu", "shards", "test"))[:n_test]] = True
+    """Training and test images, a fixed draw of a tenth, at most 10,000; of labeled ones where there are such."""
+    labeled = split.label >= 0
+    rows = (labeled if labeled.any() else ~labeled).nonzero().squeeze(1)
+    n_test = min(MOST_TEST, max(LEAST_TEST, round(TEST_FRACTION * len(rows))))
+    held_out = torch.zeros(len(split), dtype=torch.bool)
+    held_out[rows[torch.randperm(len(rows), generator=generator("cpu", "shards", "test"))[:n_test]]] = True
     return split.select(~held_out), split.select(held_out)
 
 

@@ -114,6 +114,33 @@ def stats_of_levels(counts: Tensor) -> ChannelStats:
     return tuple(mean), tuple(std)
 
 
+def check_data(data: Data, name: str) -> None:
+    """Check what every run needs of its images and labels; `check_dataset` checks more.
+
+    Args:
+        name: of whom they are.
+
+    Raises:
+        ConfigError: channels come last, labels are no tensor of one for each image, or there are more than names.
+    """
+    for key, split in (("pretrain", data.pretrain), ("test", data.test)):
+        shape, n = tuple(split.image.shape), len(split)
+        if len(shape) != 4 or shape[3] <= 4 < shape[1]:
+            raise ConfigError(
+                f"{name} gives images of {key} {shape}: try (N, K, H, W), as by image.permute(0, 3, 1, 2)"
+            )
+        for what, numbers, names in (("labels", split.label, data.classes), ("biases", split.bias, data.biases)):
+            if numbers is None:
+                continue
+            if not isinstance(numbers, Tensor) or tuple(numbers.shape) != (n,):
+                found = tuple(numbers.shape) if isinstance(numbers, Tensor) else f"in a {type(numbers).__name__}"
+                raise ConfigError(f"{name} gives {what} of {key} {found}: try a tensor of one for each of {n} images")
+            if n and int(numbers.max()) >= len(names):
+                raise ConfigError(
+                    f"{name} gives {what} up to {int(numbers.max())}: try a name for each, not {len(names)}"
+                )
+
+
 def name_splits(
     train: Split,
     test: Split,

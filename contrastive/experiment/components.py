@@ -19,6 +19,7 @@ from contrastive.config.identity import CHANGES_TRAINING, targets
 from contrastive.config.messages import user_message
 from contrastive.config.settings import SHARED_KEYS, Settings
 from contrastive.config.targets import load_target
+from contrastive.dataset.splits import check_data
 from contrastive.distributed.process import is_main
 from contrastive.encoder._depth import freeze_first, rates
 from contrastive.encoder._lora import add_lora
@@ -28,7 +29,6 @@ from contrastive.loss.base import Loss, SelfSupervisedLoss, SupervisedContrastiv
 from contrastive.run.files import RGB, encoder_node, weights_path
 from contrastive.run.foreign import load_into
 from contrastive.run.weights import channels_of
-from contrastive.testing.dataset import check_dataset
 from contrastive.text import show
 from contrastive.training.hook import Hook
 from contrastive.types import Data
@@ -104,14 +104,9 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) 
 
 
 def build_data(node: dict[str, Any]) -> Data:
-    """The data that a node of `dataset` names; raises ConfigError where it is not what a dataset must give."""
+    """The data that a node of `dataset` names; raises ConfigError where no run could use them."""
     data: Data = build_one("dataset", node, Data)
-    try:
-        check_dataset(data)
-    except AssertionError as error:
-        raise ConfigError(
-            f"{node['_target_']} gives other data than it must: {error}: try to mend that there"
-        ) from None
+    check_data(data, node["_target_"])
     return data
 
 

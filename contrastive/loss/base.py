@@ -138,6 +138,8 @@ class Loss(nn.Module, ABC):
             if self.curves is not None:  # before `compute`, whose state `after_step` reads
                 self.curves.update(self.diagnostics(z.detach(), call.label, call.bias))
             value = self.compute(z, call.label, call.bias, call.anchors)
+        if isinstance(value, Tensor) and value.shape == (1,):
+            value = value.squeeze(0)
         if not isinstance(value, Tensor) or value.ndim:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ConfigError(f"{self.name}.compute must return a tensor (), got {got}: try .mean(), and no .item()")

@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-import textwrap
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -236,7 +235,8 @@ def tables_text(
             "-" if hours is None else f"{short_hours(hours)} on a GPU" if on_a_gpu else short_hours(hours / n_parallel)
         )
         missing = "; ".join(item.removeprefix("data missing: ") for item in missing_of(runs, compose))
-        missing = textwrap.shorten(missing, MISSING, placeholder=" ...")
+        if len(missing) > MISSING:
+            missing = f"{missing[:MISSING]} ..."
         rows.append([table.name, str(len(table.rows)), str(len(runs)), str(n_done), needed, missing])
     return format_grid(rows)
 

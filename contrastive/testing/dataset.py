@@ -42,8 +42,8 @@ def _check_split(split: Split, name: str, data: Data) -> None:
     assert image.dim() == 4 and image.shape[1] == data.n_channels, (
         f"the images of {name} are {tuple(image.shape)}, not (N, {data.n_channels}, H, W)"
     )
-    height, width = image.shape[2:]
-    assert width > 4 or height <= 4, f"the images of {name} are {tuple(image.shape)}: try image.permute(0, 3, 1, 2)"
+    is_last = image.shape[3] <= 4 < image.shape[1]
+    assert not is_last, f"the images of {name} are {tuple(image.shape)}: try image.permute(0, 3, 1, 2)"
     _check_labels(split.label, n, len(data.classes), f"the labels of {name}")
     assert (split.bias is None) == (not data.biases), f"{name} and the names of the biases disagree: both or neither"
     if split.bias is not None:

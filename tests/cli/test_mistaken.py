@@ -13,6 +13,7 @@ from PIL import Image
 from contrastive import Pairs, SelfSupervisedLoss, check_loss, load_encoder
 from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
+from contrastive.config.messages import in_a_line
 from contrastive.config.mistaken import check_words, quote_paths
 from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
@@ -55,6 +56,22 @@ def test_a_mistaken_word_is_answered_with_what_to_type(typed, answer):
     with pytest.raises(ConfigError) as error:
         check_words(shlex.split(typed))
     assert str(error.value).endswith(answer)
+
+
+def test_a_launcher_may_be_looked_at_alone():
+    for typed in ("--cfg hydra hydra/launcher=slurm", "--help hydra/launcher=slurm", "-m hydra/launcher=slurm seed=0"):
+        check_words(shlex.split(typed))
+
+
+def test_a_fault_is_placed_in_code_of_ones_own_and_without_a_traceback_nowhere(tmp_path):
+    (tmp_path / "their_module.py").write_text("def broken():\n    return [][3]\n")
+    with pytest.raises(IndexError) as error:
+        exec(compile((tmp_path / "their_module.py").read_text() + "broken()", tmp_path / "their_module.py", "exec"), {})
+    assert "their_module.py, line 2, in broken): try the same command once that is mended" in in_a_line(error.value)
+    with pytest.raises(ValueError, match="a") as error:
+        raise ValueError("a") from KeyError("of another process")
+    assert in_a_line(error.value).startswith("ValueError: a (")
+    assert in_a_line(KeyError("b")) == "KeyError: 'b': try the same command once that is mended"
 
 
 @pytest.mark.parametrize(

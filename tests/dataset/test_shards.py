@@ -59,6 +59,14 @@ def test_images_and_labels_are_those_of_the_shards(folder):
     assert (len(own.pretrain), len(own.test)) == (40, 20)
 
 
+def test_the_drawn_test_images_have_labels(tmp_path):
+    files = {f"{row:05}.png": picture(row) for row in range(80)}
+    files |= {f"{row:05}.cls": b"%d" % (row % 4) for row in range(0, 80, 2)}
+    write_tar(tmp_path / "000.tar", dict(sorted(files.items())))
+    data = load_shards(tmp_path)
+    assert len(data.test) and (data.test.label >= 0).all() and (data.pretrain.label < 0).sum() == 40
+
+
 def test_a_second_start_reads_no_shard(folder, monkeypatch):
     first = load_shards(folder)
     monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)  # a call would fail

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from contrastive import check_dataset, make
-from contrastive.dataset import digits
-from contrastive.dataset.splits import channel_stats, name_splits
+from contrastive.dataset.array.given import given_data
+from contrastive.dataset.splits import channel_stats, check_data, name_splits
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_data
 from contrastive.types import Split
@@ -66,14 +66,34 @@ def test_an_image_without_a_bias_is_named():
         check_dataset(replace(data, test=replace(data.test, bias=bias)))
 
 
-def test_a_run_checks_its_data(monkeypatch):
-    monkeypatch.setattr(digits, "name_splits", lambda *arguments, **named: replace(
-        name_splits(*arguments, **named), classes=("zero", "one"))
-    )  # fmt: skip
-    with pytest.raises(
-        ConfigError, match=r"digits\.digits gives other data than it must: the labels of pretrain must be"
-    ):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda split: {"image": split.image.permute(0, 2, 3, 1)}, r"\(359, 8, 8, 3\): try \(N, K, H, W\), as by"),
+        (
+            lambda split: {"label": split.label[:5]},
+            r"labels of test \(5,\): try a tensor of one for each of 359 images",
+        ),
+        (lambda split: {"label": split.label.tolist()}, "labels of test in a list: try a tensor"),
+        (lambda split: {"label": split.label + 5}, "labels up to 14: try a name for each, not 10"),
+        (lambda split: {"bias": split.label}, "biases up to 9: try a name for each, not 0"),
+    ],
+)
+def test_a_run_refuses_data_that_it_could_not_use(change, said, monkeypatch):
+    odd = wrong_split(change)(make("dataset/digits", size=8))
+    monkeypatch.setattr("contrastive.dataset.digits.name_splits", lambda *_, **__: odd)
+    with pytest.raises(ConfigError, match=rf"digits\.digits gives .*{said}"):
         build_data({"_target_": "contrastive.dataset.digits.digits", "size": 8})
+    with pytest.raises(ConfigError, match=f"data gives .*{said}"):
+        given_data(odd, name="odd")
+
+
+def test_narrow_images_and_images_without_a_label_are_data():
+    rng = torch.Generator().manual_seed(0)
+    image = torch.randint(256, (40, 1, 64, 4), dtype=torch.uint8, generator=rng)
+    label = torch.arange(40) % 2
+    check_data(name_splits(Split(image, label), Split(image, label - 1), classes=("a", "b"), hold_out=False,
+                           stats=channel_stats(image)), "it")  # fmt: skip
 
 
 def test_images_of_floats_are_refused_where_they_are_counted():

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from contrastive.dataset.array.rows import as_images
 from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
-from contrastive.dataset.splits import as_data, channel_stats
+from contrastive.dataset.splits import as_data, channel_stats, check_data
 from contrastive.errors import ConfigError
 from contrastive.text import counted
 from contrastive.types import Data
@@ -31,6 +31,7 @@ def given_data(data: Any, *, name: str, hold_out: bool = False) -> Data:
         ConfigError: something else, images of several sizes, or too few.
     """
     if isinstance(data, Data):
+        check_data(data, "data")
         return data
     parts = data if isinstance(data, Mapping) else {"train": data}
     if not parts.keys() <= NAMES.keys() or "train" not in parts:

@@ -152,8 +152,10 @@ def tuned_text(record: Mapping[str, Any]) -> str:
         if (point := search["chosen"]) is not None else "none, for no point could be trained"
         for search in record["comparison"]["searches"][name]
     ]  # fmt: skip
-    settings = [*plan.common, *plan.contestants[0].fixed, *words[0].split()]
+    chosen = [f"{key}={value}" for key, value in (record["comparison"]["searches"][name][0]["chosen"] or {}).items()]
+    own = [word for folder in record["comparison"].get("folders", ()) for word in ("--config-dir", folder)]
+    settings = [*own, *plan.common, *plan.contestants[0].fixed, *chosen]
     train = f"\nto train     {shlex.join(['python', 'train.py', *settings])}"
-    is_one = len(words) == 1 and record["comparison"]["searches"][name][0]["chosen"]
+    is_one = len(words) == 1 and chosen
     said = f"{name}: chosen {'; '.join(words)}\n{plan.metric} of {plan.seeds} final seeds: {', '.join(worth)}"
     return f"{said}{train if is_one else ''}"
