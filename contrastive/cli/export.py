@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
     if run.is_dir() and not (run / ENCODER).exists():
         run = run_below(run, ENCODER)
     if not run.exists():
-        raise ConfigError(f"there is no run {run}: try the path of a finished run")
+        raise ConfigError(f"there is no weights file {run}: try the path of a finished run")
 
     from contrastive.export.huggingface import export_huggingface
     from contrastive.export.program import export_onnx, export_pt2

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from contrastive.config.arguments import Parser
 from contrastive.config.naming import searched_in  # which also registers the resolver that names run directories
+from contrastive.errors import ConfigError
 
 
 def search_path(folders: Sequence[Path]) -> list[str]:
@@ -24,6 +25,14 @@ def take_config_dirs(words: list[str]) -> tuple[list[Path], list[str]]:
     parser.add_config_dir()
     typed, others = parser.parse_known_args(words)
     return typed.folders, others
+
+
+def folders_in(words: Sequence[str]) -> list[Path]:
+    """The folders of `take_config_dirs`; none where one is mistyped, of which another sentence tells."""
+    try:
+        return take_config_dirs(list(words))[0]
+    except ConfigError:
+        return []
 
 
 @contextmanager

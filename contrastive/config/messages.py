@@ -12,7 +12,7 @@ from hydra.errors import HydraException, InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
 from contrastive.config.check_types import typed
-from contrastive.config.compose import take_config_dirs
+from contrastive.config.compose import folders_in
 from contrastive.config.identity import LISTS
 from contrastive.config.mistaken import INSTEAD
 from contrastive.config.neighbors import did_you_mean, no_setting
@@ -110,7 +110,7 @@ def _instantiation(text: str, root: BaseException) -> str | None:
 
 def _composition(error: BaseException, chain: list[BaseException], words: Sequence[str]) -> str:
     """An error of Hydra or OmegaConf: what people mistype in their words, else what the library says."""
-    text, folders = "\n".join(str(link) for link in chain), take_config_dirs(list(words))[0]
+    text, folders = "\n".join(str(link) for link in chain), folders_in(words)
     if message := _wrong_type(text, words):
         return message
     if unknown := re.search(r"Could not (?:override|append)[^']*'([^']+)'", text):

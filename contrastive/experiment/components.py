@@ -99,7 +99,7 @@ def build_one(group: str, node: dict[str, Any], kind: type[Any], **wiring: Any) 
         component = instantiate_node(node, **({"place": "data_root=PATH"} if group == "dataset" else {}), **wiring)
     if not isinstance(component, kind):
         found, needed = type(component).__name__, kind.__name__
-        raise ConfigError(f"{group} gives {found} in place of {needed}: try {kind.__module__}.{needed} as its base")
+        raise ConfigError(f"{group} gives {found} in place of {needed}: try from {kind.__module__} import {needed}")
     return component
 
 

@@ -52,7 +52,7 @@ from tests.helpers import write_image_folder
         (["encoder=nothing"], "vision: try --config-dir DIR (in Python config_dir=) for one of your own"),
         (["tracker.wandb.mode=offline"], "is of a tracker that is not chosen: try 'tracker=[tensorboard,wandb]'"),
         (["evaluator=[few_shot]", "evaluator.few_shot.evry=2"], "did you mean evaluator.few_shot.every"),
-        (["dataset=image_folder"], "needs the folder of its images: try dataset.root=PATH dataset.size=32"),
+        (["dataset=image_folder"], "needs the folder of its images: try dataset.root=PATH"),
         (["dataset=image_folder", "dataset.size=8", "dataset.root=/no"], "/no is not a folder: put the images into"),
         (["loss=NTXent"], "did you mean loss=nt_xent? try"),
         (["experiment=simclr"], "did you mean experiment=simclr_cifar10 or experiment=simclr_cifar10_lightly? try"),

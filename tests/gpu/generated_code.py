@@ -22,6 +22,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils._triton import has_triton
 
 TORCH = "2.15"
 CUDA = torch.device("cuda:0")
@@ -109,7 +110,9 @@ def pretended_h100() -> Iterator[None]:
         "is_available": lambda: True,
         "_lazy_init": lambda: None,
     }
+    has_triton.cache_clear()  # an earlier test may have asked without a GPU
     with ExitStack() as stack:
+        stack.callback(has_triton.cache_clear)
         for name, answer in (answers | others).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
         for name, answer in answers.items():
