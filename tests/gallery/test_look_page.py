@@ -91,9 +91,9 @@ def test_the_page_has_counts_images_and_what_was_left_out(tmp_path: Path, capsys
     words = [str(folder), "augmentation=none", "dataset.size=12", f"dataset.cache={tmp_path}", "-o", str(page)]
     assert main(words) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[-1] == f"page to look at: {page}"
+    assert said[-3] == f"page to look at: {page}"
     assert (
-        said[-2].startswith("python train.py dataset=image_folder") and said[-2].count("size=") == 2
+        said[-1].startswith("python train.py dataset=image_folder") and said[-1].count("size=") == 2
     )  # and batch_size
     text, written = re.sub(r"\s+", " ", text_of(page.read_text())), page.read_text()
     assert "class train test a<b> 20 4 bee 19 4" in text
@@ -160,7 +160,7 @@ def test_gray_arrays_get_an_augmentation_that_fits_them(tmp_path: Path, capsys: 
     page = tmp_path / "look.html"
     assert main([str(tmp_path / "gray.npy"), "-o", str(page)]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[-2] == f"python train.py dataset=arrays dataset.images={tmp_path}/gray.npy augmentation=intensity"
+    assert said[-1] == f"python train.py dataset=arrays dataset.images={tmp_path}/gray.npy augmentation=intensity"
     assert "1 × 8 × 8, uint16" in text_of(page.read_text()) and "no label" in text_of(page.read_text())
 
 
