@@ -90,21 +90,24 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _instantiation(text: str, root: BaseException) -> str | None:
     """An argument that a constructor does not have or refuses; None for a bug inside a class of the user's own."""
     said = " ".join(str(root).split())
-    target = re.search(r"target '([\w.]+)'", text)
-    is_own = target is not None and not target[1].startswith(("contrastive.", "torch.", "torchvision."))
+    found = re.search(r"target '([\w.]+)'", text)
+    target = found[1] if found else ""
+    is_own = bool(target) and not target.startswith(("contrastive.", "torch.", "torchvision."))
     if isinstance(root, ImportError | InstantiationException):
         return f"{said}: {SEE_ALL}"
     if isinstance(root, TypeError) and (odd := re.search(r"unexpected keyword|missing .*?'(\w+)'", said)):
-        if not is_own or target is None or not said.startswith(f"{target[1].rpartition('.')[2]}."):  # of a part of it
-            return None if is_own else f"{said}: {SEE_ALL}"
+        if not is_own:
+            return f"{said}: {SEE_ALL}"
+        called = target.rpartition(".")[2]
+        if not said.startswith((f"{called}.", f"{called}(")):  # of something that it calls
+            return None
         if "'in_channels'" in said:
             return f"{said}: try in_channels in it, the channels of images that are not RGB"
-        of_its_yaml = f"a line `{odd[1]}: VALUE` in its YAML" if odd[1] else "it without that setting"
-        return f"{said}: try {of_its_yaml}"
+        return f"{said}: try {f'a line `{odd[1]}: VALUE` in its YAML' if odd[1] else 'it without that setting'}"
     if isinstance(root, OSError) and root.filename and target:
-        return f"{target[1]} cannot use {root.filename} ({root.strerror}): try a path that is there"
+        return f"{target} cannot use {root.filename} ({root.strerror}): try a path that is there"
     if target and not is_own and isinstance(root, REFUSALS):
-        return f"{target[1]} refuses these settings ({said}): {SEE_ALL}"
+        return f"{target} refuses these settings ({said}): {SEE_ALL}"
     return None
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contrastive.dataset.folder.cache import SplitImages, Wanted
 from contrastive.dataset.folder.decode import check_frame
-from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, check_root
+from contrastive.dataset.folder.layout import FIFTH, USUAL_SIZE, Part, asking_for_size, check_root
 from contrastive.dataset.folder.listed import listed_images
 from contrastive.dataset.folder.loose import split_images
 from contrastive.dataset.shard.images import DECODER
@@ -101,16 +101,10 @@ def image_folder(
     """
     check_root(root, size)
     base = Path(str(root))
-    try:
+    with asking_for_size(size):
         listed = listed_images(
             base, unlabeled=unlabeled, table=table, columns=columns, splits=splits, bias_pattern=bias_pattern
         )
-    except ConfigError as error:
-        if size is not None:
-            raise
-        raise ConfigError(
-            f"dataset=image_folder needs a dataset.size, such as {USUAL_SIZE}; besides, {error}"
-        ) from error
     if size is None:
         raise ConfigError(_without_size(base, n_train=len(listed.splits["train"].files)))
     check_at_least("dataset.size", size, 1, example=USUAL_SIZE)

@@ -138,14 +138,12 @@ class Loss(nn.Module, ABC):
             if self.curves is not None:  # before `compute`, whose state `after_step` reads
                 self.curves.update(self.diagnostics(z.detach(), call.label, call.bias))
             value = self.compute(z, call.label, call.bias, call.anchors)
-        if isinstance(value, Tensor) and value.shape == (1,):
-            value = value.squeeze(0)
-        if not isinstance(value, Tensor) or value.ndim:
-            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise ConfigError(f"{self.name}.compute must return a tensor (), got {got}: try .mean(), and no .item()")
         if self.others is not ALONE:
             self.others = ALONE
-        return value
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            found = _found(value)
+            raise ConfigError(f"{self.name}.compute must return a tensor (), got {found}: try .mean(), and no .item()")
+        return value.reshape(()) if value.ndim else value
 
     @property
     def name(self) -> str:
@@ -314,13 +312,17 @@ class SelfSupervisedLoss(Loss):
         return metrics
 
 
+def _found(value: object) -> str:
+    """What a loss of one's own returned: the shape of a tensor, else its type."""
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__
+
+
 def mean_over_anchors(loss: Loss, value: Tensor, pairs: Pairs) -> Tensor:
     """The mean of what `per_anchor` returned; ConfigError unless it is (A,)."""
     if not isinstance(value, Tensor) or value.shape != pairs.anchors.shape[:1]:
-        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise ConfigError(
             f"{loss.name}.per_anchor must return (A,) = ({len(pairs.anchors)},), one value for each anchor, "
-            f"got {got}: try it without .mean() and .item(), or with .squeeze(1)"
+            f"got {_found(value)}: try it without .mean() and .item(), or with .squeeze(1)"
         )
     return value.mean()
 

@@ -172,3 +172,13 @@ def test_memory_of_the_libraries_of_a_gpu_is_memory_of_the_gpu(text):
     assert is_out_of_memory(error)
     assert out_of_memory(error).startswith("the GPU has too little memory")
     assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+def test_an_argument_of_ones_own_function_is_written_into_its_yaml(tmp_path):
+    (tmp_path / "mine/dataset").mkdir(parents=True)
+    (tmp_path / "mine/own_data.py").write_text("def load(root, *, size=8, hold_out=False): ...\n")
+    yaml = "# @package _global_\ndataset:\n  _target_: own_data.load\n  size: 8\n  hold_out: false\n"
+    (tmp_path / "mine/dataset/own.yaml").write_text(yaml)
+    code, err = call([*DRY, "--config-dir", "mine", "dataset=own"], tmp_path)
+    assert code == 2, err
+    assert "load() missing 1 required positional argument: 'root': try a line `root: VALUE` in its YAML" in err

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -73,8 +74,15 @@ def check_root(root: str | None, size: int | None) -> None:
     if root is None:
         try_size = f" dataset.size={USUAL_SIZE}" if size is None else ""
         raise ConfigError(f"dataset=image_folder needs the folder of its images: try dataset.root=PATH{try_size}")
-    try:
+    with asking_for_size(size):
         check_base(Path(root))
+
+
+@contextmanager
+def asking_for_size(size: int | None) -> Iterator[None]:
+    """Let errors of a folder also say that dataset.size is missing, where it is."""
+    try:
+        yield
     except ConfigError as error:
         if size is not None:
             raise
