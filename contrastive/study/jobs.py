@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any, cast
@@ -15,6 +16,7 @@ from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
 
 from contrastive.config.compose import importable, search_path
+from contrastive.config.identity import key_of
 from contrastive.config.messages import user_message
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.distributed.cores import n_cores
@@ -107,10 +109,11 @@ def runs_of(table: Table, base: Path) -> list[Run]:
 def composer(folders: Sequence[Path]) -> Compose:
     """Composes overrides with the options of these folders, too; Hydra must be initialized when it does."""
 
-    def composed(overrides: Sequence[str]) -> DictConfig:
+    @cache  # a composition takes a fifth of a second, and the list of tables asks for some hundred
+    def composed(*overrides: str) -> DictConfig:
         return hydra_compose("train", [*overrides, *search_path(folders)])
 
-    return composed
+    return lambda overrides: composed(*overrides)
 
 
 def this_device(overrides: list[str]) -> tuple[bool, str]:
@@ -209,7 +212,7 @@ class _Task:
             sys.stdout.flush()
 
 
-DATA_KEYS = ("dataset", "experiment", "data_root")  # what a dataset depends on
+PLACES = ("dataset", "experiment", "data_root", "dataset.root", "dataset.table")  # say where images are looked for
 
 
 def tables_text(
@@ -292,15 +295,14 @@ def minutes_of(result: dict[str, Any]) -> float:
 
 
 def missing_of(runs: Sequence[Run], compose: Compose) -> dict[str, list[Run]]:
-    """{data that the runs need and do not find: its runs}; a dataset is composed once."""
-    known: dict[tuple[str, ...], str] = {}
-    missing: dict[str, list[Run]] = {}
+    """{data that the runs need and do not find: its runs}"""
+    placed: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        overrides = tuple(word for word in run.overrides if word.split("=")[0].split(".")[0] in DATA_KEYS)
-        if overrides not in known:
-            known[overrides] = missing_data(dataset_node(compose(overrides)))
-        if known[overrides]:
-            missing.setdefault(known[overrides], []).append(run)
+        placed.setdefault(tuple(word for word in run.overrides if key_of(word) in PLACES), []).append(run)
+    missing: dict[str, list[Run]] = {}
+    for words, own in placed.items():
+        if sentence := missing_data(dataset_node(compose(words))):
+            missing.setdefault(sentence, []).extend(own)
     return missing
 
 
