@@ -52,7 +52,7 @@ def test_a_small_question_is_answered(tmp_path):
     words = ["loss=nt_xent,debiased_pos", *SMALL, "budget=1", "finalists=0", "seeds=3"]
     done = module("compare", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 runs at most: nothing is searched, 3 final seeds, 1 search" in done.stdout
+    assert "6 runs at most: nothing is searched, 3 final seeds\n" in done.stdout
     assert "debiased_pos with these settings: " in done.stdout
     assert not list(tmp_path.rglob("point=*")), "a run whose figure is not read"
     assert check_folder(tmp_path / "outputs/compare") == (1, [])

@@ -27,7 +27,7 @@ from contrastive.text import as_typed, clock, counted, marked, printable
 def announcement(contest: Contest) -> str:
     """What is compared, and what it can find, before anything runs."""
     plan = contest.plan
-    searched, again = "nothing is searched, ", ""
+    searched, again, searches = "nothing is searched, ", "", ""
     if plan.budget > 1:
         first = (
             f" ({plan.n_first} of them spread evenly, then {plan.batch} at a time)"
@@ -36,16 +36,15 @@ def announcement(contest: Contest) -> str:
         )
         last = f"{plan.finalists} finalists with two more seeds, " if plan.finalists else ""
         searched = f"{plan.budget} points{first}, {last}"
-        again = " and as many of the default settings"
+        again, searches = " and as many of the default settings", f", {counted(plan.searches, 'search')}"
     names = " against ".join(own.name for own in plan.contestants)
     lines = [f"{names} on {contest.dataset}, judged by {plan.metric}"]
-    for name, own in contest.knobs.items():
+    for name, own in contest.knobs.items() if plan.budget > 1 else ():
         alone = ", ".join(f"{key}={value}" for key, value in contest.left_alone.get(name, {}).items())
-        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own if plan.budget > 1) or "nothing to search"
+        known = ", ".join(f"{knob.key} {knob.typed}" for knob in own) or "nothing to search"
         lines.append(f"  {name}: {known}{f'; not searched: {alone}' if alone else ''}")
     n_runs = sum(map(contest.n_runs, plan.contestants))
-    final = f"{plan.seeds} final seeds{again}, {counted(plan.searches, 'search')}"
-    lines.append(f"  {n_runs} runs at most: {searched}{final}")
+    lines.append(f"  {n_runs} runs at most: {searched}{plan.seeds} final seeds{again}{searches}")
     lines += [f"  runs in {as_typed(contest.base)}", *(f"  {text}" for text in other_comparisons(contest.base))]
     return "\n".join(lines)
 
