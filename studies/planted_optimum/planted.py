@@ -1,4 +1,4 @@
-"""NT-Xent whose temperature works in a factor of two alone: a narrow optimum that is known to be level with NT-Xent's."""
+"""NT-Xent that works in a factor of two in temperature: a planted narrow optimum, level with that of NT-Xent."""
 
 import math
 
