@@ -22,7 +22,7 @@ SIDE, PER_CLASS = 16, 300
 
 def main(root: Path) -> None:
     """Write what is not there."""
-    digits = mnist(root=root)
+    digits = mnist(root=str(root))
     folder = root / "small/mnist"
     folder.mkdir(parents=True, exist_ok=True)
     label = digits.pretrain.label.numpy()
