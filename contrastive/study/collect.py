@@ -1,6 +1,7 @@
 """Collect finished runs into the record of a table."""
 
 import base64
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,7 @@ def _read_events(run: Path) -> Any:
         return None
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # late: slow to import
 
+    logging.getLogger("tensorboard").setLevel(logging.WARNING)  # it logs each file, which Hydra would print
     kinds = ("images", "tensors")
     events = EventAccumulator(str(run), size_guidance=dict.fromkeys(kinds, 1))  # the newest of each; 0 keeps all
     events.Reload()

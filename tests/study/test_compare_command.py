@@ -152,6 +152,7 @@ def test_hydra_and_python_give_the_same_verdict(compared, tmp_path, monkeypatch)
     numbers = ["hydra.sweeper.budget=3", "hydra.sweeper.seeds=3"]
     done = fresh_program("-m", "hydra/sweeper=compare", "loss=nt_xent,debiased_pos", *SMALL, *numbers, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "No path found" not in done.stdout, "what TensorBoard logs of the files it reads"
     assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
     monkeypatch.chdir(compared[0])
     found = contrastive.compare(*SMALL, loss=["nt_xent", "debiased_pos"], budget=3, seeds=3)
