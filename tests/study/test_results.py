@@ -38,7 +38,9 @@ def test_a_study_has_a_page_and_a_record_or_plan_of_its_name():
     for folder in (path for path in STUDIES.iterdir() if path.is_dir()):
         assert (folder / "README.md").exists(), folder
         if folder.name in RECORDS:
-            assert f'"table": "{folder.name}"' in RECORDS[folder.name].read_text()[:100]
+            record = json.loads(RECORDS[folder.name].read_text())
+            is_sealed = bool(record.get("comparison", {}).get("sealed"))  # its name ends in the hash of what it is of
+            assert is_sealed or record["table"] == folder.name
         if (folder / "plan.yaml").exists():
             assert tables[folder.name] == folder / "plan.yaml"
 
@@ -108,14 +110,14 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
 
 @pytest.mark.slow
 def test_the_count_of_comparisons_of_debiased_negatives():
-    """README of the results and debiased.md: 35 intervals, one above 0 and two below."""
+    """README of the results and debiased.md: 37 intervals, one above 0 and two below."""
     verdicts = []
     for record, better, worse in debiased_negatives_and_nt_xent():
         claim = {"better": better, "worse": worse, "metric": "knn_top1", "gap": 0.0, "source": ""}
         (judged,) = judge_claims({**record, "claims": [claim]})
         if judged["low"] is not None:
             verdicts.append((judged["low"] > 0) - (judged["high"] < 0))
-    assert (len(verdicts), verdicts.count(1), verdicts.count(-1)) == (35, 1, 2)
+    assert (len(verdicts), verdicts.count(1), verdicts.count(-1)) == (37, 1, 2)
 
 
 @pytest.mark.parametrize("path", RECORDS.values(), ids=RECORDS.keys())
