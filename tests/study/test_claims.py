@@ -1,6 +1,5 @@
 """Claims of a table: read along the grid, refused when they are about nothing, judged by a paired test."""
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from contrastive.study.judge import judge_claims
 from contrastive.study.render.claims import claims_grid
 from contrastive.study.render.markdown import mixed_rows
 from contrastive.study.spec import Table, published_number, read_table, table_paths
-from contrastive.study.statistics import paired_estimate, two_way_estimate
+from contrastive.study.statistics import two_way_estimate
 from contrastive.verdict import VERDICTS, verdict
 
 SPEC = """
@@ -142,17 +141,6 @@ def record(ours: list[float], theirs: list[float], *, gap: float = 0.0, seeds: t
         "rows": rows, "claims": claims, "metrics": {"knn": "kNN"}, "preset": "paper", "extra": [],
         "environments": environments,
     }  # fmt: skip
-
-
-def test_the_interval_is_that_of_student():
-    differences = [1.0, 2.0, 3.0, 4.0]
-    estimate = paired_estimate(differences)
-    half = 3.182446305 * math.sqrt(5 / 3) / 2  # the quantile 0.975 of t with 3 degrees of freedom; sd / sqrt(n)
-    assert (estimate.effect, estimate.half()) == (2.5, pytest.approx(half))
-    # P(T > t) of 3 degrees of freedom: 1/2 - (atan(t/√3) + (t/√3) / (1 + t²/3)) / π
-    t = 2.5 / (math.sqrt(5 / 3) / 2)
-    u = t / math.sqrt(3)
-    assert estimate.at_most() == pytest.approx(0.5 - (math.atan(u) + u / (1 + u * u)) / math.pi)
 
 
 def test_of_differences_that_are_all_equal_nothing_is_said():
