@@ -9,7 +9,6 @@ import yaml
 
 from contrastive.config.compose import search_path
 from contrastive.config.settings import Settings
-from contrastive.errors import ConfigError
 from contrastive.study.spec import config_dirs, folder_name, read_table, table_paths
 from tests.helpers import ROOT
 
@@ -89,8 +88,3 @@ def test_hong_and_yang_is_named_as_the_source():
             assert not (row.source or row.published)
         else:
             assert row.source == "Barbano et al. 2023"
-
-
-def test_a_preset_that_a_table_lacks_is_refused():
-    with pytest.raises(ConfigError, match="try PRESET="):
-        read_table(PATHS["digits"], preset="tiny")

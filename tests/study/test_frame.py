@@ -53,14 +53,6 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
         contrastive.runs(tmp_path / "nothing")
 
 
-def test_one_run_on_two_processors_is_no_repetition(tmp_path):
-    for place, processor in (("a", "Intel"), ("b", "AMD")):
-        environment = {"processor": processor}
-        write_finished(tmp_path / place, config={}, environment=environment, test={"knn_top1": 50.0})
-    with pytest.raises(ConfigError, match="differ in processor, Intel and AMD"):
-        read_frame([tmp_path])
-
-
 def test_the_best_of_a_metric_that_falls_is_the_lowest(tmp_path):
     metric = "alignment_uniformity_alignment"
     for loss, value in (("A", 0.3), ("B", 0.1)):

@@ -12,6 +12,7 @@ from contrastive.cli.report import main
 from contrastive.study.collect import N_BINS
 from contrastive.study.render.files import as_json
 from contrastive.study.render.page import missing_runs, page
+from tests.gallery.pages import specs
 from tests.helpers import ROOT
 
 vl_convert = pytest.importorskip("vl_convert")
@@ -71,12 +72,6 @@ def test_the_library_does_not_end_the_script_that_holds_it(monkeypatch):
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The charting library takes seconds to bundle: one test alone has it."""
     monkeypatch.setattr(charts, "javascript", lambda: "")
-
-
-def specs(text: str) -> list[dict[str, Any]]:
-    return [
-        json.loads(block) for block in re.findall(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
-    ]
 
 
 def values(spec: dict[str, Any]) -> list[dict[str, Any]]:

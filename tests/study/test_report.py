@@ -4,8 +4,6 @@ import csv
 import io
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +15,14 @@ from contrastive.run.finished import FinishedRun
 from contrastive.study.frame import read_frame
 from contrastive.study.jobs import Run
 from contrastive.study.sweep import sweep_table
-from contrastive.text import printable, show, spread
-from tests.helpers import EMPTY_RESULT, ROOT, SOUND_CONFIG, write_finished
+from contrastive.text import printable, show
+from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, write_finished
 
 CLASSES = {"mean_top1": 1.0, "worst_top1": 1.0, "top1": {"0": 1.0}}
 
 
 def result(knn: float) -> dict:
     return {"test": {"knn_top1": knn, "linear_top1": knn + 1}, "untrained": {"knn_top1": 10.0}}
-
-
-def test_spread():
-    assert spread([1.0, 2.0, 3.0]) == "2.00 ± 1.00 (3)"
-    assert spread([1.5]) == "1.50 (1)"
-    assert spread([]) == "-"
 
 
 def cells(text: str) -> dict[str, list[str]]:
@@ -187,17 +179,3 @@ def test_a_spreadsheet_computes_nothing(tmp_path, capsys):
     assert not [cell for cell in cells if cell.startswith(("=", "@"))]
     assert {"'=1+1", "'@SUM(1)", "'=HYPERLINK(1)", "-3"} <= set(cells)
     assert {row["knn_top1"] for row in rows} == {"-1.0000", "-2.0000"}
-
-
-def test_a_folder_without_runs_is_one_sentence(tmp_path, capsys):
-    assert main([str(tmp_path)]) == 2
-    assert f"no finished run under {tmp_path}: try python train.py first" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_closed_pipe_ends_without_a_traceback(tmp_path):
-    for seed in range(40):
-        save_run(tmp_path / str(seed), data="a" * 8, knn=30.0, seed=seed, epochs=seed)
-    command = f"{sys.executable} -m contrastive report {tmp_path} | true"
-    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
-    assert done.stderr == ""

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive.cli.report import main
 from contrastive.config.identity import option_name
 from contrastive.errors import ConfigError
 from contrastive.study.frame import read_frame
@@ -214,31 +213,11 @@ def test_option_name(target, name):
     assert option_name(target) == name
 
 
-def test_datasets_are_sections(tmp_path, capsys):
-    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0})
-    save_run(tmp_path / "b", changed(BASE, [("dataset", {"_target_": "contrastive.dataset.cifar.cifar10"})]), {})
-    assert main([str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "digits: test split" in said and "cifar10: test split" in said
-
-
-def test_figures_of_other_evaluator_settings_are_another_column_and_missing_ones_erase_nothing(tmp_path):
-    save_run(tmp_path / "a", BASE, {"knn_top1": 1.0, "linear_top1": 3.0})
-    save_run(tmp_path / "b", changed(BASE, [("evaluator.knn.k", 5)]) | {"seed": 1}, {"knn_top1": 2.0})
-    save_run(tmp_path / "c", changed(BASE, [("evaluator.linear", ABSENT)]), {"knn_top1": 1.0})
-    frame = read_frame([tmp_path])
-    (section,) = frame.sections.values()
-    assert frame.notes == []
-    head, cells = grid(section, section.test_metrics())
-    assert dict(zip(head, cells, strict=True)) == {
-        "runs": "nt_xent", "knn_top1 (k=20)": "1.00 (1)", "knn_top1 (k=5)": "2.00 (1)", "linear_top1": "3.00 (1)",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("environment", "knn", "message"),
     [
         ({"device": "a GPU"}, 1.0, "differ in processor, a CPU and a GPU"),
+        ({"processor": "AMD"}, 1.0, "differ in processor, a CPU and AMD"),  # an older record names its device alone
         ({"commit": "2"}, 3.0, "differ in commit, 1 and 2, and so in knn_top1, 1.0000 and 3.0000"),
         ({}, 3.0, "differ in knn_top1, 1.0000 and 3.0000"),
     ],
