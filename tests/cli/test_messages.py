@@ -27,6 +27,8 @@ from tests.helpers import write_image_folder
         ([f"hydra.run.dir={'a' * 300}"], "file name too long: try a shorter hydra.run.dir=PATH"),
         (["loss=nt_xent,debiased_pos"], "try python train.py -m loss=nt_xent,debiased_pos"),
         (["+unknown=1"], "there is no setting unknown: try python train.py --help"),
+        (["accumulate_grad_batches=4"], "another loss"),
+        (["loss="], "known are barlow, bcl"),
         (["tau_pluss=0.1"], "there is no setting tau_pluss: did you mean tau_plus? try"),
         (["lr=0.1"], "there is no setting lr: try optimizer.lr=0.1"),
         (["loss.temperatur=1"], "did you mean loss.temperature or temperature? try"),
