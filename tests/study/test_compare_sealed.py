@@ -1,12 +1,6 @@
 """A comparison has one code, one data and one process; its runs fail for their own reasons alone."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +12,8 @@ from contrastive import NTXent, Pairs
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_failure, read_result
 from contrastive.training.step import TrainStep
-from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, TINY, compose_settings, further, module
+from tests.helpers import CONTIGUOUS, TINY, compose_settings, further, module
+from tests.study.processes import comparing, until
 
 SMALL = [
     "dataset=digits", "dataset.size=8", "encoder=resnet18_narrow", "encoder.width=4", "batch_size=256", "epochs=1",
@@ -49,47 +44,15 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts a comparison, which prints to said.txt and ends with the test."""
-    started = []
-
-    def begin(*words: str) -> subprocess.Popen:
-        command = [sys.executable, "-m", "contrastive", "compare", *words]
-        with (tmp_path / "said.txt").open("w") as said:
-            started.append(
-                subprocess.Popen(
-                    command, cwd=tmp_path, env={**ONE_THREAD, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-                    stdout=said, stderr=subprocess.STDOUT,
-                )
-            )  # fmt: skip
-        return started[-1]
-
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def until(is_so: Callable[[], object], process: subprocess.Popen, said: Path) -> None:
-    for _ in range(6000):
-        if is_so():
-            return
-        assert process.poll() is None, said.read_text()
-        time.sleep(0.05)
-    raise AssertionError(said.read_text())
-
-
 @pytest.mark.slow
-def test_an_edit_while_it_runs_changes_nothing_and_is_another_comparison_afterwards(tmp_path, mine, start):
+def test_an_edit_while_it_runs_changes_nothing_and_is_another_comparison_afterwards(tmp_path, mine):
     words = ["loss=nt_xent,scaled", *SMALL, "--config-dir", "mine", "--jobs", "1"]
-    process = start(*words)
-    until(lambda: list(tmp_path.rglob("seed=1100/config.yaml")), process, tmp_path / "said.txt")
-    (mine / "my_scale.py").write_text("SCALE = -1.0\n")
-    (mine / "scaled.py").write_text("raise RuntimeError('edited')\n")
-    (mine / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: 9.0\n")
-    assert process.wait() == 0, (tmp_path / "said.txt").read_text()
+    with comparing(tmp_path, *words) as process:
+        until(lambda: list(tmp_path.rglob("seed=1100/config.yaml")), process, tmp_path)
+        (mine / "my_scale.py").write_text("SCALE = -1.0\n")
+        (mine / "scaled.py").write_text("raise RuntimeError('edited')\n")
+        (mine / "loss/scaled.yaml").write_text("_target_: scaled.Scaled\ntemperature: 9.0\n")
+        assert process.wait() == 0, (tmp_path / "said.txt").read_text()
     environments = [json.loads(file.read_text()) for file in tmp_path.rglob("scaled/*/*/environment.json")]
     assert len(environments) == 3
     (plan,) = tmp_path.glob("outputs/compare/*/plan.json")
@@ -115,7 +78,7 @@ def test_an_edit_while_it_runs_changes_nothing_and_is_another_comparison_afterwa
 
 
 @pytest.mark.slow
-def test_data_that_are_away_for_a_run_are_no_failure_of_its_method(tmp_path, start):
+def test_data_that_are_away_for_a_run_are_no_failure_of_its_method(tmp_path):
     rng = np.random.default_rng(0)
     for split, n in (("", 300), ("t", 60)):
         np.save(tmp_path / f"x{split}.npy", rng.integers(0, 255, (n, 8, 8, 3), dtype=np.uint8))
@@ -123,13 +86,14 @@ def test_data_that_are_away_for_a_run_are_no_failure_of_its_method(tmp_path, sta
     arrays = [f"dataset.{key}={tmp_path}/{name}.npy" for key, name in
               (("images", "x"), ("labels", "y"), ("test_images", "xt"), ("test_labels", "yt"))]  # fmt: skip
     others = [word for word in SMALL if not word.startswith("dataset")]
-    process = start("loss=nt_xent,supcon", "dataset=arrays", *arrays, *others, "batch_size=64", "--jobs", "1")
+    words = ["loss=nt_xent,supcon", "dataset=arrays", *arrays, *others, "batch_size=64", "--jobs", "1"]
     said = tmp_path / "said.txt"
-    until(lambda: "[1/6]" in said.read_text(), process, said)
-    (tmp_path / "x.npy").rename(tmp_path / "away.npy")
-    until(lambda: "FAILED" in said.read_text(), process, said)
-    (tmp_path / "away.npy").rename(tmp_path / "x.npy")
-    assert process.wait() == 0, said.read_text()
+    with comparing(tmp_path, *words) as process:
+        until(lambda: "[1/6]" in said.read_text(), process, tmp_path)
+        (tmp_path / "x.npy").rename(tmp_path / "away.npy")
+        until(lambda: "FAILED" in said.read_text(), process, tmp_path)
+        (tmp_path / "away.npy").rename(tmp_path / "x.npy")
+        assert process.wait() == 0, said.read_text()
     assert "not done for a reason of the machine: trying again" in said.read_text()
     assert not list(tmp_path.rglob("failure.json"))
     (record,) = tmp_path.glob("outputs/compare/*.json")
@@ -138,11 +102,10 @@ def test_data_that_are_away_for_a_run_are_no_failure_of_its_method(tmp_path, sta
 
 
 @pytest.mark.slow
-def test_a_second_process_in_one_folder_is_answered_at_once(tmp_path, start):
-    process = start("loss=nt_xent,debiased_pos", *SMALL)
-    said = tmp_path / "said.txt"
-    until(lambda: any(file.stat().st_size for file in tmp_path.glob("outputs/compare/*/.lock")), process, said)
-    second = module("compare", "loss=nt_xent,debiased_pos", *SMALL, cwd=tmp_path)
+def test_a_second_process_in_one_folder_is_answered_at_once(tmp_path):
+    with comparing(tmp_path, "loss=nt_xent,debiased_pos", *SMALL) as process:
+        until(lambda: any(file.stat().st_size for file in tmp_path.glob("outputs/compare/*/.lock")), process, tmp_path)
+        second = module("compare", "loss=nt_xent,debiased_pos", *SMALL, cwd=tmp_path)
     assert second.returncode == 2
     assert f"another process (pid {process.pid} on " in second.stderr
     assert "wait for it, then the same command shows what came out" in second.stderr
