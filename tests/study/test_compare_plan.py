@@ -1,6 +1,7 @@
 """The words of contrastive compare: contestants, what they share, and what the protocol sets itself."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from hydra import initialize_config_dir
 
 from contrastive.config.paths import CONFIGS
 from contrastive.errors import ConfigError
-from contrastive.run.provenance import package_hash
 from contrastive.study.compare.engine import contest_of
 from contrastive.study.compare.plan import AUTO, Plan, plan_from_dict, read_plan
 from contrastive.study.compare.progress import announcement
@@ -19,13 +19,18 @@ from contrastive.study.compare.stages import Contest
 from contrastive.study.compare.trial import Trial, deepest, disk
 
 
+def composed_contest(*words: str, folders: Sequence[Path] = ()) -> Contest:
+    """The contest of the plan that the words make, each contestant composed."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return contest_of(read_plan(list(words)), folders)
+
+
 def test_a_mistyped_word_of_the_protocol_is_named():
     for typed, meant in (("budjet=1", "budget=1"), ("seed_s=3", "seeds=3")):
         with pytest.raises(ConfigError, match=f"did you mean {meant.partition('=')[0]}.? try {meant}"):
             read_plan(["loss=nt_xent,debiased_pos", typed])
-    plan = read_plan(["loss=nt_xent,debiased_pos", "temprature=interval(0.05,1)"])
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"), pytest.raises(ConfigError, match="temprature: did"):
-        contest_of(plan)
+    with pytest.raises(ConfigError, match="temprature: did"):
+        composed_contest("loss=nt_xent,debiased_pos", "temprature=interval(0.05,1)")
 
 
 def test_comma_lists_make_the_contestants():
@@ -54,15 +59,12 @@ def test_rows_name_other_contestants():
 
 def test_a_row_may_have_ranges_of_its_own():
     row = "rows={pushed: 'loss=nt_xent loss.push=tag(log,interval(0.25,8)) temperature=0.2'}"
-    plan = read_plan([row, "loss=debiased_pos,sigmoid", "epochs=1", "optimizer.lr=interval(0.001,0.01)"])
-    pushed = plan.contestants[-1]
+    contest = composed_contest(row, "loss=debiased_pos,sigmoid", "epochs=1", "optimizer.lr=interval(0.001,0.01)")
+    pushed = contest.plan.contestants[-1]
     assert pushed.fixed == ("loss=nt_xent", "temperature=0.2")
     assert pushed.ranges == {"loss.push": "tag(log,interval(0.25,8))"}
-    assert plan_from_dict(asdict(plan)).contestants[-1] == pushed
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        knobs = contest_of(plan).knobs
-    assert [knob.key for knob in knobs["pushed"]] == ["optimizer.lr", "loss.push"]
-    assert [knob.key for knob in knobs["sigmoid"]] == ["temperature", "optimizer.lr"]
+    assert [knob.key for knob in contest.knobs["pushed"]] == ["optimizer.lr", "loss.push"]
+    assert [knob.key for knob in contest.knobs["sigmoid"]] == ["temperature", "optimizer.lr"]
 
 
 @pytest.mark.parametrize(
@@ -79,16 +81,11 @@ def test_one_contestant_is_a_tuned_run(words, name):
 @pytest.mark.slow
 def test_the_budget_follows_from_the_contestant_with_most_knobs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def contest(*words: str) -> Contest:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return contest_of(read_plan(list(words)))
-
-    both = contest("loss=nt_xent,debiased_pos")
-    assert (both.plan.budget, both.plan.n_first, contest("loss=nt_xent").plan.budget) == (32, 8, 24)
-    fixed = contest("loss=nt_xent,supcon", "temperature=0.2", "optimizer.lr=0.001").plan
+    both = composed_contest("loss=nt_xent,debiased_pos")
+    assert (both.plan.budget, both.plan.n_first, composed_contest("loss=nt_xent").plan.budget) == (32, 8, 24)
+    fixed = composed_contest("loss=nt_xent,supcon", "temperature=0.2", "optimizer.lr=0.001").plan
     assert (fixed.budget, fixed.finalists) == (1, 0), "there is nothing to search"
-    assert contest("loss=nt_xent,debiased_pos", "budget=32").base == both.base
+    assert composed_contest("loss=nt_xent,debiased_pos", "budget=32").base == both.base
     assert both.defaults["debiased_pos"] == {"temperature": 0.5, "optimizer.lr": 0.003, "tau_plus": 0.1}
 
 
@@ -119,10 +116,7 @@ def test_the_command_names_the_folders_of_ones_own():
 
 
 def test_numbers_of_a_loss_that_are_not_searched_are_announced():
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        contest = contest_of(
-            read_plan(["loss=triplet,nt_xent,debiased_pos", "tau_plus=0.1", "loss.push=interval(1,8)"])
-        )
+    contest = composed_contest("loss=triplet,nt_xent,debiased_pos", "tau_plus=0.1", "loss.push=interval(1,8)")
     said = {line.split(":")[0].strip(): line for line in announcement(contest).splitlines()}
     assert contest.left_alone["nt_xent"] == {}, "all its numbers have ranges"
     assert "not searched: " in said["debiased_pos"]
@@ -131,29 +125,24 @@ def test_numbers_of_a_loss_that_are_not_searched_are_announced():
     assert "loss.margin" not in contest.left_alone["triplet"]
 
 
-def test_a_plan_survives_its_record():
-    plan = read_plan(["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2'}", "searches=5", "seeds=3", "margin=0.7"])
-    assert plan_from_dict(asdict(plan)) == plan
-
-
 @pytest.mark.parametrize(
     "words",
     [
-        ["loss=nt_xent,sigmoid", "dataset=digits", "temperature=interval(0.05, 1)", "margin=0.7", "metric=linear_top1"],
+        ["loss=nt_xent,sigmoid", "searches=5", "temperature=interval(0.05, 1)", "margin=0.7", "metric=linear_top1"],
         ["loss=nt_xent,supcon", "encoder.width=8,16", "dataset.name='a $x (b)'", "pairs=all"],
         ["loss=nt_xent,sigmoid", "rows={a: 'loss=dhel salt=2', '1': 'loss=nt_xent loss.push=tag(log,interval(1,8))'}"],
     ],
 )
-def test_the_command_of_a_plan_makes_the_same_plan(words):
+def test_a_plan_survives_its_command_and_its_record(words):
     plan = read_plan(words)
     assert read_plan(shlex.split(plan.command())[2:]) == plan
+    assert plan_from_dict(asdict(plan)) == plan
 
 
 @pytest.mark.slow
 def test_more_seeds_and_searches_go_on_in_one_folder():
     def folder(*more: str) -> str:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return contest_of(read_plan(["loss=nt_xent,sigmoid", *more])).base.name
+        return composed_contest("loss=nt_xent,sigmoid", *more).base.name
 
     first = folder("epochs=3")
     assert first.startswith("digits-nt_xent+sigmoid-")
@@ -166,59 +155,46 @@ def test_more_seeds_and_searches_go_on_in_one_folder():
     assert folder("dataset=image_folder", "dataset.root=birds") != folder("dataset=image_folder", "dataset.root=cars")
 
 
-@pytest.mark.slow
-def test_an_edited_loss_or_range_is_another_comparison(tmp_path, monkeypatch):
-    """Runs of a loss as it was before an edit are not runs of it."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "loss").mkdir()
-    (tmp_path / "search/loss").mkdir(parents=True)
-    (tmp_path / "loss/edited.yaml").write_text("_target_: edited.Edited\ngamma: 1.0\n")
+EDITED = """
+from helper import scale
 
-    def folder() -> str:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return contest_of(read_plan(["loss=nt_xent,edited"]), [tmp_path]).base.name
-
-    seen = []
-    for code, top in (("1", 2), ("2", 2), ("2", 5), ("2", 5)):
-        (tmp_path / "edited.py").write_text(f"class Edited:\n    def __init__(self, gamma): self.x = {code}\n")
-        (tmp_path / "search/loss/edited.yaml").write_text(f"loss.gamma: interval(0, {top})\n")
-        seen.append(folder())
-    assert len(set(seen)) == 3
-    assert seen[2] == seen[3]
+class Edited:
+    def __init__(self, gamma): pass
+"""
 
 
 @pytest.mark.slow
-def test_an_edited_helper_module_is_another_comparison(tmp_path, monkeypatch):
-    """Also one that another helper imports, in a function; a module that nobody imports counts for nothing."""
+def test_an_edited_loss_range_or_helper_is_another_comparison(tmp_path, monkeypatch):
+    """Runs of a loss as it was before an edit are not runs of it. What a helper imports in a function counts, too."""
+    files = {
+        "loss/edited.yaml": "_target_: edited.Edited\ngamma: 1.0\n",
+        "search/loss/edited.yaml": "loss.gamma: interval(0, 2)\n",
+        "edited.py": EDITED,
+        "helper.py": "def scale():\n    from far.deep import SCALE\n    return SCALE\n",
+        "far/deep.py": "SCALE = 1\n",
+        "far/of_nobody.py": "SCALE = 1\n",
+    }
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "loss").mkdir()
-    (tmp_path / "loss/helped.yaml").write_text("_target_: helped.Helped\n")
-    (tmp_path / "helped.py").write_text("from near_helper import scale\n\nclass Helped:\n    pass\n")
-    (tmp_path / "near_helper.py").write_text("def scale():\n    from far.deep import SCALE\n    return SCALE\n")
-    (tmp_path / "far").mkdir()
 
-    def folder(scale: int, unused: int) -> str:
-        (tmp_path / "far/deep.py").write_text(f"SCALE = {scale}\n")
-        (tmp_path / "far/other.py").write_text(f"SCALE = {unused}\n")
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return contest_of(read_plan(["loss=nt_xent,helped"]), [tmp_path]).base.name
+    def folder(**edited: str) -> str:
+        for name, content in (files | edited).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(content)
+        return composed_contest("loss=nt_xent,edited", folders=[tmp_path]).base.name
 
-    first = folder(1, 1)
-    assert folder(1, 2) == first
-    assert folder(-1, 1) != first
-    assert list(read_sources(["helped.Helped"], [tmp_path])["code"]) == ["far/deep.py", "helped.py", "near_helper.py"]
-    assert list(read_sources([], [tmp_path])["options"]) == ["loss/helped.yaml"]
+    first = folder()
+    assert folder(**{"far/of_nobody.py": "SCALE = 2\n"}) == first
+    assert folder(**{"edited.py": EDITED.replace("pass", "self.x = 1")}) != first
+    assert folder(**{"search/loss/edited.yaml": "loss.gamma: interval(0, 5)\n"}) != first
+    assert folder(**{"far/deep.py": "SCALE = -1\n"}) != first
+    assert list(read_sources(["edited.Edited"], [tmp_path])["code"]) == ["edited.py", "far/deep.py", "helper.py"]
+    assert list(read_sources([], [tmp_path])["options"]) == ["loss/edited.yaml", "search/loss/edited.yaml"]
 
 
 def test_other_code_of_the_package_is_another_comparison(monkeypatch):
-    def folder() -> str:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return contest_of(read_plan(["loss=nt_xent,sigmoid"])).base.name
-
-    first = folder()
-    assert package_hash() == package_hash()
+    first = composed_contest("loss=nt_xent,sigmoid").base.name
     monkeypatch.setattr("contrastive.study.compare.engine.package_hash", lambda: "another")
-    assert folder() != first
+    assert composed_contest("loss=nt_xent,sigmoid").base.name != first
 
 
 @pytest.mark.parametrize(
@@ -233,13 +209,12 @@ def test_other_code_of_the_package_is_another_comparison(monkeypatch):
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_said_before_anything_runs(words, said):
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"), pytest.raises(Exception, match=said):
-        contest_of(read_plan(words))
+    with pytest.raises(Exception, match=said):
+        composed_contest(*words)
 
 
 def test_a_recipe_names_the_dataset_and_the_search_reads_as_the_final_does():
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        contest = contest_of(read_plan(["loss=nt_xent,supcon", "experiment=debiased_positive", "evaluator.knn.k=5"]))
+    contest = composed_contest("loss=nt_xent,supcon", "experiment=debiased_positive", "evaluator.knn.k=5")
     assert contest.dataset == "cifar10"
     own = contest.plan.contestants[0]
     (first, *_), (final, *_) = contest.known(own), contest.final(own, 0, {})
