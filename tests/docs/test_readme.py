@@ -25,7 +25,6 @@ from contrastive.study.spec import table_paths
 from contrastive.training.step import STATEFUL
 from tests.helpers import ROOT, TINY, check_same, compose_settings, logged_lines, run_named, run_until_step
 
-BELOW = [page for folder in ("docs", "studies") for page in sorted((ROOT / folder).rglob("*.md"))]
 GUIDES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
