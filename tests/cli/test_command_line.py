@@ -65,17 +65,6 @@ def test_every_command_explains_itself_and_refuses_in_one_sentence(name, capsys)
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_shown_without_torch(tmp_path):
-    words = [word for word in QUICK if "few_shot" not in word and "linear" not in word]
-    words += ["evaluator=[knn]", "hydra.run.dir=run"]
-    assert call(words, tmp_path) == (0, "")
-    code = f"import sys; from contrastive.cli.train import main; sys.exit(main({words}) or 'torch' in sys.modules)"
-    again = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=ONE_THREAD)
-    assert again.returncode == 0, again.stderr
-    assert "is done already" in again.stdout
-
-
-@pytest.mark.slow
 def test_one_run_prints_what_happened_and_what_to_type_next(tmp_path):
     done = fresh_program("loss=debiased_pos", "tau_plus=0.1", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,6 @@
 """Rows in the order of a metric, or judged against one of them, and later evaluations beside the figures of a run."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +88,6 @@ def test_runs_of_other_processors_are_not_paired(runs, capsys):
     said = capsys.readouterr().out
     assert cells(said)["good"][0] == "-1.75"  # over the two seeds that are left, too few for an interval
     assert "good: its runs are of several kinds of processor" in said
-
-
-def test_a_difference_of_two_seeds_has_no_interval_and_no_verdict(runs, capsys):
-    for loss in ("bad", "good"):
-        shutil.rmtree(runs / loss / "2")
-    assert main([str(runs), "--against", "bad"]) == 0
-    assert cells(capsys.readouterr().out)["good"][0] == "-1.95"
 
 
 def test_a_difference_is_judged_over_test_images_and_corrected_for_the_comparisons(runs, capsys):
