@@ -61,6 +61,10 @@ def a_contestant_is_left_out(record: Record) -> None:
     record["rows"].remove(row(record, "sigmoid"))
 
 
+def other_data(record: Record) -> None:
+    row(record, "sigmoid")["runs"][4]["data"] = "0" * 16
+
+
 def other_data_of_a_seed(record: Record) -> None:
     for run in (run for own in record["rows"] for run in own["runs"] if run["seed"] == 1101):
         run["data"] = "0" * 16
@@ -96,6 +100,7 @@ def a_run_twice(record: Record) -> None:
         (another_choice, "nt_xent, search 1: the chosen settings are not its best"),
         (a_run_is_left_out, "sigmoid: the seeds of its final runs are"),
         (a_contestant_is_left_out, "sigmoid is not there"),
+        (other_data, "sigmoid, seed 2101: other data than another run has"),
         (other_data_of_a_seed, "push, seed 1101: other data than another run has"),
         (another_machine, "sigmoid, seed 1100: made on another kind of machine"),
         (images_of_one_are_left_out, "15 of 69 final runs do not tell their images"),
@@ -109,6 +114,10 @@ def test_what_is_left_out_of_a_committed_record_is_found(searched: Record, chang
     changed = copy.deepcopy(searched)
     change(changed)
     assert any(fault.startswith(said) for fault in faults(changed)), faults(changed)
+
+
+def a_seed(record: Record) -> None:
+    row(record, "b")["runs"][0]["seed"] = 1199
 
 
 def a_finalist(record: Record) -> None:
@@ -152,10 +161,14 @@ def another_package(record: Record) -> None:
     row(record, "b")["runs"][1]["environment"] = len(record["environments"]) - 1
 
 
+def the_budget(record: Record) -> None:
+    record["comparison"]["plan"]["budget"] = 3
+
+
 @pytest.mark.parametrize(
     "change",
-    [a_finalist, a_finalists_seeds, a_point, a_searched_figure, final_settings, settings_of_a_run,
-     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package],
+    [a_seed, a_finalist, a_finalists_seeds, a_point, a_searched_figure, final_settings, settings_of_a_run,
+     a_failed_point_is_no_failure, failed_runs_without_a_reason, another_package, the_budget],
 )  # fmt: skip
 def test_what_was_changed_in_a_record_is_found(made: Record, change: Callable) -> None:
     assert faults(made) == []

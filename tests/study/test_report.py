@@ -83,11 +83,14 @@ def test_runs_on_different_data_never_share_a_row(tmp_path):
 def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
     for name in ("first", "second"):
         save_run(tmp_path / name, data="a" * 8, knn=30.0, seed=0, epochs=2, device="a CPU")
+    evaluators = {"linear": {"_target_": "x.Linear"}}  # a run that differs in them alone is no repetition
+    save_run(tmp_path / "more", data="a" * 8, knn=30.0, seed=0, epochs=2, device="a CPU", evaluator=evaluators)
     save_run(tmp_path / "third", data="a" * 8, knn=40.0, seed=1, epochs=2, device="a GPU")
     assert main([str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "35.00 ± 7.07 (2)" in text
     assert f"{tmp_path}/second repeats {tmp_path}/first (equal settings, seed and data) and is not counted" in text
+    assert text.count(" repeats ") == 1
     assert "its runs are of several kinds of processor (a CPU, a GPU)" in text
 
 
