@@ -88,14 +88,6 @@ def test_a_question_is_answered_by_one_command(compared):
 
 
 @pytest.mark.slow
-def test_killed_in_its_final_runs_it_ends_with_the_same_verdict(compared, tmp_path):
-    kill_at(f"{OF_A_METHOD}/final/seed=1101/config.yaml", tmp_path, *WORDS)
-    done = module("compare", *WORDS, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert judged(record_below(tmp_path)) == judged(record_below(compared[0]))
-
-
-@pytest.mark.slow
 def test_killed_between_and_in_batches_of_a_model_it_proposes_the_same(tmp_path):
     """One contestant, too: a tuned run."""
     words = ["loss=nt_xent", *SMALL, "budget=11", "finalists=0", "seeds=3"]
