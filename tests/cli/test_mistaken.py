@@ -15,7 +15,6 @@ from contrastive.cli import compare
 from contrastive.cli.pack import folder_settings
 from contrastive.config.messages import in_a_line
 from contrastive.config.mistaken import check_words, quote_paths
-from contrastive.config.targets import load_target
 from contrastive.errors import ConfigError
 
 
@@ -134,13 +133,6 @@ def test_the_home_folder_is_expanded_and_lists_and_references_stay(monkeypatch):
     assert quote_paths(["dataset.root=~/my images"]) == ["dataset.root='/home/me/my images'"]
     for words in (["dataset.root=${data_root}/x"], ["-m", "dataset.root=a,b"], ["dataset.root=[a,b]"], ["loss.x=a b"]):
         assert quote_paths(words) == words
-
-
-def test_a_module_without_the_class_is_said(tmp_path, monkeypatch):
-    (tmp_path / "a_mistaken_loss.py").write_text("class There: pass\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"a_mistaken_loss has no Gone: try a class of it"):
-        load_target("a_mistaken_loss.Gone")
 
 
 def test_a_detached_loss_is_one_sentence():
