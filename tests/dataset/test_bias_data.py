@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from contrastive.config.paths import CONFIGS
-from contrastive.config.settings import Settings
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
 from contrastive.experiment.components import build_one
@@ -21,7 +20,7 @@ from contrastive.experiment.run import run_experiment
 from contrastive.study.spec import look_up, read_table, table_paths
 from contrastive.testing.dataset import check_dataset
 from contrastive.types import Data, Split
-from tests.helpers import ROOT, further
+from tests.helpers import ROOT, compose_settings, further
 
 TABLES = ROOT / "examples/biased_csv/tables.py"
 SEX = "Male"
@@ -115,9 +114,9 @@ def tables(layout: str, base: Path) -> Path:
     return base
 
 
-def build(composed: Callable[..., Settings], name: str, base: Path, *words: str) -> Data:
+def build(name: str, base: Path, *words: str) -> Data:
     """The dataset as its recipe composes it, on the images of `base`."""
-    settings = composed(
+    settings = compose_settings(
         f"dataset={name}", f"dataset.root={base}", f"dataset.cache={base}/cache", "dataset.size=16", *words
     )
     data: Data = build_one("dataset", settings.dataset, Data)
@@ -125,11 +124,9 @@ def build(composed: Callable[..., Settings], name: str, base: Path, *words: str)
     return data
 
 
-def test_corrupted_cifar10_has_labels_and_biases_of_the_names(
-    tmp_path: Path, composed: Callable[..., Settings]
-) -> None:
+def test_corrupted_cifar10_has_labels_and_biases_of_the_names(tmp_path: Path) -> None:
     base = tables("align_conflict", write_corrupted_cifar10(tmp_path / "cifar10c"))
-    data = build(composed, "corrupted_cifar10", base)
+    data = build("corrupted_cifar10", base)
     assert (data.classes, data.biases) == (tuple("0123"), tuple("0123"))
     expected = [(c, c) for c in range(4) for _ in range(12)] + [(c, (c + i) % 4) for c in range(4) for i in (1, 2)]
     assert cells(data.pretrain) == sorted(expected)
@@ -142,30 +139,30 @@ def test_corrupted_cifar10_has_labels_and_biases_of_the_names(
         "bias_conflicting": "train 8, val 12, test 12",
     }
     (base / "0.5pct/conflict/0/1_0_1.png").rename(base / "0.5pct/conflict/0/1_0_3.png")
-    assert fingerprint(build(composed, "corrupted_cifar10", tables("align_conflict", base))) != fingerprint(data)
+    assert fingerprint(build("corrupted_cifar10", tables("align_conflict", base))) != fingerprint(data)
 
 
-def test_each_share_of_bias_conflicting_images_has_a_table(tmp_path: Path, composed: Callable[..., Settings]) -> None:
+def test_each_share_of_bias_conflicting_images_has_a_table(tmp_path: Path) -> None:
     base = write_corrupted_cifar10(tmp_path)
     (base / "0.5pct").rename(base / "5pct")
     tables("align_conflict", base)
-    assert len(build(composed, "corrupted_cifar10", base, "dataset.table=5pct.csv").pretrain) == 56
+    assert len(build("corrupted_cifar10", base, "dataset.table=5pct.csv").pretrain) == 56
     with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*the tables there are 5pct\.csv: try dataset"):
-        build(composed, "corrupted_cifar10", base)
+        build("corrupted_cifar10", base)
 
 
-def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path, composed: Callable[..., Settings]) -> None:
+def test_bffhq_is_tested_on_bias_conflicting_images(tmp_path: Path) -> None:
     base = tables("align_conflict", write_bffhq(tmp_path / "bffhq"))
-    conflicting = build(composed, "bffhq", base)
-    every = build(composed, "bffhq", base, "dataset.splits={test_aligned: test}")
+    conflicting = build("bffhq", base)
+    every = build("bffhq", base, "dataset.splits={test_aligned: test}")
     assert (len(every.test), cells(conflicting.test)) == (16, [(0, 1)] * 4 + [(1, 0)] * 4)
     assert (len(conflicting.pretrain), len(conflicting.probe_val)) == (42, 16)
 
 
-def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path, composed: Callable[..., Settings]) -> None:
+def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path) -> None:
     base = write_corrupted_cifar10(tmp_path / "cifar10c")
     with pytest.raises(ConfigError, match=r"0\.5pct\.csv cannot be read .*: try .*train\.py --help dataset=NAME"):
-        build(composed, "corrupted_cifar10", base)
+        build("corrupted_cifar10", base)
     assert f"{TABLES.relative_to(ROOT)} align_conflict" in (CONFIGS / "dataset/corrupted_cifar10.yaml").read_text()
     save(base / "test/0/cat.png", seed=0)
     for layout, folder, said in (
@@ -176,30 +173,26 @@ def test_what_is_wrong_with_such_a_folder_is_said(tmp_path: Path, composed: Call
         assert done.returncode == 1 and said in done.stderr
 
 
-def test_celeba_is_split_as_hong_and_yang_split_it(
-    tmp_path: Path, composed: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_celeba_is_split_as_hong_and_yang_split_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = write_celeba(tmp_path / "celeba")
     monkeypatch.setattr(tables_module := run_module(TABLES), "LEAST_BIASED", 3)
     tables_module.main("celeba", str(base))
-    data = build(composed, "celeba", base, "dataset.table=makeup.csv")
+    data = build("celeba", base, "dataset.table=makeup.csv")
     assert (data.classes, data.biases) == (("makeup", "not makeup"), ("female", "male"))
     pool = sorted((int(i % 4 != 0), int(i % 2 == 0)) for i in range(120) if i % 5 < 3)
     assert sorted(cells(data.pretrain) + cells(data.probe_val)) == pool
     assert (len(data.pretrain), len(data.probe_val)) == (57, 15)  # of 72
     assert cells(data.test) == sorted((int(i % 4 != 0), int(i % 2 == 0)) for i in range(120) if i % 5 == 3)
-    blonde = build(composed, "celeba", base)
+    blonde = build("celeba", base)
     kept = cells(blonde.pretrain) + cells(blonde.probe_val)
     assert (kept.count((1, 0)), blonde.classes, blonde.biases) == (3, ("blonde", "not blonde"), ("female", "male"))
     assert len(kept) == 72 - sum(i % 3 > 0 and i % 2 == 1 for i in range(120) if i % 5 < 3) + 3
 
 
 @pytest.mark.parametrize("bias", ["age", *further("race")])
-def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(
-    tmp_path: Path, composed: Callable[..., Settings], bias: str
-) -> None:
+def test_utkface_trains_on_a_tenth_of_bias_conflicting_images(tmp_path: Path, bias: str) -> None:
     base = tables("utkface", write_utkface(tmp_path / "utk_face"))
-    data = build(composed, "utkface", base, f"dataset.table={bias}.csv")
+    data = build("utkface", base, f"dataset.table={bias}.csv")
     first, second = {"race": ("white", "other"), "age": ("20 or older", "10 or younger")}[bias]
     own = {"male": first, "female": second}  # the bias that goes along with each class
     names = [path.name.split("_") for path in (base / "images").iterdir()]
@@ -242,9 +235,7 @@ FOLDERS: dict[str, tuple[str, str, Callable[[Path], Path]]] = {  # dataset, layo
 @pytest.mark.parametrize(
     "table", [pytest.param(name, marks=pytest.mark.smoke if name == "bffhq" else ()) for name in FOLDERS]
 )
-def test_the_smoke_preset_runs_on_a_folder_in_the_genuine_layout(
-    tmp_path: Path, composed: Callable[..., Settings], table: str
-) -> None:
+def test_the_smoke_preset_runs_on_a_folder_in_the_genuine_layout(tmp_path: Path, table: str) -> None:
     dataset, layout, write = FOLDERS[table]
     folder = write(tmp_path / "data")
     if layout:
@@ -256,6 +247,6 @@ def test_the_smoke_preset_runs_on_a_folder_in_the_genuine_layout(
     rows = [row for row in spec.rows if row.overrides]
     assert rows
     for i, row in enumerate(rows):
-        result = run_experiment(composed(*row.overrides, "seed=0"), tmp_path / f"run{i}")
+        result = run_experiment(compose_settings(*row.overrides, "seed=0"), tmp_path / f"run{i}")
         missing = [metric for metric in spec.metrics if look_up(result, metric) is None]
         assert not missing, row.name
