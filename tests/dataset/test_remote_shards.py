@@ -4,7 +4,6 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,11 +16,9 @@ from contrastive.dataset.shard.pack import pack_folder
 from contrastive.dataset.shards import shards
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
-from contrastive.experiment import build
-from contrastive.experiment.run import run_experiment
 from contrastive.training.loader import Loader
 from tests.dataset.data import RECIPE, assert_same_run, continued, damage, killed, load_shards, ran, write_shards
-from tests.helpers import ROOT, compose_settings, run_until_step, without_time, write_image_folder
+from tests.helpers import ROOT, write_image_folder
 
 pytest.importorskip("obstore", reason="the extra `remote` is not installed")
 PATTERN = "{000..002}.tar"
@@ -213,19 +210,6 @@ def test_pack_to_a_url_is_refused(tmp_path, capsys):
 def words(root: str, cache: Path) -> list[str]:
     place = [f"dataset.root={root}", f"dataset.cache={cache}"]
     return [*RECIPE, "dataset=shards", *place, "dataset.size=8", "batch_size=6"]
-
-
-@pytest.mark.slow
-def test_a_run_on_a_store_stopped_and_resumed_is_the_run_on_the_disk(server, folder, tmp_path):
-    run, often = partial(run_experiment, path=tmp_path / "near"), ["checkpoint_every_minutes=0.0001"]
-    near = run(compose_settings(*words(f"'{folder}/{PATTERN}'", tmp_path / "a")))
-    build._load_data.cache_clear()
-    settings = compose_settings(*words(f"'{server.url}/tars/{PATTERN}'", tmp_path / "b"), *often)
-    run_until_step(5, settings, tmp_path / "far")
-    far = run_experiment(settings, tmp_path / "far")
-    mine, theirs = without_time(far), without_time(near)
-    assert {k: mine[k] for k in ("test", "val", "untrained")} == {k: theirs[k] for k in ("test", "val", "untrained")}
-    assert_same_run(tmp_path / "far", tmp_path / "near")
 
 
 @pytest.mark.slow
