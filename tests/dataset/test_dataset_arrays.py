@@ -15,7 +15,7 @@ from contrastive.dataset.array.rows import MappedRows, as_images
 from contrastive.dataset.arrays import arrays
 from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
-from contrastive.experiment.build import _load_data
+from contrastive.training.loader import Loader
 from contrastive.types import Data
 from tests.dataset.data import contents, ran
 from tests.helpers import CONTIGUOUS
@@ -81,6 +81,9 @@ def test_rows_of_a_large_file_stay_on_disk(files, monkeypatch):
     assert torch.equal(data.pretrain[index].image, in_memory.pretrain.image[index])
     assert torch.equal(data.pretrain.image.select(index)[:], in_memory.pretrain.image[index])
     assert data.nbytes == in_memory.nbytes and fingerprint(data) == fingerprint(in_memory)
+    epochs = (Loader(each.pretrain, batch_size=9, seed=0).epoch(0) for each in (data, in_memory))
+    for mine, theirs in zip(*epochs, strict=True):
+        assert torch.equal(mine.image, theirs.image) and torch.equal(mine.label, theirs.label)
     (files / "cache").rename(files / "older")
     assert load(files, images="x.npy", labels="y.npy").mean == in_memory.mean  # computed in chunks of the file
 
@@ -273,7 +276,7 @@ def test_the_report_counts_classes_and_says_where_a_split_is_from(files):
 
 @pytest.mark.slow
 def test_a_run_of_arrays_is_one_of_given_data(files, monkeypatch):
-    """The same images by file and from Python: the same figures; given again, a finished run is shown."""
+    """The same images by file and from Python: the same figures."""
     monkeypatch.chdir(files)
     ran("dataset=arrays", "dataset.images=x.npy", "dataset.labels=y.npy", *SMALL, cwd=files)
     given = (images(), NAMES[LABEL])
@@ -284,17 +287,3 @@ def test_a_run_of_arrays_is_one_of_given_data(files, monkeypatch):
     assert encoder(transform(torch.from_numpy(images().transpose(0, 3, 1, 2)))).shape == (N, encoder.dim)
     with pytest.raises(ConfigError, match="names other data than those given"):
         contrastive.pretrain("dataset=digits", data=given)
-    evaluated = contrastive.pretrain(*words, "threads=1", "hydra.run.dir=given", data=given)
-    assert evaluated.test == result.test
-
-
-@pytest.mark.slow
-def test_rows_on_disk_train_as_rows_in_memory(files, monkeypatch):
-    monkeypatch.chdir(files)
-    found = []
-    for limit in (2**30, 100):
-        monkeypatch.setattr(rows, "IN_MEMORY", limit)
-        words = ["dataset=arrays", "dataset.images=x.npy", "dataset.labels=y.npy", *SMALL[:-1], "threads=1"]
-        found.append(contrastive.pretrain(*words, "rerun=true", f"hydra.run.dir={limit}", "resident=false").test)
-        _load_data.cache_clear()
-    assert found[0] == found[1]
