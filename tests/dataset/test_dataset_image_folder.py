@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 from PIL import Image
 
 from contrastive.config.paths import CONFIGS
-from contrastive.dataset.folder.layout import find_images
 from contrastive.dataset.image_folder import RECIPE_BATCH
 from contrastive.dataset.splits import fingerprint
 from contrastive.errors import ConfigError
@@ -175,15 +174,6 @@ def test_a_folder_without_labels(folder, tmp_path, layout):
     shutil.copytree(folder / "test/ant", tmp_path / "own/val")
     split = load_image_folder(tmp_path / "own")
     assert (len(split.pretrain), len(split.test)) == (40, 4)
-
-
-def test_the_held_out_images_stay_where_other_images_come(folder, tmp_path):
-    own = tmp_path / "own"
-    shutil.copytree(folder / "train/ant", own)
-    before = find_images(own).splits["test"].files
-    shutil.copy(folder / "test/ant/000.png", own / "new.png")
-    after = find_images(own).splits["test"].files
-    assert len({file.path for file in before} & {file.path for file in after}) >= len(before) - 1
 
 
 def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from contrastive.listing.found import Found
-from contrastive.listing.names import by_suffix, composed, is_image, is_of_a_tool, split_of
+from contrastive.listing.names import split_of
 
 
 @pytest.mark.parametrize(
@@ -18,17 +18,6 @@ from contrastive.listing.names import by_suffix, composed, is_image, is_of_a_too
 )  # fmt: skip
 def test_a_split_is_recognized_in_any_spelling_and_nothing_else_is(name: str, split: str | None) -> None:
     assert split_of(name) == split
-
-
-def test_leftovers_of_programs_are_no_data() -> None:
-    assert all(map(is_of_a_tool, ("._cat.jpg", ".ipynb_checkpoints", "__MACOSX", "@eaDir", ".DS_Store", ".git")))
-    assert not any(map(is_of_a_tool, ("cat", "_cat.jpg", "cat.jpg", "@cat")))
-
-
-def test_images_are_known_by_their_suffix_and_letters_by_their_composed_form() -> None:
-    assert is_image("a/b.JPEG") and is_image("x.jfif") and is_image("x.npy") and not is_image("a.heic")
-    assert composed("cafe\u0301") == "caf\u00e9"
-    assert by_suffix(["a.heic", "b.txt", "c.HEIC", "README"]) == {".heic": 2, "": 1, ".txt": 1}
 
 
 def test_the_report_counts_classes_reasons_and_notes() -> None:

@@ -187,7 +187,11 @@ def test_further_bands_and_the_lower_bits_of_color_are_named(tmp_path: Path) -> 
     assert decode(tmp_path / "x.tif", 4) == f"its {decoding.PREMULTIPLIED}"  # Pillow has divided by it
 
 
-def test_numbers_without_a_range_are_refused_with_how_to_convert_them(tmp_path: Path) -> None:
-    Image.fromarray(np.zeros((4, 4), np.int32)).save(tmp_path / "x.tif")
+@pytest.mark.parametrize(
+    ("dtype", "how"),
+    [(np.int32, "np.clip(x + 1024, 0, 4095).astype(np.uint16)"), (np.float32, "(65_535 * x).astype(np.uint16)")],
+)
+def test_numbers_without_a_range_are_refused_with_how_to_convert_them(tmp_path: Path, dtype: type, how: str) -> None:
+    Image.fromarray(np.zeros((4, 4), dtype)).save(tmp_path / "x.tif")
     fault = decode(tmp_path / "x.tif", 4)
-    assert isinstance(fault, str) and "np.clip(x + 1024, 0, 4095).astype(np.uint16)" in fault
+    assert isinstance(fault, str) and how in fault
