@@ -248,10 +248,22 @@ def test_a_table_may_have_any_delimiter_and_spelling(tmp_path: Path, delimiter: 
     assert [len(part.files) for part in listing.splits.values()] == [6 // len(words)] * len(words)
 
 
-@pytest.mark.parametrize("content", ["", "\n", "a,b\n"])
-def test_an_empty_table_is_a_sentence(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        *((content, "has no line") for content in ("", "\n", "a,b\n")),
+        (f"file,split,y\na.png,0,{'x' * 140_000}\n", "field larger than field limit"),
+        ("file,split\na.png,0,1,2\n", "has no column y"),
+        ("file,split,y\na,b.png,0,1\n", "too many columns in line 2: try quotes"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(ConfigError, match="has no line"):
-        listed_images(tmp_path, table="t.csv")
+    with pytest.raises(ConfigError, match=sentence):
+        listed_images(tmp_path, table="t.csv", columns={"path": "file", "label": "y", "bias": None})
+
+
+def test_columns_without_a_table_are_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"names columns of a table: try dataset\.table=metadata\.csv"):
         listed_images(tmp_path, columns={"label": "y"})

@@ -42,6 +42,7 @@ def test_make_refuses_them_too():
         ("x", str, True), (None, int | None, True), ([1, 2.5], tuple[float, ...], True),
         ((1, 2), tuple[float, float], True), ([1, 2, 3], tuple[float, float], False), ([1], Sequence[int], True),
         ([1.5], list[int], False), ("x", float | Tensor, False), ("x", Path, True), ("x", Any, True),
+        (2**62, int, True), (10**20, int, False),  # larger than those of torch
     ],
 )  # fmt: skip
 def test_types_by_hand(value, hint, expected):
