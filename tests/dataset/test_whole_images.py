@@ -211,11 +211,11 @@ def words(tmp_path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_two_processes_see_the_views_of_one_and_without_a_frame_they_are_others(words, tmp_path):
-    for name, more in (("one", []), ("two", ["devices=2"]), ("null", ["dataset.frame=null"])):
-        ran(*words, *more, f"hydra.run.dir={tmp_path / name}", cwd=tmp_path)
-    one, two, null = (losses(tmp_path / name) for name in ("one", "two", "null"))
-    assert two == pytest.approx(one, rel=1e-3) and null[0] != pytest.approx(one[0], rel=1e-3)
+def test_two_processes_see_the_views_of_one(words, tmp_path):
+    for n in (1, 2):
+        ran(*words, "epochs=1", f"devices={n}", f"hydra.run.dir={tmp_path}/{n}", cwd=tmp_path)
+    one, two = (losses(tmp_path / f"{n}") for n in (1, 2))
+    assert len(one) == 126 // 12 and two == pytest.approx(one, rel=1e-3)
 
 
 @pytest.mark.slow
