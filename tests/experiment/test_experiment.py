@@ -8,7 +8,6 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from contrastive.errors import ConfigError
 from contrastive.experiment import run as run_module
 from contrastive.experiment.run import run_experiment
 from contrastive.run.files import read_result
@@ -119,30 +118,6 @@ def test_a_finished_run_is_shown_and_not_trained_again(composed, tmp_path, capsy
     (tmp_path / "elsewhere").rename(folder)
     run_until_step(1, replace(settings, rerun=True), run)
     assert not (run / "result.json").exists()
-
-
-def test_another_configuration_names_the_keys_that_differ(composed, tmp_path):
-    run_experiment(composed(*BARE, "evaluator=[]"), tmp_path)
-    with pytest.raises(ConfigError, match=r"epochs: 1 -> 2; loss.temperature: 0.5 -> 0.2; temperature: 0.5 -> 0.2"):
-        run_experiment(composed(*BARE, "evaluator=[]", "epochs=2", "temperature=0.2"), tmp_path)
-
-
-@pytest.mark.slow
-def test_a_run_of_other_code_is_shown_and_resumed(composed, tmp_path, monkeypatch, capsys):
-    settings = composed(*TINY, "epochs=2")
-    run_experiment(settings, tmp_path / "done")
-    run_until_step(PER_EPOCH + 2, settings, tmp_path / "stopped")
-    commit = {"commit": "other", "dirty": False, "diff": None, "package": "1234"}
-    monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: commit)
-    run_experiment(settings, tmp_path / "done")
-    assert "other code" in capsys.readouterr().out
-    result = run_experiment(settings, tmp_path / "stopped")
-    said = capsys.readouterr().out
-    assert "warning: the code changed since the run was interrupted" in said
-    assert "kNN" not in said  # the only one known is that of the untrained encoder
-    assert result["resumed_with"] == [{**commit, "modules": {}}]
-    whole = json.loads((tmp_path / "done/result.json").read_text())
-    assert all(result[key] == whole[key] for key in ("test", "val", "untrained", "audit", "weights"))
 
 
 @pytest.mark.slow

@@ -156,14 +156,6 @@ def test_other_images_in_a_folder_of_the_same_name_are_another_run(one_run, tmp_
 
 
 @pytest.mark.slow
-def test_images_that_changed_in_their_place_are_another_run(one_run, images):
-    source = images / "train/bee/000.png"
-    shutil.copy(source, images / "train/ant/000.png")
-    with pytest.raises(ConfigError, match=f"was made from other data than {images} holds now: try dataset.name=NAME"):
-        contrastive.pretrain(*FOLDER, "dataset.root=im")
-
-
-@pytest.mark.slow
 def test_a_copied_folder_is_the_same_run_and_the_next_start_is_fast(one_run, images, tmp_path, capsys):
     shutil.copytree(images, tmp_path / "far/im", copy_function=shutil.copy)
     for n_read in (1, 1):

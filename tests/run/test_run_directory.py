@@ -12,6 +12,7 @@ from torch import nn
 
 from contrastive.config.identity import NON_IDENTITY_KEYS, config_hash, differences, flatten, identity, is_identity
 from contrastive.errors import ConfigError
+from contrastive.experiment.summary import already_done
 from contrastive.files import file_hash
 from contrastive.run import checkpoint
 from contrastive.run.directory import open_run, run_files
@@ -43,6 +44,17 @@ def opened(path, **changed):
     return open_run(path, **arguments)
 
 
+def interrupt(path, **changed):
+    with opened(path, **changed) as run:
+        run.log(1, 1.0, {"x": 1.0})
+        run.save(STATE)
+
+
+def finish(path, **changed):
+    with opened(path, **changed) as run:
+        run.finish(RESULT, write_weights)
+
+
 def test_a_read_only_directory_writes_nothing(tmp_path):
     with opened(tmp_path, writable=False) as run:
         run.log(1, 1.0, {"x": 1.0})
@@ -52,16 +64,12 @@ def test_a_read_only_directory_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_arithmetic_of_a_gpu_is_said(tmp_path, capsys):
-    for benchmark in (True, True, False):
-        environment = {**ENVIRONMENT, "cudnn_benchmark": benchmark, "deterministic": not benchmark}
-        with opened(tmp_path, environment=environment) as run:
-            run.save(STATE)
+def test_other_arithmetic_is_said(tmp_path, capsys):
+    keys = ("device", "precision", "torch", "compile", "cudnn_benchmark", "deterministic")
+    for value in ("one", "one", "other"):
+        interrupt(tmp_path, environment={**ENVIRONMENT, **dict.fromkeys(keys, value)})
     said = capsys.readouterr().out.splitlines()
-    assert said == [
-        "warning: cudnn_benchmark True before and False now: the last bits may differ",
-        "warning: deterministic False before and True now: the last bits may differ",
-    ]
+    assert said == [f"warning: {key} one before and other now: the last bits may differ" for key in keys]
 
 
 def test_lines_after_the_checkpoint_are_cut(tmp_path):
@@ -200,18 +208,15 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
         with pytest.raises(KeyboardInterrupt), opened(tmp_path):
             pass
     assert kinds == [run_state(tmp_path).kind] == ["empty"]
-    with opened(tmp_path) as run:
-        run.save(STATE)
-        run.finish(RESULT, write_weights)
+    interrupt(tmp_path)
+    finish(tmp_path)
     names = [file.name for file in run_files(tmp_path)]
     assert (names[0], names[-1]) == ("result.json", "config.yaml")
 
 
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):
-    with opened(tmp_path) as run:
-        run.log(1, 1.0, {"x": 1.0})
-        run.save(STATE)
-        run.finish(RESULT, write_weights)
+    interrupt(tmp_path)
+    finish(tmp_path)
     (tmp_path / "encoder.onnx").write_text("of the old weights")
     modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
     assert len(modes) == 1  # weights are as readable as every other file
@@ -247,12 +252,6 @@ def test_only_leftovers_of_this_run_are_removed(tmp_path):
     assert all(path.exists() for path in others)
 
 
-def interrupt(path, **changed):
-    with opened(path, **changed) as run:
-        run.log(1, 1.0, {"x": 1.0})
-        run.save(STATE)
-
-
 def test_run_state_of_every_kind(tmp_path):
     run = tmp_path / "run"
     assert run_state(run) == RunState(kind="empty")
@@ -260,8 +259,7 @@ def test_run_state_of_every_kind(tmp_path):
         assert run_state(run).kind == "empty"  # nothing to go on from
     interrupt(run)
     assert run_state(run) == RunState(kind="resumable", config=CONFIG, environment=read_environment(run))
-    with opened(run) as open_:
-        open_.finish(RESULT, write_weights)
+    finish(run)
     assert run_state(run).kind == "finished"
     assert run_state(run).result == read_result(run)
     edited = (run / "result.json").read_text().replace("1.0", "2.0")  # its checksum is that of another figure
@@ -284,8 +282,7 @@ def test_other_data_is_another_run_whether_it_is_finished_or_not(tmp_path, is_fi
     files = {"root": {"path": "/a/im", "listing": "1"}}
     interrupt(tmp_path, environment={**ENVIRONMENT, "files": files})
     if is_finished:
-        with opened(tmp_path, environment={**ENVIRONMENT, "files": files}) as run:
-            run.finish(RESULT, write_weights)
+        finish(tmp_path, environment={**ENVIRONMENT, "files": files})
     elsewhere = {"root": {"path": "/b/im", "listing": "2"}}
     with pytest.raises(ConfigError, match=r"was made from /a/im, and /b/im holds other data: try hydra\.run\.dir=PATH"):
         interrupt(tmp_path, environment={**ENVIRONMENT, "data": "other", "files": elsewhere})
@@ -306,16 +303,14 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
     for environment in sessions:
         interrupt(tmp_path, environment=environment)
     assert capsys.readouterr().out.count("the code changed since the run was interrupted: the run continues") == 2
-    with opened(tmp_path, environment=sessions[-1]) as run:
-        run.finish(RESULT, write_weights)
+    finish(tmp_path, environment=sessions[-1])
     earlier = json.loads((tmp_path / "environment.json").read_text())["earlier"]
     assert [session["commit"] for session in earlier] == [f"commit of {code}" for code in "1223"]
     changes = [{"commit": f"commit of {code}", "dirty": False, "diff": None, "package": None, "modules": {}}
                for code in "23"]  # fmt: skip
     for name in ("result.json", "environment.json"):
         assert json.loads((tmp_path / name).read_text())["resumed_with"] == changes
-    with opened(tmp_path, rerun=True) as run:
-        run.finish(RESULT, write_weights)
+    finish(tmp_path, rerun=True)
     assert "resumed_with" not in json.loads((tmp_path / "result.json").read_text())
 
 
@@ -326,19 +321,22 @@ def test_a_configuration_is_written_without_aliases(tmp_path):
     assert read_config(tmp_path)["b"] == shared
 
 
-def test_finished_run_says_what_changed_since(tmp_path, capsys):
+def test_finished_run_says_what_changed_since(tmp_path, capsys, monkeypatch):
     start, run = tmp_path / "start.pth", tmp_path / "run"
     start.write_text("weights")
     config = {**CONFIG, "encoder": {**CONFIG["encoder"], "weights": str(start)}}
     environment = {**ENVIRONMENT, **code_record(config), "weights": file_hash(start)}
     assert finished_run(run, config=config) is None
-    with opened(run, config=config, environment=environment) as open_:
-        open_.finish(RESULT, write_weights)
+    finish(run, config=config, environment=environment)
     assert finished_run(run, config={**config, "temperature": 0.2}) is None
     assert finished_run(run, config=config).result == read_result(run)
     assert finished_run(run, config=config).changed_since == []
     start.write_text("other weights")
     assert finished_run(run, config=config).changed_since == ["weights"]
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastive.run.finished.code_record", lambda config: {"code": "other"})
+        said = already_done(finished_run(run, config=config))
+    assert "warning: it was made by other code and weights than there is now: rerun=true replaces it" in said
     start.unlink()
     assert finished_run(run, config=config).changed_since == []
     (run / "head.safetensors").unlink()
@@ -391,10 +389,6 @@ def written(run, content):
     text = content if isinstance(content, bytes) else yaml.safe_dump(content).encode()
     (run / "config.yaml").write_bytes(text)
     return run
-
-
-def test_a_sound_configuration_is_returned(tmp_path):
-    assert read_config(written(tmp_path / "run", SOUND_CONFIG)) == SOUND_CONFIG
 
 
 def test_configurations_that_share_settings_share_no_object(tmp_path):

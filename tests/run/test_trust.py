@@ -16,7 +16,6 @@ from contrastive.config.targets import check_targets, load_target
 from contrastive.errors import ConfigError
 from contrastive.experiment.api import Result
 from contrastive.run.directory import open_run
-from contrastive.run.files import lock
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, compose_settings, write_finished
 
 HUB = "contrastive.encoder.torchvision.torch.hub.load"
@@ -136,15 +135,6 @@ def test_the_current_folder_is_typed_where_a_run_may_name_it(tmp_path, monkeypat
     verify(["run", "--config-dir", "."])
     verify(["run"])
     assert seen == [([tmp_path], [str(tmp_path)]), ([], [])]
-
-
-def test_the_lock_of_a_strangers_run_overwrites_no_file(tmp_path):
-    (tmp_path / "precious").write_text("mine")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/.lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(ConfigError, match=r"run/\.lock is a link, .*: try rm "), lock(tmp_path / "run"):
-        pass
-    assert (tmp_path / "precious").read_text() == "mine"
 
 
 @pytest.mark.parametrize("rerun", [False, True])
