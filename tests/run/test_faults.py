@@ -120,16 +120,18 @@ def test_a_run_killed_in(moment, whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-def test_a_run_of_all_that_has_a_state_is_killed_in_a_step(tmp_path):
-    """A teacher with its queue, an average, a hook of one's own with a state, and a tracker beside metrics.jsonl."""
+def test_a_run_of_all_that_has_a_state_is_killed_inside_an_epoch(tmp_path):
+    """Noise, a teacher with its queue, an average, an observer, a hook of one's own with a state, and a tracker."""
     (tmp_path / "mine/hook").mkdir(parents=True)
     (tmp_path / "mine/hook/sum.yaml").write_text("# @package hook.sum\n_target_: sum_of_mine.Sum\n")
     (tmp_path / "mine/sum_of_mine.py").write_text(SUM)
     words = ["--config-dir", "../mine", "teacher=ema", "teacher.queue=64", "average=ema", "hook=[sum]"]
-    words += ["tracker=[tensorboard]"]
+    words += ["tracker=[tensorboard]", "noise_frac=0.3", "evaluator=[knn,online_probe]", "resident=false"]
+    often, moment = "checkpoint_every_minutes=0", MOMENTS["a step of the last epoch"]
     assert run(tmp_path / "whole", *words) == 0
-    assert run(tmp_path / "killed", *words, fault=MOMENTS["a step of the last epoch"]) == -signal.SIGKILL
+    assert run(tmp_path / "killed", *words, often, fault=moment) == -signal.SIGKILL
     assert run(tmp_path / "killed", *words) == 0
+    assert "of 5 batches" in (tmp_path / "killed/said.txt").read_text()  # it went on inside an epoch
     assert_same(tmp_path / "killed/run", tmp_path / "whole/run")
     assert sum("sum/of_losses" in line for line in logged_lines(tmp_path / "killed/run")) == 2 * 5
 
@@ -205,19 +207,6 @@ def test_a_signal_saves_a_checkpoint(whole, tmp_path, name):
     if saved == (1, 3):
         assert "resuming after epoch 1 and 3 of 5 batches" in (tmp_path / "said.txt").read_text()
     assert_same(tmp_path / "run", whole)
-
-
-RANDOM_LAYERS = [
-    "noise_frac=0.3", "loss=debiased_pos", "evaluator=[knn,online_probe]", "resident=false", "average=ema",
-]  # fmt: skip
-
-
-def test_noise_observers_and_averages_go_on_inside_an_epoch(tmp_path):
-    assert run(tmp_path / "whole", *RANDOM_LAYERS) == 0
-    moment = functools.partial(at_call, TrainStep, "__call__", 3, kill_me)
-    assert run(tmp_path / "killed", *RANDOM_LAYERS, "checkpoint_every_minutes=0", fault=moment) == -signal.SIGKILL
-    assert run(tmp_path / "killed", *RANDOM_LAYERS) == 0
-    assert_same(tmp_path / "killed/run", tmp_path / "whole/run")
 
 
 @pytest.fixture(scope="module")
@@ -376,17 +365,6 @@ def test_frequency_of_logs_and_checkpoints_changes_nothing(whole, tmp_path):
     assert all(torch.equal(actual[key], expected[key]) for key in expected)
     results = [without_time(json.loads((path / "result.json").read_text())) for path in (tmp_path / "run", whole)]
     assert results[0]["test"] == results[1]["test"] and results[0]["val"] == results[1]["val"]
-
-
-@pytest.mark.parametrize("key", ["torch", "precision", "device", "compile"])
-def test_resume_warns_if_device_or_precision_changed(interrupted, key):
-    environment = json.loads((interrupted / "environment.json").read_text())
-    (interrupted / "environment.json").write_text(json.dumps({**environment, key: "odd"}))
-    assert run(interrupted.parent) == 0
-    assert (
-        f"warning: {key} odd before and {environment[key]} now: the last bits may differ"
-        in (interrupted.parent / "said.txt").read_text()
-    )
 
 
 def test_another_number_of_threads_is_said_and_recorded(interrupted):
