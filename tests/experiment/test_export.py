@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -33,14 +34,19 @@ RUN = {
     "encoder": {"features": "average of layer4", "weights": None, "epochs": 3}, "metrics": {"knn_top1": 51.234},
     "protocol": {"knn": "cosine, k=20"}, "command": "train.py loss=nt_xent", "code": "c0de",
 }  # fmt: skip
+RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}
+NARROW = {**RESNET, "width": 2, "stem": "small"}
+CONVNET = {"_target_": "contrastive.encoder.simple_convnet.SimpleConvNet", "width": 2}
+TORCHVISION = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "name": "resnet18", "stem": None}
+TIMM = {"_target_": "contrastive.encoder.timm.timm_encoder", "image_size": None}
 
 
-def write_run(path, *, width=2, stem="small"):
+def saved(path, node=NARROW, side=8):
+    """The encoder of a run directory that holds its file alone."""
     torch.manual_seed(0)
-    encoder = ResNet(width=width, stem=stem)
-    encoder(torch.randn(8, 3, 16, 16))
-    node = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": width, "stem": stem}
-    save_weights(path / "encoder.safetensors", encoder, node=node, run=RUN)
+    encoder = build_trusted(encoder_node(node, side), "encoder")
+    encoder(torch.randn(4, 3, side, side))
+    save_weights(path / "encoder.safetensors", encoder, node=node, run={**RUN, "image_size": [side, side]})
     return encoder.eval()
 
 
@@ -49,7 +55,7 @@ def test_onnx_gives_the_same_features(tmp_path, capsys):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    write_run(tmp_path)
+    saved(tmp_path)
     assert main([str(tmp_path), "--onnx"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.onnx")
     session = runtime.InferenceSession(tmp_path / "encoder.onnx", providers=["CPUExecutionProvider"])
@@ -61,20 +67,9 @@ def test_onnx_gives_the_same_features(tmp_path, capsys):
             torch.testing.assert_close(torch.from_numpy(features), encoder(transform(image)), atol=1e-4, rtol=1e-4)
 
 
-def test_onnx_says_what_to_install(tmp_path, monkeypatch, capsys):
-    write_run(tmp_path)
-
-    def missing(*_: object, **__: object) -> None:
-        raise ImportError("No module named 'onnxscript'")
-
-    monkeypatch.setattr(torch.onnx, "export", missing)
-    assert main([str(tmp_path), "--onnx"]) == 2
-    assert "try pip install onnx onnxscript onnxruntime" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("stem", ["large", "small"])
 def test_torchvisions_network_loads_the_file(stem, tmp_path):
-    encoder = write_run(tmp_path, width=64, stem=stem)
+    encoder = saved(tmp_path, {**RESNET, "stem": stem})
     network = resnet18()
     if stem == "small":
         page = (ROOT / "docs/encoders.md").read_text()
@@ -88,7 +83,7 @@ def test_torchvisions_network_loads_the_file(stem, tmp_path):
 
 
 def test_the_folder_for_the_hub_has_weights_config_and_card(tmp_path, capsys):
-    encoder, folder = write_run(tmp_path), tmp_path / "ants"
+    encoder, folder = saved(tmp_path), tmp_path / "ants"
     assert main([str(tmp_path), "--huggingface", str(folder), "--license", "mit"]) == 0
     assert capsys.readouterr().out.strip() == str(folder)
     code = {"modeling.py", "resnet.py", "errors.py", "preprocessor_config.json"}
@@ -140,21 +135,8 @@ def test_a_model_card_shows_what_a_stranger_wrote_as_text(tmp_path):
 )
 def test_the_card_says_how_to_install_this_package(origin, line, tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "_git", lambda root, *words: origin if words[0] == "remote" else None)
-    write_run(tmp_path)
+    saved(tmp_path)
     assert line in (export_huggingface(tmp_path, tmp_path / "hub", license="mit") / "README.md").read_text()
-
-
-CONVNET = {"_target_": "contrastive.encoder.simple_convnet.SimpleConvNet", "width": 2}
-NARROW = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 2, "stem": "small"}
-
-
-def saved(path, node, side=32):
-    """The encoder of a run directory that holds its file alone."""
-    torch.manual_seed(0)
-    encoder = build_trusted(encoder_node(node, side), "encoder")
-    encoder(torch.randn(4, 3, side, side))
-    save_weights(path / "encoder.safetensors", encoder, node=node, run={**RUN, "image_size": [side, side]})
-    return encoder.eval()
 
 
 FRESH = """
@@ -186,7 +168,7 @@ def test_transformers_loads_the_folder_without_this_package(node, tmp_path):
         "mobilenet": {**TORCHVISION, "name": "mobilenet_v3_small"},
         "vit": vit,
     }
-    saved(tmp_path, nodes.get(node, RESNET))
+    saved(tmp_path, nodes.get(node, RESNET), side=32)
     folder = export_huggingface(tmp_path, tmp_path / "hub", license="mit")
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
     image.save(tmp_path / "image.png")
@@ -202,7 +184,7 @@ def test_transformers_loads_the_folder_without_this_package(node, tmp_path):
 
 @pytest.mark.parametrize("node", [NARROW, *further(CONVNET)], ids=["narrow", "convnet"])
 def test_torch_alone_loads_the_program(node, tmp_path, capsys):
-    encoder = saved(tmp_path, node, side=8)
+    encoder = saved(tmp_path, node)
     assert main([str(tmp_path), "--pt2"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.pt2")
     program = torch.export.load(tmp_path / "encoder.pt2").module()
@@ -216,7 +198,7 @@ def test_torch_alone_loads_the_program(node, tmp_path, capsys):
 @pytest.mark.slow
 def test_torchvisions_networks_load_their_weights(tmp_path, capsys):
     for node in (RESNET, {**TORCHVISION, "name": "mobilenet_v3_small"}):
-        encoder = saved(tmp_path, node)
+        encoder = saved(tmp_path, node, side=32)
         assert main([str(tmp_path), "--torchvision"]) == 0
         file = Path(capsys.readouterr().out.strip())
         network = get_model(file.stem)
@@ -233,11 +215,6 @@ def test_torchvisions_networks_load_their_weights(tmp_path, capsys):
         assert "torchvision has no network like that" in capsys.readouterr().err
 
 
-RESNET = {"_target_": "contrastive.encoder.resnet.ResNet", "depth": 18, "width": 64, "stem": "large"}
-TORCHVISION = {"_target_": "contrastive.encoder.torchvision.torchvision_encoder", "name": "resnet18", "stem": None}
-TIMM = {"_target_": "contrastive.encoder.timm.timm_encoder", "image_size": None}
-
-
 @pytest.mark.parametrize(
     "node",
     [RESNET, TORCHVISION, TIMM | {"name": "test_vit"}, TIMM | {"name": "test_resnet"}],
@@ -245,17 +222,14 @@ TIMM = {"_target_": "contrastive.encoder.timm.timm_encoder", "image_size": None}
 )
 def test_timm_loads_the_folder_for_the_hub(node, tmp_path):
     timm = pytest.importorskip("timm")
-    torch.manual_seed(0)
-    encoder = build_trusted(encoder_node(node, 32), "encoder")
-    encoder(torch.randn(4, 3, 32, 32))
-    save_weights(tmp_path / "encoder.safetensors", encoder, node=node, run={**RUN, "image_size": [32, 32]})
+    encoder = saved(tmp_path, node, side=32)
     folder = export_huggingface(tmp_path, tmp_path / "hub", license="mit")
     network = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
     settings = timm.data.resolve_model_data_config(network)
     assert (tuple(settings["input_size"]), settings["mean"]) == ((3, 32, 32), RUN["mean"])
     x = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
-        torch.testing.assert_close(network(x), encoder.eval()(x))
+        torch.testing.assert_close(network(x), encoder(x))
     assert "library_name: timm" in (folder / "README.md").read_text()
 
 
@@ -278,24 +252,24 @@ def test_a_network_whose_name_is_a_number_is_none(tmp_path, capsys):
         assert "try" in capsys.readouterr().err
 
 
-def test_what_cannot_be_exported_is_one_sentence(tmp_path, monkeypatch, capsys):
-    write_run(tmp_path)
-
-    def fails(*_: object, **__: object) -> None:
-        raise torch.onnx.OnnxExporterError("no ONNX function\nfor aten::odd")
-
-    monkeypatch.setattr(torch.onnx, "export", fails)
-    (tmp_path / "file").touch()
-    for words, said in (
-        (["--onnx"], "cannot write this network as ONNX (no ONNX function for aten::odd): try encoder.safetensors"),
-        (["--huggingface", str(tmp_path / "file")], "file exists: try another folder"),
-    ):
-        assert main([str(tmp_path), *words]) == 2
-        assert said in capsys.readouterr().err
-
-
-def test_a_command_that_writes_nothing_is_refused(tmp_path, capsys):
-    assert main([str(tmp_path)]) == 2
-    assert "try --onnx" in capsys.readouterr().err
-    assert main([str(tmp_path / "missing"), "--onnx"]) == 2
-    assert "there is no weights file" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "fault", "said"),
+    [
+        ([".", "--onnx"], ImportError("No module named 'onnxscript'"), "try pip install onnx onnxscript onnxruntime"),
+        (
+            [".", "--onnx"],
+            torch.onnx.OnnxExporterError("no ONNX function\nfor aten::odd"),
+            "cannot write this network as ONNX (no ONNX function for aten::odd): try encoder.safetensors",
+        ),
+        ([".", "--huggingface", "FILE"], None, "file exists: try another folder"),
+        (["."], None, "try --onnx"),
+        (["missing", "--onnx"], None, "there is no weights file"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(tmp_path, monkeypatch, capsys, words, fault, said):
+    saved(tmp_path)
+    (tmp_path / "FILE").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.onnx, "export", Mock(side_effect=fault))
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
