@@ -23,7 +23,7 @@ from contrastive.run.directory import RunDirectory
 from contrastive.run.log import event_files
 from contrastive.training.step import TrainStep
 from tests.forked import Program, at_call, kill_after, kill_me
-from tests.helpers import logged_lines, saved_weights, without_time
+from tests.helpers import check_same, logged_lines, saved_weights, without_time
 
 pytestmark = pytest.mark.slow
 WORDS = [
@@ -74,15 +74,11 @@ def points(path: Path) -> dict[str, list[tuple[int, float]]]:
 
 def assert_same(path: Path, whole: Path) -> None:
     """Weights, lines, result and curves equal those of the uninterrupted run."""
-    expected, actual = saved_weights(whole), saved_weights(path)
-    assert all(torch.equal(actual[key], expected[key]) for key in expected)
+    check_same(path, whole)
     for name in ("encoder.safetensors", "head.safetensors"):
         mine, theirs = load_file(path / name), load_file(whole / name)
         assert mine.keys() == theirs.keys()
         assert all(torch.equal(mine[key], theirs[key]) for key in mine)
-    assert logged_lines(path) == logged_lines(whole)
-    mine, theirs = (json.loads((p / "result.json").read_text()) for p in (path, whole))
-    assert without_time(mine) == without_time(theirs)
     assert points(path) == points(whole)
     assert not list(path.rglob("*.part"))
 
