@@ -3,7 +3,9 @@
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,6 @@ from contrastive import load_encoder
 from contrastive.cli.evaluate import evaluate_runs, main, parse_args
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Scores
-from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.run import run_experiment
 from contrastive.export.program import export_onnx
 from contrastive.files import file_hash
@@ -41,6 +42,18 @@ def run(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
+def evaluated(*words: object, folders: Sequence[Path] = ()) -> str:
+    """The table that `contrastive evaluate` prints of these words."""
+    return evaluate_runs(parse_args([str(word) for word in words]), folders=folders)
+
+
+def edited(run: Path, **changes: Any) -> dict[str, Any]:
+    """The configuration of a run with these changes, which its config.yaml has from now on."""
+    config = yaml.safe_load((run / "config.yaml").read_text()) | changes
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    return config
+
+
 def records(run: Path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((run / "evaluation").glob("*.json"))]
 
@@ -48,7 +61,7 @@ def records(run: Path) -> list[dict]:
 @pytest.mark.smoke
 def test_the_same_evaluators_give_the_figures_of_the_run(run):
     before = (run / "result.json").read_bytes()
-    evaluate_runs(parse_args([str(run), "evaluator=[knn,linear,few_shot]"]))
+    evaluated(run, "evaluator=[knn,linear,few_shot]")
     (record,) = records(run)
     result = json.loads(before)
     assert record["test"] == result["test"]
@@ -59,12 +72,12 @@ def test_the_same_evaluators_give_the_figures_of_the_run(run):
 
 def test_done_evaluation_is_read_not_repeated(run, monkeypatch, capsys):
     words = [str(run), "evaluator=[rankme]"]
-    table = evaluate_runs(parse_args(words))
+    table = evaluated(*words)
     with monkeypatch.context() as patch:
         patch.setattr("contrastive.experiment.evaluate._evaluate", None)  # a call would fail
-        assert evaluate_runs(parse_args(words)) == table
+        assert evaluated(*words) == table
         assert "is done already; rerun=true" in capsys.readouterr().out
-    evaluate_runs(parse_args([str(run), "evaluator=[knn]", "evaluator.knn.k=3"]))
+    evaluated(run, "evaluator=[knn]", "evaluator.knn.k=3")
     assert len(records(run)) == 2
     (run / "encoder.safetensors").write_bytes((run / "encoder.safetensors").read_bytes() + b"\0")
     assert read_evaluations(run) == {}  # of other weights: never shown
@@ -74,7 +87,7 @@ def test_done_evaluation_is_read_not_repeated(run, monkeypatch, capsys):
 def test_another_dataset_is_normalized_as_in_training(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache"]
-    table = evaluate_runs(parse_args([str(run), "evaluator=[knn,linear]", *words]))
+    table = evaluated(run, "evaluator=[knn,linear]", *words)
     assert "image_folder-insects" in table
     (record,) = records(run)
     assert record["is_transfer"]
@@ -87,7 +100,7 @@ def test_another_dataset_is_normalized_as_in_training(run, tmp_path):
 def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
     folder = write_image_folder(tmp_path / "insects")
     words = ["evaluator=[transfer,knn,linear]", f"data_root={tmp_path}"]
-    evaluate_runs(parse_args([str(run), *words, f"evaluator.transfer.datasets=[digits,{folder}]"]))
+    evaluated(run, *words, f"evaluator.transfer.datasets=[digits,{folder}]")
     (record,) = records(run)
     for metric in ("linear_top1", "linear_top5"):  # the images of the run's own side
         assert record["test"][f"transfer_digits_{metric}"] == pytest.approx(record["test"][metric], abs=3)
@@ -99,7 +112,7 @@ def test_transfer_knows_datasets_by_name_and_by_path(run, tmp_path):
         ("a/x,b/x", r"names one twice: try each once, and folders whose last names differ"),
     ):
         with pytest.raises(ConfigError, match=message):
-            evaluate_runs(parse_args([str(run), "evaluator=[transfer]", f"evaluator.transfer.datasets=[{datasets}]"]))
+            evaluated(run, "evaluator=[transfer]", f"evaluator.transfer.datasets=[{datasets}]")
 
 
 def test_transfer_to_images_of_other_channels_says_what_to_type(run, tmp_path):
@@ -107,36 +120,26 @@ def test_transfer_to_images_of_other_channels_says_what_to_type(run, tmp_path):
     many = write_classes(tmp_path / "many", ".npy", (16, 16, 13))
     hint = r"of 3 channels and those in .*gray have 1 channel: try '~evaluator\.transfer', and after the run: .*=3$"
     with pytest.raises(ConfigError, match=hint) as said:
-        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", f"evaluator.transfer.datasets=[{gray}]"]))
+        evaluated(run, "evaluator=[transfer]", f"evaluator.transfer.datasets=[{gray}]")
     typed = str(said.value).rpartition("evaluate RUN ")[2].split()
-    evaluate_runs(parse_args([str(run), *typed, "evaluator=[linear]", f"data_root={tmp_path}"]))
+    evaluated(run, *typed, "evaluator=[linear]", f"data_root={tmp_path}")
     assert "linear_top1" in records(run)[0]["test"]
     with pytest.raises(
         ConfigError, match=r"have 13 channels: try images of 3 channels in evaluator\.transfer\.datasets"
     ):
-        evaluate_runs(parse_args([str(run), "evaluator=[transfer]", f"evaluator.transfer.datasets=[{many}]"]))
+        evaluated(run, "evaluator=[transfer]", f"evaluator.transfer.datasets=[{many}]")
 
 
 def test_evaluators_of_every_kind_leave_the_run_untouched(run):
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
     words = ["evaluator=[fine_tune,adam_probe,knn_sweep,retrieval,few_label]", "evaluator.adam_probe.epochs=2"]
     words += ["evaluator.fine_tune.epochs=1", "evaluator.fine_tune.min_steps=4"]
-    table = evaluate_runs(parse_args([str(run), *words]))
+    table = evaluated(run, *words)
     assert "knn_sweep_top1" in table and "few_label_10pct_top1" in table
     (record,) = records(run)
     assert {"fine_tune_1pct_top1", "fine_tune_10pct_top1"} < set(record["val"])
     assert "adam_probe_top1" in record["test"]
     assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
-
-
-def test_the_encoder_is_rebuilt_from_the_run(run):
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    encoder, _ = load_run_encoder(run, config)
-    state = torch.load(run / "checkpoints/last.pt", weights_only=True)["encoder"]
-    assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
-    assert not encoder.training
-    with pytest.raises(ConfigError, match="do not fit"):
-        load_run_encoder(run, {**config, "encoder": {**config["encoder"], "width": 3}})
 
 
 MISTAKES = [
@@ -195,27 +198,26 @@ def test_names_tell_evaluators_dataset_and_settings_apart():
 
 def test_a_run_that_cannot_be_evaluated_is_left_out_and_a_loss_of_ones_own_is_no_reason(run, capsys):
     own, odd, cut = (shutil.copytree(run, run.parent / name) for name in ("own", "odd", "cut"))
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    (own / "config.yaml").write_text(yaml.safe_dump({**config, "loss": {"_target_": "my_loss.Loss"}}))
-    (odd / "config.yaml").write_text(yaml.safe_dump({**config, "encoder": {"_target_": "my_encoder.Encoder"}}))
+    edited(own, loss={"_target_": "my_loss.Loss"})
+    edited(odd, encoder={"_target_": "my_encoder.Encoder"})
     (cut / ENCODER).unlink()
-    table = evaluate_runs(parse_args([str(run.parent), "evaluator=[rankme]"]))
+    table = evaluated(run.parent, "evaluator=[rankme]")
     assert [line.split()[1].rpartition("/")[2] for line in table.splitlines()[4:]] == ["own", "run"]
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: a run is left out")]
     assert "my_encoder.Encoder" in said[0]
     assert str(cut) in said[1]
     with pytest.raises(ConfigError, match=r"my_encoder\.Encoder"):
-        evaluate_runs(parse_args([str(odd), "evaluator=[rankme]"]))
+        evaluated(odd, "evaluator=[rankme]")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"weights": 1'])
 def test_a_damaged_record_is_made_again(run, content):
     words = [str(run), "evaluator=[rankme]"]
-    table = evaluate_runs(parse_args(words))
+    table = evaluated(*words)
     (path,) = (run / "evaluation").glob("*.json")
     path.write_text(content)
     assert read_evaluations(run) == {}
-    assert evaluate_runs(parse_args(words)) == table
+    assert evaluated(*words) == table
 
 
 def test_a_record_that_is_no_json_leaves_nothing_behind(run):
@@ -227,13 +229,13 @@ def test_a_record_that_is_no_json_leaves_nothing_behind(run):
 def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeypatch, capsys):
     folders = [write_image_folder(tmp_path / place / "insects", seed=seed) for seed, place in enumerate("ab")]
     words = [str(run), "evaluator=[rankme]", "dataset=image_folder", f"dataset.cache={tmp_path}/cache"]
-    tables = [evaluate_runs(parse_args([*words, f"dataset.root={folder}"])) for folder in folders]
+    tables = [evaluated(*words, f"dataset.root={folder}") for folder in folders]
     assert tables[0] != tables[1]
     assert len(records(run)) == 2
     before = records(run)
     other = {"commit": "other", "dirty": False, "diff": None}
     monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: other)
-    evaluate_runs(parse_args([*words, f"dataset.root={folders[0]}"]))
+    evaluated(*words, f"dataset.root={folders[0]}")
     assert "is done already, with other code than now; rerun=true" in capsys.readouterr().out
     assert records(run) == before
 
@@ -244,19 +246,17 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    config["encoder"]["_target_"] = "my_evaluated.Mine"
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    edited(run, encoder={**edited(run)["encoder"], "_target_": "my_evaluated.Mine"})
     shutil.copytree(run, tmp_path / "second")
     words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
-    evaluate_runs(parse_args(words), folders=[tmp_path])
-    sys.modules.pop("my_evaluated", None)  # as in a new process
+    evaluated(*words, folders=[tmp_path])
+    del sys.modules["my_evaluated"]  # where the network is from; as in a new process
     capsys.readouterr()
-    evaluate_runs(parse_args(words), folders=[tmp_path])
+    evaluated(*words, folders=[tmp_path])
     assert capsys.readouterr().out.count("is done already") == 2
     with (tmp_path / "my_evaluated.py").open("a") as file:
         file.write("# edited\n")
-    evaluate_runs(parse_args(words), folders=[tmp_path])
+    evaluated(*words, folders=[tmp_path])
     assert "is done already" not in capsys.readouterr().out
     sys.modules.pop("my_evaluated", None)
 
@@ -268,7 +268,7 @@ def test_weights_that_change_during_an_evaluation_are_noticed(run, monkeypatch):
 
     monkeypatch.setattr("contrastive.experiment.evaluate.evaluate", beside_a_rerun)
     with pytest.raises(ConfigError, match="changed while they were evaluated: try the same command again"):
-        evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
+        evaluated(run, "evaluator=[rankme]")
     assert not (run / "evaluation").exists()
 
 
@@ -280,13 +280,13 @@ def test_encoder_of_another_run_is_refused(run, tmp_path):
         run_experiment(compose_settings(*WORDS, f"encoder.weights={weights}"), tmp_path / "third")
 
     with pytest.raises(ConfigError, match=r"is damaged or another run's: try copying it again, or remove result\.json"):
-        evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
+        evaluated(run, "evaluator=[rankme]")
     for use in (load_encoder, export_onnx, tsne_map, start_from):
         with pytest.raises(ConfigError, match="is damaged or another run's"):
             use(run)
     (run / "result.json").unlink()
     run_experiment(compose_settings(*WORDS), run)
-    evaluate_runs(parse_args([str(run), "evaluator=[rankme]"]))
+    evaluated(run, "evaluator=[rankme]")
     shutil.copy(tmp_path / "other/result.json", run / "result.json")
     with pytest.raises(ConfigError, match=r"result\.json is another run's: try rerun=true"):
         run_experiment(compose_settings(*WORDS), run)
@@ -298,18 +298,17 @@ def test_what_is_typed_takes_precedence_over_what_was_recorded(run, tmp_path):
     (request,) = parse_args([str(run)])
     assert request.settings.evaluator["knn"]["k"] == 7
     # a dataset of one's own
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    config |= {"dataset": {"_target_": "stripes.stripes", "root": "/old", "n": 100}, "data_root": "/old"}
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    own = {"_target_": "stripes.stripes", "root": "/old", "n": 100}
+    edited(run, dataset=own, data_root="/old")
     (request,) = parse_args([str(run)])
-    assert request.settings.dataset == config["dataset"]
+    assert request.settings.dataset == own
     (request,) = parse_args([str(run), "data_root=/new"])
-    assert request.settings.dataset == {**config["dataset"], "root": "/new"}
+    assert request.settings.dataset == {**own, "root": "/new"}
     folder = tmp_path / "mine"
     (folder / "dataset").mkdir(parents=True)
     (folder / "dataset/stripes.yaml").write_text("_target_: stripes.stripes\nroot: null\nn: 5\n")
     (request,) = parse_args([str(run), "dataset.n=7"], folders=[folder])
-    assert request.settings.dataset == {**config["dataset"], "n": 7}
+    assert request.settings.dataset == {**own, "n": 7}
 
 
 def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
@@ -328,8 +327,8 @@ def test_run_without_labels_is_evaluated_on_other_images(tmp_path, capsys):
     assert "18 training images of 8 px without labels" in said
     assert said.count("are left out") == 1
     assert f"-m contrastive evaluate {path} dataset=digits" in said
-    assert "linear_top1" in evaluate_runs(parse_args([str(path), "dataset=digits", "evaluator=[linear]"]))
+    assert "linear_top1" in evaluated(path, "dataset=digits", "evaluator=[linear]")
     with pytest.raises(ConfigError, match="have no labels, which linear need: try dataset=digits"):
-        evaluate_runs(parse_args([str(path), "evaluator=[linear]"]))
+        evaluated(path, "evaluator=[linear]")
     with pytest.raises(ConfigError, match="SupCon needs a label for every training image"):
         run_experiment(compose_settings(*words, "loss=supcon"), tmp_path / "supervised")
