@@ -51,10 +51,6 @@ def test_a_biased_dataset_keeps_the_loss_of_an_experiment(composed, experiment):
     assert biased["_target_"] == own["_target_"]
 
 
-def test_a_biased_dataset_alone_can_be_trained_on(composed):
-    assert composed("dataset=biased_digits").loss["_target_"] == "contrastive.loss.supcon.SupCon"
-
-
 def test_biased_dataset_brings_its_epochs_and_learning_rate(composed):
     settings = composed("experiment=bc_ce", "dataset=biased_digits")
     assert (settings.epochs, settings.optimizer["lr"], settings.schedule["milestones"]) == (60, 3e-3, [30, 50])
