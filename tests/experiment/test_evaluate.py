@@ -242,7 +242,8 @@ def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeyp
 
 def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "my_evaluated.py").write_text(
-        "from contrastive.encoder.resnet import ResNet\nclass Mine(ResNet):\n    pass\n"
+        "from contrastive.encoder.resnet import ResNet\nclass Mine(ResNet):\n"
+        "    def forward(self, x):\n        print('it is mine')\n        return super().forward(x)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -250,8 +251,8 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
     shutil.copytree(run, tmp_path / "second")
     words = [str(run), str(tmp_path / "second"), "evaluator=[rankme]"]
     evaluated(*words, folders=[tmp_path])
-    del sys.modules["my_evaluated"]  # where the network is from; as in a new process
-    capsys.readouterr()
+    assert "it is mine" in capsys.readouterr().out
+    sys.modules.pop("my_evaluated", None)  # as in a new process
     evaluated(*words, folders=[tmp_path])
     assert capsys.readouterr().out.count("is done already") == 2
     with (tmp_path / "my_evaluated.py").open("a") as file:
