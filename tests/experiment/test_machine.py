@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -83,7 +82,6 @@ def complete(monkeypatch, tmp_path):
     monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     (tmp_path / "Python.h").touch()
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -98,33 +96,19 @@ def test_what_is_compiled(complete, setting, device, expected, capsys):
     assert capsys.readouterr().out == ""
 
 
-def without_compiler(monkeypatch, folder):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-
-
-def without_headers(monkeypatch, folder):
-    (Path(folder) / "Python.h").unlink()
-
-
-def without_triton(monkeypatch, folder):
-    monkeypatch.setattr(machine, "find_spec", lambda name: None)
-
-
-def with_an_old_gpu(monkeypatch, folder):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: OLD)
-
-
 @pytest.mark.parametrize(
-    ("without", "advice"),
+    ("what", "found", "advice"),
     [
-        (without_compiler, "a C compiler: try apt-get install gcc"), (without_headers, "apt-get install python3-dev"),
-        (without_triton, "pip install triton"), (with_an_old_gpu, "Volta"),
+        ("shutil.which", None, "a C compiler: try apt-get install gcc"),
+        ("sysconfig.get_path", "/nowhere", "apt-get install python3-dev"),
+        ("contrastive.experiment.machine.find_spec", None, "pip install triton"),
+        ("torch.cuda.get_device_capability", OLD, "Volta"),
     ],
-)  # fmt: skip
+)
 def test_without_a_compiler_auto_is_eager_and_says_so_and_true_is_refused(
-    complete, monkeypatch, capsys, without, advice
+    complete, monkeypatch, capsys, what, found, advice
 ):
-    without(monkeypatch, complete)
+    monkeypatch.setattr(what, lambda *_: found)
     assert choose_compile("auto", GPU) is False
     said = capsys.readouterr().out
     assert said.startswith("warning: ") and advice in said and said.count("\n") == 1
@@ -133,7 +117,7 @@ def test_without_a_compiler_auto_is_eager_and_says_so_and_true_is_refused(
 
 
 def test_a_compiler_named_by_cc_is_one(complete, monkeypatch):
-    without_compiler(monkeypatch, complete)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setenv("CC", "/opt/cc")
     assert choose_compile("auto", GPU) == "augmentation"
     with pytest.raises(ConfigError, match=r"a C\+\+ compiler: try apt-get install g\+\+, or compile=false"):
