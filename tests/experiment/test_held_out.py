@@ -1,6 +1,7 @@
 """held_out=N: a run is judged on training images that it does not train on, and never sees a test image."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from contrastive.errors import ConfigError
 from contrastive.experiment.build import load_data
 from contrastive.experiment.run import run_experiment
 from contrastive.study.frame import runs
-from contrastive.types import Data, Split
+from contrastive.types import Split
 from tests.helpers import TINY, compose_settings, without_time
 
 
@@ -44,13 +45,8 @@ def test_recolored_validation_images_are_judged_on_and_not_trained_on():
 
 
 def test_without_labels_there_is_nothing_to_judge():
-    data = digits(size=8)
-    without = Data(
-        pretrain=data.pretrain, probe_train=data.probe_train, probe_val_index=data.probe_val_index, test=data.test,
-        classes=(), mean=data.mean, std=data.std,
-    )  # fmt: skip
     with pytest.raises(ConfigError, match="try held_out=null"):
-        judged_on_training(without, 0)
+        judged_on_training(replace(digits(size=8), classes=()), 0)
 
 
 def test_a_run_holds_no_figure_of_a_test_image(tmp_path):
