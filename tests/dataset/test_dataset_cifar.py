@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their genuine formats."""
+"""CIFAR-10, CIFAR-100 and STL-10 in their genuine formats, and downloads."""
 
 import io
 import os
@@ -16,6 +16,7 @@ from torchvision.transforms.functional import resize
 
 from contrastive.dataset.cifar import cifar10, cifar100
 from contrastive.dataset.download import fetch
+from contrastive.dataset.stl10 import stl10
 from contrastive.errors import ConfigError
 
 BATCHES = {"cifar-10-batches-py": [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]}
@@ -56,6 +57,37 @@ def test_cifar100_reads_the_genuine_format(tmp_path, monkeypatch):
     data = cifar100(root=str(tmp_path))
     assert len(data.pretrain) == 200
     assert len(data.classes) == 100
+
+
+@pytest.fixture
+def stl10_files(tmp_path, monkeypatch):
+    """A folder with small files in STL-10's format."""
+    rng = np.random.default_rng(0)
+    base = tmp_path / "stl10_binary"
+    base.mkdir()
+    for name, n in (("train", 30), ("unlabeled", 50), ("test", 20)):
+        (base / f"{name}_X.bin").write_bytes(rng.integers(0, 256, (n, 3, 96, 96), dtype=np.uint8).tobytes())
+        if name != "unlabeled":
+            (base / f"{name}_y.bin").write_bytes(bytes(i % 10 + 1 for i in range(n)))
+    (base / "class_names.txt").write_text("\n".join(f"class{i}" for i in range(10)))
+    monkeypatch.setattr("torchvision.datasets.stl10.check_integrity", lambda *_: True)
+    return str(tmp_path)
+
+
+def test_stl10_reads_the_genuine_format(stl10_files):
+    data = stl10(root=stl10_files, hold_out=True)
+    assert data.pretrain.image.shape == (80 - len(data.probe_val), 3, 32, 32)
+    assert (data.pretrain.label == -1).sum() == 50
+    assert (data.probe_val.label >= 0).all()
+    assert (data.pretrain.label[data.probe_train] >= 0).all()
+    assert data.test.label.tolist() == [i % 10 for i in range(20)]
+
+
+def test_stl10_at_96_pixels_with_cifar10_stats(stl10_files):
+    data = stl10(root=stl10_files, size=96, stats="cifar10")
+    assert data.pretrain.image.shape == (80, 3, 96, 96)
+    assert (data.mean, data.std) == ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+    assert stl10(root=stl10_files).mean != data.mean
 
 
 def blocked(*_: object, **__: object) -> None:
