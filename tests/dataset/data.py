@@ -16,12 +16,16 @@ from PIL import Image
 from contrastive.dataset.shard.tar import samples
 from contrastive.dataset.shards import shards
 from contrastive.types import Data, Split
-from tests.helpers import ONE_THREAD, ROOT, logged_lines, program, saved_weights, wait_for
+from tests.helpers import CONTIGUOUS, ONE_THREAD, ROOT, logged_lines, program, saved_weights, wait_for
 
 RECIPE = [
     "encoder=resnet18_narrow", "encoder.width=2", "epochs=2", "log_every=1", "device=cpu", "precision=fp32",
     "channels_last=false", "evaluator=[knn,linear]", "evaluator.knn.every=1", "evaluator.knn.k=5",
     "evaluator.linear.max_iter=5",
+]  # fmt: skip
+QUICK = [
+    "encoder.width=2", "epochs=2", "batch_size=16", "device=cpu", CONTIGUOUS, "evaluator=[knn]", "evaluator.knn.k=5",
+    "hydra.run.dir=run",
 ]  # fmt: skip
 ENVIRONMENT = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
 

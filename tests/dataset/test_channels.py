@@ -19,14 +19,11 @@ from contrastive.experiment.make import make
 from contrastive.training.features import extract
 from contrastive.training.precision import Normalize
 from contrastive.types import as_float, visible
-from tests.dataset.data import ran
-from tests.helpers import CONTIGUOUS, further, load_image_folder, program
+from tests.dataset.data import QUICK, ran
+from tests.helpers import further, load_image_folder, program
 
 GRAY_8, GRAY_16, MANY = Kind(1, np.dtype(np.uint8)), Kind(1, np.dtype(np.uint16)), Kind(13, np.dtype(np.uint16))
-QUICK_RUN = [
-    "dataset.size=16", "encoder.width=2", "epochs=2", "batch_size=16", "device=cpu", CONTIGUOUS, "evaluator=[knn]",
-    "evaluator.knn.k=5", "hydra.run.dir=run",
-]  # fmt: skip
+QUICK_RUN = ["dataset.size=16", *QUICK]
 
 
 def pixels(shape: tuple[int, ...], dtype: type = np.uint16, *, seed: int = 0) -> np.ndarray:

@@ -17,14 +17,10 @@ from contrastive.dataset.splits import channel_stats, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.training.loader import Loader
 from contrastive.types import Data
-from tests.dataset.data import contents, ran
-from tests.helpers import CONTIGUOUS
+from tests.dataset.data import QUICK, contents, ran
 
 N, NAMES = 60, np.array(["ant", "bee", "cat"])
-SMALL = [
-    "augmentation=intensity", "encoder.width=2", "epochs=2", "batch_size=16", "device=cpu", CONTIGUOUS,
-    "evaluator=[knn]", "evaluator.knn.k=5", "hydra.run.dir=run",
-]  # fmt: skip
+SMALL = ["augmentation=intensity", *QUICK]
 
 
 def images(shape: tuple[int, ...] = (N, 8, 8, 5), dtype: type = np.uint16) -> np.ndarray:

@@ -246,9 +246,6 @@ def test_the_name_of_a_split_is_that_of_the_folder_above(folder):
 
 
 def test_patterns(folder):
-    for root in (folder, folder / "{000..002}.tar"):
-        assert dataset_name("shards", {"name": None, "root": str(root)}) == "shards-tars"
-        assert load_shards(folder, root=str(root)).facts["dataset_name"] == "tars"
     assert [path.name for path in expand(f"{folder}/{{000..002}}.tar")] == ["000.tar", "001.tar", "002.tar"]
     assert expand(f"{folder}/*1.tar") == [folder / "001.tar"] and len(expand(str(folder))) == 3
 
