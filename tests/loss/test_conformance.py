@@ -39,15 +39,6 @@ def test_two_views_may_be_two_arguments(group, name):
         assert loss(z0, z1) == loss(z)
 
 
-def test_two_views_as_two_arguments_compile_into_one_graph():
-    z0, z1 = torch.randn(2, 8, 4).unbind()
-    loss = make("loss/nt_xent", drop_false_negatives=True)
-    label = torch.arange(8) % 3
-    torch.compiler.reset()
-    compiled = torch.compile(loss, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(z0, z1, label), loss(torch.stack([z0, z1], 1), label))
-
-
 def test_far_more_views_than_images_are_warned_of():
     z0, z1 = torch.randn(2, 8, 4).unbind()
     label = torch.zeros(2).long()

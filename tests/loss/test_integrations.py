@@ -194,19 +194,6 @@ def test_mini_batches_are_the_cached_loss_of_sentence_transformers(bert: Any) ->
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("across", "n_columns"), CASES)
-def test_ranking_loss_by_its_formula(across: str, n_columns: int) -> None:
-    columns = [leaf(B, D, seed=seed) for seed in range(n_columns)]
-    anchor, positive, *negatives = (F.normalize(column, dim=1) for column in columns)
-    own = (anchor * positive).sum(1) / 0.5
-    to_documents = (anchor @ torch.cat([positive, *negatives]).T / 0.5).logsumexp(1)
-    to_anchors = (positive @ anchor.T / 0.5).logsumexp(1)
-    log_z = to_documents if across == "first" else (to_documents + to_anchors) / 2
-    found = value_and_gradients(pair_loss(contrastive.NTXent(temperature=0.5), columns, across), columns)
-    expected = value_and_gradients((log_z - own).mean(), columns)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-
-
 def test_a_single_column_is_two_views_or_a_sentence_of_the_adapter() -> None:
     column = leaf(B, D)
     expected = contrastive.NTXent()(torch.stack([column, column], 1))

@@ -68,22 +68,12 @@ def test_loss_combination_is_the_mean_over_pairs_of_views(name):
     torch.testing.assert_close(loss(z), sum(loss(z[:, list(two)]) for two in combinations(range(4), 2)) / 6)
 
 
-def test_losses_equal_each_other_in_their_limits():
+def test_a_batch_without_negatives_costs_nothing():
     z, one_class = embeddings(16, 2), torch.zeros(16).long()
-    plain = make("loss/nt_xent")(z)
-    torch.testing.assert_close(make("loss/debiased_neg", tau_plus=0)(z), plain, rtol=1e-12, atol=0)
-    same = torch.ones(16, 2, 4, dtype=torch.float64)
     for name in NAMES:
-        assert make(f"loss/{name}")(same).item() == pytest.approx(math.log(31), rel=1e-12)
         assert make(f"loss/{name}")(embeddings(1, 2)).item() == 0
         assert make(f"loss/{name}", drop_false_negatives=True)(z, one_class).isfinite()
     assert make("loss/nt_xent", drop_false_negatives=True)(z, one_class).item() == 0
-
-
-def test_unlabeled_images_are_never_false_negatives():
-    z = embeddings(8, 2)
-    oracle = make("loss/nt_xent", drop_false_negatives=True)
-    torch.testing.assert_close(oracle(z, torch.full((8,), -1)), make("loss/nt_xent")(z))
 
 
 @pytest.mark.parametrize("aggregation", ["loss_combination", "pos_grouping"])

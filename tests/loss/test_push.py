@@ -6,7 +6,6 @@ from torch import Tensor
 
 from contrastive import NTXent, SupCon
 from contrastive.errors import ConfigError
-from contrastive.experiment.components import build_loss
 from contrastive.experiment.make import make
 from contrastive.loss.base import Loss
 
@@ -18,19 +17,9 @@ def embeddings() -> Tensor:
     return torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
 
 
-def gradient(loss: Loss, z: Tensor, label: Tensor | None = None, anchors: slice = slice(None)) -> Tensor:
-    return torch.autograd.grad(loss(z, label, anchors=anchors), z)[0]
-
-
 def pushed(loss: Loss, push: float) -> Loss:
     loss.push = push
     return loss
-
-
-def test_push_leaves_the_value_and_push_of_one_the_gradient() -> None:
-    z = embeddings()
-    assert torch.equal(pushed(NTXent(temperature=T), 4)(z), NTXent(temperature=T)(z))
-    assert torch.equal(gradient(pushed(NTXent(temperature=T), 1), z), gradient(NTXent(temperature=T), z))
 
 
 def test_curve_shows_repulsion_per_attraction() -> None:
@@ -63,16 +52,12 @@ def test_push_of_every_loss_adds_to_its_gradient_in_proportion(name: str) -> Non
     assert len(values) == 1
 
 
-def test_push_of_a_loss_without_pairs_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"loss\.push .* try loss=nt_xent"):
-        build_loss({"_target_": "contrastive.loss.triplet.Triplet", "push": 2.0})
-    with pytest.raises(ConfigError, match=r"loss\.push must be"):
-        build_loss({"_target_": "contrastive.loss.nt_xent.NTXent", "push": -1})
-
-
-def test_make_takes_push_beside_the_options_of_a_loss() -> None:
+def test_push_is_an_option_of_losses_that_have_pairs_alone() -> None:
     assert make("loss/nt_xent", push=4).push == 4
-    with pytest.raises(ConfigError, match=r"loss\.push .* try loss=nt_xent"):
-        make("loss/triplet", push=4)
-    with pytest.raises(ConfigError, match="no option push"):
-        make("regularizer/fairkl", push=4)
+    for component, push, said in (
+        ("loss/triplet", 4, r"loss\.push .* try loss=nt_xent"),
+        ("loss/nt_xent", -1, r"loss\.push must be"),
+        ("regularizer/fairkl", 4, "no option push"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            make(component, push=push)
