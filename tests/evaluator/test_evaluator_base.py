@@ -34,42 +34,40 @@ class Counts(Evaluator):
 
 
 PLAIN = Fixed({"": 1.0, "top1": 2.0})
+FEATURES = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
 
 
 def test_figures_get_their_evaluators_name():
-    features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
-    predicts = Fixed(Scores(test={"top1": 4.0}, predictions={"": torch.zeros(len(features.test.h))}))
-    scores = evaluate({"a": PLAIN, "b": Fixed(Scores()), "c": predicts, "d": Counts()}, features)
+    predicts = Fixed(Scores(test={"top1": 4.0}, predictions={"": torch.zeros(len(FEATURES.test.h))}))
+    scores = evaluate({"a": PLAIN, "b": Fixed(Scores()), "c": predicts, "d": Counts()}, FEATURES)
     assert scores.test == {"a": 1.0, "a_top1": 2.0, "c_top1": 4.0, "d_before": 1}
     assert scores.val == {"d_top1": 3.0}
     assert scores.audit == {"names": 1}
     assert scores.protocol == {"a": "fixed", "c": "fixed", "d": "counts"}
-    assert features.predictions == {}
-    assert evaluate({}, features) == Scores()
+    assert FEATURES.predictions == {}
+    assert evaluate({}, FEATURES) == Scores()
 
 
 def test_the_classifier_reports_only_where_one_was_trained():
-    features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
-    assert Classifier()(features) == Scores()
-    perfect = FeatureSets(**{**vars(features), "classifier": lambda h: h[:, :4]})
+    assert Classifier()(FEATURES) == Scores()
+    perfect = FeatureSets(**{**vars(FEATURES), "classifier": lambda h: h[:, :4]})
     scores = Classifier()(perfect)
     assert scores.test["top1"] > 80
     assert scores.val["top1"] > 80
-    assert torch.equal(scores.predictions[""], features.test.h[:, :4].argmax(1))
+    assert torch.equal(scores.predictions[""], FEATURES.test.h[:, :4].argmax(1))
 
 
 def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
     odd, groups = Fixed({"top1": math.nan}), [{"top1": math.inf}]
-    features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
     with pytest.raises(ConfigError, match=r"evaluator odd gives top1 = nan on this data: try '~evaluator\.odd'"):
-        evaluate({"odd": odd}, features)
-    scores = evaluate({"odd": odd, "plain": PLAIN}, features, strict=False)
+        evaluate({"odd": odd}, FEATURES)
+    scores = evaluate({"odd": odd, "plain": PLAIN}, FEATURES, strict=False)
     assert scores.test == {"plain": 1.0, "plain_top1": 2.0}
     assert "warning: evaluator odd gives top1 = nan on this data: it is left out" in capsys.readouterr().out
     odd = Fixed(Scores(test={"top1": 1.0}, audit={"groups": groups}))
     with pytest.raises(ConfigError, match="evaluator odd gives an audit with NaN or infinity"):
-        evaluate({"odd": odd}, features)
-    scores = evaluate({"odd": odd}, features, strict=False)
+        evaluate({"odd": odd}, FEATURES)
+    scores = evaluate({"odd": odd}, FEATURES, strict=False)
     assert (scores.test, scores.audit) == ({"odd_top1": 1.0}, {})
 
 
@@ -82,9 +80,8 @@ def test_a_figure_that_is_no_number_names_its_evaluator(capsys):
     ],
 )
 def test_what_is_no_figure_is_answered_with_what_to_write(answer, said):
-    features = feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2))
     with pytest.raises(ConfigError, match=said):
-        evaluate({"odd": Fixed(answer)}, features)
+        evaluate({"odd": Fixed(answer)}, FEATURES)
 
 
 def test_an_evaluator_says_how_it_measures():
@@ -93,7 +90,7 @@ def test_an_evaluator_says_how_it_measures():
             return {"top1": 1.0}
 
     with pytest.raises(ConfigError, match="evaluator mine does not say how it measures: try protocol = "):
-        evaluate({"mine": Silent()}, feature_sets(blobs(20, 0), blobs(8, 1), blobs(8, 2)))
+        evaluate({"mine": Silent()}, FEATURES)
 
 
 def test_a_single_test_image_has_no_uniformity():
