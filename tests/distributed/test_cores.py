@@ -17,16 +17,23 @@ def four_gpus(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-@pytest.mark.usefixtures("four_gpus")
-@pytest.mark.parametrize("words", [[], ["device=cuda"], ["device=auto", "epochs=1"]])
-def test_runs_are_spread_over_every_gpu(words):
-    assert gpus_for(words) == ["0", "1", "2", "3"]
+ALL = ["0", "1", "2", "3"]
 
 
 @pytest.mark.usefixtures("four_gpus")
-@pytest.mark.parametrize("word", ["device=cpu", "device=cuda:1", "devices=2"])
-def test_runs_without_a_gpu_on_a_certain_one_or_on_several_are_not(word):
-    assert gpus_for([word]) == []
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        ([], ALL),
+        (["device=cuda"], ALL),
+        (["device=auto", "epochs=1"], ALL),
+        (["device=cpu"], []),  # none, a certain one, or several for each run
+        (["device=cuda:1"], []),
+        (["devices=2"], []),
+    ],
+)
+def test_runs_are_spread_over_every_gpu_but_those_that_say_otherwise(words, gpus):
+    assert gpus_for(words) == gpus
 
 
 @pytest.mark.usefixtures("four_gpus")

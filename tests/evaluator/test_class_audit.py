@@ -1,5 +1,7 @@
 """Accuracy by class, by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -15,12 +17,11 @@ from tests.helpers import feature_sets
 
 def test_accuracy_of_each_class_by_hand() -> None:
     label = torch.tensor([0, 0, 1, 1, 1, 1, 3, -1])
-    sets = feature_sets(
-        Features(torch.zeros(8, 2), label), Features(torch.zeros(8, 2), label), Features(torch.zeros(8, 2), label)
-    )
+    features = Features(torch.zeros(8, 2), label)
+    sets = feature_sets(features, features, features)
     assert ClassAudit()(sets) == Scores()
     guess = torch.tensor([0, 1, 1, 1, 1, 0, 3, 3])
-    sets = type(sets)(**{**vars(sets), "predictions": {"knn": guess}})
+    sets = replace(sets, predictions={"knn": guess})
     assert ClassAudit()(sets).audit["by_class"]["knn"] == {
         "mean_top1": 75.0, "worst_top1": 50.0, "top1": {"0": 50.0, "1": 75.0, "3": 100.0},
     }  # fmt: skip
@@ -33,8 +34,8 @@ def test_classes_are_printed_by_name_with_the_number_of_their_test_images() -> N
     label = torch.tensor([0, 0, 1])
     features = Features(torch.zeros(3, 2), label)
     sets = feature_sets(features, features, features)
-    sets = type(sets)(**{**vars(sets), "classes": ("cat", "dog"), "predictions": {"knn": torch.tensor([0, 1, 1])}})
-    audit = ClassAudit()(sets).audit
+    guess = {"knn": torch.tensor([0, 1, 1])}
+    audit = ClassAudit()(replace(sets, classes=("cat", "dog"), predictions=guess)).audit
     said = [line.split() for line in _by_class(audit["by_class"], audit["classes"]).splitlines()]
     assert said[-2:] == [["cat", "2", "50.00"], ["dog", "1", "100.00"]]
     earlier = [line.split() for line in _by_class(audit["by_class"], []).splitlines()]

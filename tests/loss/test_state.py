@@ -20,6 +20,12 @@ def train(n: int = N) -> Split:
     return Split(torch.zeros(n, 3, 1, 1, dtype=torch.uint8), torch.zeros(n, dtype=torch.long))
 
 
+def prepared(loss: Loss, n: int = N) -> Loss:
+    """The loss in float64, of n training images."""
+    loss.prepare(train(n), n_classes=0, dim=D)
+    return loss.double()
+
+
 def step(loss: Loss, index: Tensor, z: Tensor) -> tuple[float, Tensor]:
     """Value and gradient on a batch, whose state the loss then takes over."""
     free = z.clone().requires_grad_()
@@ -58,9 +64,7 @@ def means(z: Tensor) -> Tensor:
 
 def test_sogclr_is_its_formula_and_has_the_gradient_of_the_authors_code() -> None:
     gamma = 0.6
-    loss = SogCLR(temperature=T, gamma=gamma)
-    loss.prepare(train(), n_classes=0, dim=D)
-    loss.double()
+    loss = prepared(SogCLR(temperature=T, gamma=gamma))
     first, batches = some_batches()
     step(loss, torch.arange(N), first)
     u = means(first).mean(1)
@@ -88,9 +92,7 @@ def test_sogclr_is_its_formula_and_has_the_gradient_of_the_authors_code() -> Non
 
 def test_sogclr_without_memory_is_the_decoupled_loss() -> None:
     z, batches = some_batches()
-    forgetful = SogCLR(temperature=T, gamma=1)
-    forgetful.prepare(train(), n_classes=0, dim=D)
-    forgetful.double()
+    forgetful = prepared(SogCLR(temperature=T, gamma=1))
     step(forgetful, torch.arange(N), z)
     for index, z in batches:
         free = z.clone().requires_grad_()
@@ -105,9 +107,7 @@ def test_sogclr_without_memory_is_the_decoupled_loss() -> None:
 
 def test_an_image_not_seen_before_starts_with_its_batch() -> None:
     z, batches = some_batches()
-    loss = SogCLR(temperature=T, gamma=0.5)
-    loss.prepare(train(2 * N), n_classes=0, dim=D)
-    loss.double()
+    loss = prepared(SogCLR(temperature=T, gamma=0.5), 2 * N)
     step(loss, torch.arange(N), z)
     index, z = batches[0]
     new = index + torch.tensor([0, 0, N, N, N, N])
@@ -119,9 +119,7 @@ def test_an_image_not_seen_before_starts_with_its_batch() -> None:
 
 def test_glofnd_is_its_formula_and_the_authors_code() -> None:
     alpha, lr = 0.2, 0.3
-    loss = GloFND(temperature=T, alpha=alpha, start=0, lr=lr)
-    loss.prepare(train(), n_classes=0, dim=D)
-    loss.double()
+    loss = prepared(GloFND(temperature=T, alpha=alpha, start=0, lr=lr))
     rng = torch.Generator().manual_seed(8)
     # of vibalcam/GloFND at b7f1dd1: twice the loss, and the norm of its gradient
     authors = [
@@ -163,9 +161,7 @@ def test_glofnd_is_its_formula_and_the_authors_code() -> None:
 
 def test_glofnd_is_nt_xent_until_it_starts() -> None:
     first, _ = some_batches()
-    loss = GloFND(temperature=T, alpha=0.5, start=3, lr=0.5)
-    loss.prepare(train(), n_classes=0, dim=D)
-    loss.double()
+    loss = prepared(GloFND(temperature=T, alpha=0.5, start=3, lr=0.5))
     plain = NTXent(temperature=T)
     for _ in range(3):
         value, _ = step(loss, torch.arange(N), first)
