@@ -45,24 +45,6 @@ def test_devices_2_is_one_run_in_one_directory(tmp_path):
         assert mine[i]["train/loss"] == pytest.approx(theirs[i]["train/loss"], rel=1e-5)
 
 
-def test_torchrun_is_the_same_run_and_can_be_killed(tmp_path):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(ROOT / "train.py")]
-    words = [*QUICK, "epochs=3", "hydra.run.dir=run"]
-    env = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [*torchrun, *words], cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    wait_for(tmp_path / "run/checkpoints/last.pt", process)
-    process.send_signal(signal.SIGTERM)
-    process.wait()
-    done = subprocess.run([*torchrun, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("resuming after epoch") == 1
-    logged = logged_lines(tmp_path / "run")
-    assert [line["step"] for line in logged] == sorted(line["step"] for line in logged)
-    assert sum("train/loss" in line for line in logged) == 3 * (1438 // 256)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -31,12 +31,6 @@ def test_width_64_equals_torchvision_but_for_the_stem(depth, dim, stem):
     assert ours.dim == dim
 
 
-def test_width_scales_every_stage():
-    narrow = make("encoder/resnet18", width=8)
-    assert narrow.dim == 64
-    assert narrow(torch.randn(2, 3, 16, 16)).shape == (2, 64)
-
-
 def kaiming(layer: nn.Conv2d) -> float:
     """The standard deviation of He et al. by the fan out."""
     return math.sqrt(2 / (layer.out_channels * layer.kernel_size[0] ** 2))

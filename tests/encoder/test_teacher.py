@@ -178,19 +178,12 @@ def test_momentum_0_is_the_student_whose_gradient_is_stopped():
     torch.testing.assert_close(others.keys, projections(step, own, views), rtol=1e-4, atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory):
-    path = tmp_path_factory.mktemp("taught") / "run"
-    run_experiment(compose_settings(*TAUGHT), path)
-    return path
-
-
-@pytest.mark.parametrize("n_done", [7, pytest.param(10, marks=pytest.mark.slow)])  # inside an epoch, and at its end
-def test_it_is_resumed_exactly(taught, tmp_path, n_done):
+def test_it_is_resumed_exactly(tmp_path):
     settings = compose_settings(*TAUGHT)
-    run_until_step(n_done + 1, settings, tmp_path)
-    run_experiment(settings, tmp_path)
-    check_same(tmp_path, taught)
+    run_experiment(settings, tmp_path / "whole")
+    run_until_step(8, settings, tmp_path / "cut")  # inside an epoch
+    run_experiment(settings, tmp_path / "cut")
+    check_same(tmp_path / "cut", tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -221,16 +214,12 @@ def test_any_loss_trains_against_a_teacher(words):
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
 @pytest.mark.parametrize(
-    ("words", "backend"),
-    [
-        (["loss=debiased_pos"], "inductor"),
-        (["teacher.queue=50", "views_forward=per_view"], "aot_eager"),
-        (["loss=byol", "head=predictor"], "aot_eager"),
-    ],
+    "words",
+    [["loss=debiased_pos"], ["teacher.queue=50", "views_forward=per_view"], ["loss=byol", "head=predictor"]],
     ids=["debiased_pos", "queue", "byol"],
 )
-def test_a_compiled_run_with_a_teacher_takes_the_same_steps(words, backend, monkeypatch):
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+def test_a_compiled_run_with_a_teacher_takes_the_same_steps(words, monkeypatch):
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     small = ["encoder=simple_convnet", "augmentation.ops.jitter=null", "optimizer=sgd", "optimizer.lr=0.01"]
 
     def taught(*more):

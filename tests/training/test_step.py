@@ -176,18 +176,6 @@ def test_statistics_of_several_processes_are_float32(monkeypatch, dtype):
     torch.testing.assert_close(norm.running_var, (0.9 + 0.1 * wide.repeat(1, 2).var(1)).float(), rtol=1e-6, atol=0)
 
 
-@pytest.mark.slow
-def test_views_apart_compile_into_one_graph():
-    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True))
-    norms, x = convert_batch_norm(net), torch.randn(6, 3, 5, 5)
-    computed = []
-    with views_apart(norms, 2):
-        for forward in (net, torch.compile(net, backend="aot_eager", fullgraph=True)):
-            out = forward(x)
-            computed.append((out, torch.autograd.grad(out.square().sum(), net[0].weight)))
-    torch.testing.assert_close(*computed)
-
-
 class Strict(nn.BatchNorm1d):
     """Insists, as SyncBatchNorm does, on a counter."""
 
