@@ -116,6 +116,13 @@ def fresh_program(
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
 
 
+def started(*words: str, cwd: Path, **options: Any) -> "subprocess.Popen[str]":
+    """train.py in a process that may start others, as a user starts it: while it runs."""
+    command, env = [sys.executable, str(ROOT / "train.py"), *words], {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=cwd, env=env, text=True, **pipes, **options)
+
+
 def logged_lines(path: Path) -> list[dict[str, Any]]:
     """metrics.jsonl without the keys that measure time."""
     return [

@@ -3,8 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from contrastive.config.messages import user_message
 from contrastive.distributed import cores
 from contrastive.distributed.launch import launch
 from contrastive.errors import ConfigError
-from tests.helpers import ONE_THREAD, ROOT, TINY, logged_lines, program, restore_sigint, wait_for
+from tests.helpers import TINY, logged_lines, program, restore_sigint, started, wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,16 +69,7 @@ def test_an_error_of_the_system_in_one_process_is_one_sentence():
 @pytest.mark.parametrize("whom", ["parent", "all"])
 def test_ctrl_c_ends_all_processes_quietly(tmp_path, whom):
     words = [*TINY, "epochs=400", "devices=2", "hydra.run.dir=run"]
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "train.py"), *words],
-        cwd=tmp_path,
-        env=ONE_THREAD,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=restore_sigint,
-    )
+    process = started(*words, cwd=tmp_path, start_new_session=True, preexec_fn=restore_sigint)
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
     (os.killpg if whom == "all" else os.kill)(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)  # the pipes close when the last process has gone

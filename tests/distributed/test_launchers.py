@@ -4,8 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 from hydra.errors import MissingConfigException
 
 from contrastive.config.messages import user_message
-from tests.helpers import ONE_THREAD, ROOT, TINY, program
+from tests.helpers import ONE_THREAD, ROOT, TINY, program, started
 
 BARE = [word for word in TINY if not word.startswith("evaluator")]
 QUICK = [*TINY, "epochs=1", "log_every=100"]
@@ -50,15 +48,7 @@ def test_a_submitit_job_of_two_processes(tmp_path):
 def test_submitit_job_that_times_out_is_requeued(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     linear = ["evaluator=[linear]", "evaluator.linear.max_iter=5"]
-    words = ["-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", *linear]
-    sweep = subprocess.Popen(
-        [sys.executable, str(ROOT / "train.py"), *words],
-        cwd=tmp_path,
-        env={**ONE_THREAD, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    sweep = started("-m", "hydra/launcher=submitit_local", *BARE, "epochs=60", *linear, cwd=tmp_path)
     first = job_of(tmp_path, sweep)
     while not list(tmp_path.rglob("last.pt")):
         time.sleep(0.05)

@@ -16,7 +16,7 @@ from contrastive.run.files import read_result
 from contrastive.study.frame import read_frame
 from contrastive.testing.loss import in_tiles
 from contrastive.types import Split
-from tests.helpers import compose_settings, further, run_until_step
+from tests.helpers import compose_settings, further, run_until_step, write_finished
 
 N, B, T = 20, 8, 0.1
 COLORED = ["dataset=biased_digits", "encoder.width=2", "device=cpu", "evaluator=[linear,bias_audit]"]
@@ -138,25 +138,21 @@ def test_what_makes_no_sense_is_refused(composed, biased_run):
             build(composed(*COLORED, *words))
 
 
-@pytest.mark.slow
-def test_reports_tell_sources_apart_but_for_one_for_each_seed(composed, biased_run, tmp_path):
-    other = tmp_path / "other"
-    run_experiment(composed(*COLORED, "loss=cross_entropy", "epochs=1", "seed=1"), other)
-    words = [*COLORED, "loss=softcon", "epochs=1", "evaluator=[linear]"]
-    for seed, source in enumerate((biased_run, other)):
-        link = tmp_path / "source"
-        link.unlink(missing_ok=True)
-        link.symlink_to(source)
-        run_experiment(composed(*words, f"seed={seed}", f"bias_from={link}"), tmp_path / f"one/seed={seed}")
-        (tmp_path / f"own/seed={seed}").parent.mkdir(exist_ok=True)
-        (tmp_path / f"own/seed={seed}").symlink_to(source)
-        own = tmp_path / f"own/seed={seed}"
-        run_experiment(composed(*words, f"seed={seed}", f'bias_from="{own}"'), tmp_path / f"each/seed={seed}")
-        first = tmp_path / "own/seed=0"
-        run_experiment(composed(*words, f"seed={seed}", f'bias_from="{first}"'), tmp_path / f"shared/seed={seed}")
-    assert [own["seed"].tolist() for own in read_frame([tmp_path / "one"]).rows.values()] == [[0], [1]]
-    assert [own["seed"].tolist() for own in read_frame([tmp_path / "each"]).rows.values()] == [[0, 1]]
-    assert [own["seed"].tolist() for own in read_frame([tmp_path / "shared"]).rows.values()] == [[0, 1]]
+def test_reports_tell_sources_apart_but_for_one_for_each_seed(tmp_path):
+    for seed, weights in enumerate(("of a run", "of another")):
+        for folder, source, read in (
+            ("moved", "source", weights),  # a link, to another run for each seed
+            ("each", f"runs/seed={seed}", weights),
+            ("shared", "runs/seed=0", "of a run"),
+        ):
+            config, environment = {"seed": seed, "bias_from": source}, {"bias_from": read}
+            path = tmp_path / folder / f"seed={seed}"
+            write_finished(path, config=config, environment=environment, test={"knn_top1": 50.0})
+    seeds = {
+        folder: [own["seed"].tolist() for own in read_frame([tmp_path / folder]).rows.values()]
+        for folder in ("moved", "each", "shared")
+    }
+    assert seeds == {"moved": [[0], [1]], "each": [[0, 1]], "shared": [[0, 1]]}
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ import torch
 from contrastive.run.log import Logs
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
-from tests.helpers import ONE_THREAD, ROOT, TINY, check_same, logged_lines, program, saved_weights, wait_for
+from tests.helpers import ONE_THREAD, ROOT, TINY, check_same, logged_lines, program, saved_weights, started, wait_for
 from tests.run.test_faults import run, whole  # noqa: F401  a fixture
 
 resource = pytest.importorskip("resource")  # not on Windows
@@ -166,14 +166,8 @@ def limit_to_now_and(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def start(*words: str, cwd: Path) -> "subprocess.Popen[str]":
-    """train.py in a process that has children of its own, as a user starts it."""
-    command = [sys.executable, str(ROOT / "train.py"), *words]
-    return subprocess.Popen(command, cwd=cwd, env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def test_a_dead_process_of_two_ends_the_other_with_its_reason(tmp_path):
-    process = start(*TINY, "epochs=400", "devices=2", "hydra.run.dir=run", cwd=tmp_path)
+    process = started(*TINY, "epochs=400", "devices=2", "hydra.run.dir=run", cwd=tmp_path)
     wait_for(tmp_path / "run/checkpoints/last.pt", process)
     workers = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     workers = [pid for pid in workers if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
@@ -191,7 +185,7 @@ def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
     words = [*bare, "epochs=1", "batch_size=16", "devices=2", "evaluator=[]", "precision=fp32"]
     one = program(*words, "hydra.run.dir=one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
-    process = start(*words, "hydra.run.dir=two", "checkpoint_every_minutes=0", cwd=tmp_path)
+    process = started(*words, "hydra.run.dir=two", "checkpoint_every_minutes=0", cwd=tmp_path)
     wait_for(tmp_path / "two/checkpoints/last.pt", process)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=100)
