@@ -16,47 +16,15 @@ from tests.helpers import ROOT, restore_sigint, wait_for
 
 
 @dataclass(frozen=True)
-class Task:
-    """Writes its file, waits, and writes another when it is told to stop."""
-
-    path: Path
-    seconds: float = 0
-    kill: bool = False
-
-    def __call__(self) -> tuple[bool, str]:
-        try:
-            self.path.touch()
-            if self.kill:
-                forked.kill_me()
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            time.sleep(self.seconds)
-        except KeyboardInterrupt:
-            self.path.with_suffix(".saved").touch()
-            raise
-        return is_in_pool(), os.environ["OMP_NUM_THREADS"]
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_takes_no_other_with_it(tmp_path, monkeypatch):
-    forked.start_server()
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    tasks = [Task(tmp_path / str(i), kill=i == 1) for i in range(4)]
-    results = dict(run_in_processes(iter(tasks), n_parallel=2))
-    assert isinstance(results.pop(tasks[1]), Died)
-    assert set(results) == {tasks[0], tasks[2], tasks[3]}
-    assert {in_pool for in_pool, _ in results.values()} == {True}
-    assert not is_in_pool()
-
-
-@dataclass(frozen=True)
 class OnGpu:
-    """Returns the GPUs that its process sees; waits until `together` processes are there, or dies."""
+    """Returns the GPUs that its process sees; waits until `together` processes are there, or is killed."""
 
     folder: Path
     together: int = 1
     kill: bool = False
 
     def __call__(self) -> str | None:
+        assert is_in_pool()
         if self.kill:
             forked.kill_me()
         (self.folder / str(os.getpid())).touch()
@@ -67,10 +35,13 @@ class OnGpu:
 
 
 def seen_gpus(tasks, *, n_parallel, gpus):
-    """What the processes that did not die saw, in order."""
+    """What the processes saw that were not killed, in order; those that were took no other with them."""
     forked.start_server()
-    results = [result for _, result in run_in_processes(tasks, n_parallel=n_parallel, gpus=gpus)]
-    return sorted(result for result in results if not isinstance(result, Died))
+    results = list(run_in_processes(iter(tasks), n_parallel=n_parallel, gpus=gpus))
+    assert len(results) == len(tasks)
+    assert all(isinstance(result, Died) == task.kill for task, result in results)
+    assert not is_in_pool()
+    return sorted(result for task, result in results if not task.kill)
 
 
 @pytest.mark.slow
@@ -80,18 +51,34 @@ def test_each_process_sees_one_gpu_and_more_of_them_share(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_process_that_ends_or_dies_gives_its_gpu_back(tmp_path):
+def test_a_process_that_ends_or_is_killed_takes_no_other_with_it_and_gives_its_gpu_back(tmp_path):
     tasks = [OnGpu(tmp_path, kill=i % 2 == 0) for i in range(6)]
     assert seen_gpus(tasks, n_parallel=1, gpus=["7"]) == ["7", "7", "7"]
     both = [OnGpu(tmp_path, kill=True), *(OnGpu(tmp_path) for _ in range(8))]
     assert set(seen_gpus(both, n_parallel=2, gpus=["0", "1"])) == {"0", "1"}
 
 
+@dataclass(frozen=True)
+class Task:
+    """Writes its file, waits, and writes another when it is told to stop."""
+
+    path: Path
+
+    def __call__(self) -> None:
+        try:
+            self.path.touch()
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            time.sleep(100)
+        except KeyboardInterrupt:
+            self.path.with_suffix(".saved").touch()
+            raise
+
+
 START = """
 from pathlib import Path
 from contrastive.distributed.pool import run_in_processes
 from tests.distributed.test_pool import Task
-for task, result in run_in_processes([Task(Path(f"{i}"), seconds=100) for i in range(3)], n_parallel=2):
+for task, result in run_in_processes([Task(Path(f"{i}")) for i in range(3)], n_parallel=2):
     print(task, result)
 """
 
