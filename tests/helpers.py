@@ -48,6 +48,7 @@ TINY = [
     "device=cpu",
     CONTIGUOUS,
 ]
+BARE = [word for word in TINY if not word.startswith("evaluator.")]  # for a choice of evaluators of one's own
 
 TERMS = [
     (group, path.stem)

@@ -11,7 +11,7 @@ from contrastive.config.messages import user_message
 from contrastive.distributed import cores
 from contrastive.distributed.launch import launch
 from contrastive.errors import ConfigError
-from tests.helpers import TINY, logged_lines, program, restore_sigint, started, wait_for
+from tests.helpers import BARE, TINY, logged_lines, program, restore_sigint, started, wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,7 +19,6 @@ pytestmark = [
         torch.cuda.is_available(), reason="two processes need two GPUs: try again with CUDA_VISIBLE_DEVICES= in front"
     ),
 ]
-BARE = [word for word in TINY if not word.startswith("evaluator.")]
 QUICK = [*BARE, "epochs=1", "precision=fp32", "log_every=1", "evaluator=[knn]"]
 
 

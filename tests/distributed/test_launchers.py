@@ -11,9 +11,8 @@ import pytest
 from hydra.errors import MissingConfigException
 
 from contrastive.config.messages import user_message
-from tests.helpers import ONE_THREAD, ROOT, TINY, program, started
+from tests.helpers import BARE, ONE_THREAD, ROOT, TINY, program, started
 
-BARE = [word for word in TINY if not word.startswith("evaluator")]
 QUICK = [*TINY, "epochs=1", "log_every=100"]
 
 

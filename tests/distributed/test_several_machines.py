@@ -14,9 +14,8 @@ import pytest
 import yaml
 
 from contrastive.distributed.slurm import first_node, tasks_per_node, torchrun_variables
-from tests.helpers import ONE_THREAD, ROOT, TINY, check_same, logged_lines, wait_for
+from tests.helpers import BARE, ONE_THREAD, ROOT, check_same, logged_lines, wait_for
 
-BARE = [word for word in TINY if not word.startswith("evaluator.")]
 QUICK = [*BARE, "device=cpu", "precision=fp32", "log_every=1", "evaluator=[knn]"]
 ENVIRONMENT = {**ONE_THREAD, "PYTHONPATH": str(ROOT)}
 STEP = {

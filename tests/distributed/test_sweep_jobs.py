@@ -14,7 +14,7 @@ from contrastive.cli.sweep import RecordJobs, choose_launcher, read_jobs
 from contrastive.distributed import cores
 from contrastive.errors import ConfigError
 from tests.forked import Program
-from tests.helpers import EMPTY_RESULT, TINY
+from tests.helpers import BARE, EMPTY_RESULT
 
 SWEEP = ["-m", "seed=0,1"]
 
@@ -79,8 +79,7 @@ def record(callback: RecordJobs, path, number: int, error: Exception | None) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["basic", "cores"])
 def test_a_sweep_that_is_ended_saves_its_runs(tmp_path, launcher):
-    bare = [word for word in TINY if not word.startswith("evaluator")]
-    words = [*bare, "epochs=1000", "evaluator=[]", "checkpoint_every_minutes=0", f"hydra/launcher={launcher}"]
+    words = [*BARE, "epochs=1000", "evaluator=[]", "checkpoint_every_minutes=0", f"hydra/launcher={launcher}"]
     sweep = Program("-m", "seed=0,1", *words, cwd=tmp_path)
     n_runs = 2 if launcher == "cores" else 1
     while len(saved := list(tmp_path.rglob("last.pt"))) < n_runs:

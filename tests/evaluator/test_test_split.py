@@ -9,10 +9,9 @@ from contrastive.dataset import digits
 from contrastive.evaluator import linear
 from contrastive.experiment import build
 from contrastive.experiment.run import run_experiment
-from tests.helpers import TINY, saved_weights
+from tests.helpers import BARE, saved_weights
 
-WORDS = [word for word in TINY if not word.startswith("evaluator")]
-WORDS += ["epochs=1", "evaluator=[linear]", "evaluator.linear.max_iter=5", "evaluator.linear.every=1"]
+WORDS = [*BARE, "epochs=1", "evaluator=[linear]", "evaluator.linear.max_iter=5", "evaluator.linear.every=1"]
 
 
 @pytest.mark.smoke

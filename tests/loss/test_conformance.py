@@ -147,9 +147,6 @@ def test_limits(b, t, seed):
     close(loss("eps_supinfonce", epsilon=0)(z, alone), plain)
     close(loss("supcon")(z, alone), plain)
     assert loss("supcon", form="in")(z, label) <= loss("supcon")(z, label)
-    same = torch.ones_like(z)
-    for name in ("nt_xent", "debiased_neg", "hard_negative"):
-        close(loss(name)(same), torch.tensor(2 * b - 1).double().log())
 
 
 @cache

@@ -249,7 +249,6 @@ def test_nothing_else_is_changed_by_what_is_not_given() -> None:
         plain = loss(z, LABEL, BIAS)
         if "ids" in loss.takes:
             assert loss(z, LABEL, BIAS, ids=torch.arange(B)) == plain == loss(z, LABEL, BIAS, ids=torch.full((B,), -1))
-        assert loss(z[:, 0], z[:, 1], LABEL, BIAS) == plain
         assert loss.others == contrastive.NTXent.others
 
 

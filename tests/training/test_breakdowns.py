@@ -19,7 +19,18 @@ import torch
 from contrastive.run.log import Logs
 from contrastive.training.step import TrainStep
 from tests.forked import at_call
-from tests.helpers import ONE_THREAD, ROOT, TINY, check_same, logged_lines, program, saved_weights, started, wait_for
+from tests.helpers import (
+    BARE,
+    ONE_THREAD,
+    ROOT,
+    TINY,
+    check_same,
+    logged_lines,
+    program,
+    saved_weights,
+    started,
+    wait_for,
+)
 from tests.run.test_faults import run, whole  # noqa: F401  a fixture
 
 resource = pytest.importorskip("resource")  # not on Windows
@@ -181,8 +192,7 @@ def test_a_dead_process_of_two_ends_the_other_with_its_reason(tmp_path):
 
 
 def test_sigterm_of_two_processes_resumes_exactly(tmp_path):
-    bare = [word for word in TINY if not word.startswith("evaluator")]
-    words = [*bare, "epochs=1", "batch_size=16", "devices=2", "evaluator=[]", "precision=fp32"]
+    words = [*BARE, "epochs=1", "batch_size=16", "devices=2", "evaluator=[]", "precision=fp32"]
     one = program(*words, "hydra.run.dir=one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
     process = started(*words, "hydra.run.dir=two", "checkpoint_every_minutes=0", cwd=tmp_path)

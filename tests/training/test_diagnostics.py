@@ -13,7 +13,7 @@ from contrastive.experiment.run import loss_of_unseen, run_experiment
 from contrastive.seeding import generator
 from contrastive.training.diagnostics import conflicting_pairs, diagnose, geometry, unseen_loss
 from contrastive.types import Split
-from tests.helpers import TINY, further, logged_lines
+from tests.helpers import BARE, TINY, further, logged_lines
 
 
 def test_conflicting_pairs_are_counted_once():
@@ -113,8 +113,7 @@ def test_the_loss_of_unseen_images_is_that_of_the_same_views_each_time(composed)
 
 @pytest.mark.parametrize(("words", "group"), [([], "test"), *further((["dataset.hold_out=true"], "val"))])
 def test_it_is_on_held_out_images_where_there_are_some(composed, tmp_path, words, group):
-    bare = [word for word in TINY if not word.startswith("evaluator")]
-    settings = composed(*bare, "evaluator=[]", "epochs=2", *words)
+    settings = composed(*BARE, "evaluator=[]", "epochs=2", *words)
     run_experiment(settings, tmp_path)
     curve = [(line["epoch"], line[f"{group}/loss"]) for line in logged_lines(tmp_path) if f"{group}/loss" in line]
     assert [epoch for epoch, _ in curve] == [0, 1, 2]
