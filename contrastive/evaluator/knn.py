@@ -42,9 +42,9 @@ def knn_scores(
     """(Q, C) class scores of the queries, see `vote`.
 
     Args:
-        bank (N, F): features, normalized here; similarities are float32.
-        bank_label (N,): features, normalized here; similarities are float32.
-        query (Q, F): features, normalized here; similarities are float32.
+        bank: (N, F) features, normalized here; similarities are float32.
+        bank_label: (N,), their classes.
+        query: (Q, F) features, normalized as the bank.
         k: at most N.
         temperature: above 0.
     """
