@@ -18,7 +18,7 @@ from contrastive.run.files import RunState, read_evaluations, run_state
 
 MADE_WITH = ("commit", "code", "torch", "precision", "threads", "processes", "compile")  # in environment.json
 DATA_SEED = "dataset.data_seed"
-N_NAMED = 8  # unfinished runs in a sentence
+N_NAMED = 3  # unfinished runs in a sentence
 
 
 class Finished(NamedTuple):

@@ -159,7 +159,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     check_keys(spec, TABLE_KEYS, f"{path.parent.name}/{path.name}")
     known = ["paper", *spec.get("presets", {})]
     if preset not in known:
-        raise ConfigError(f"{name} has no preset {preset}, known are {', '.join(known)}: try PRESET={known[-1]}")
+        raise ConfigError(f"{name} has no preset {preset}: try one of {', '.join(known)}")
     changes = spec.get("presets", {}).get(preset, {})
     changes = {"overrides": changes} if isinstance(changes, list) else changes
     check_keys(changes, PRESET_KEYS, f"{path.parent.name}/{path.name}: presets.{preset}")

@@ -119,7 +119,7 @@ def test_cli_overrides_win_and_change_the_folder(table_file):
             {"presets": {"smoke": {"grid": {"n_view": [5]}}}},
             r"presets\.smoke\.grid has an unknown key n_view: try one of",
         ),
-        ({"presets": {}}, "has no preset smoke, known are paper: try PRESET=paper"),
+        ({"presets": {}}, "has no preset smoke: try one of paper"),
     ],
 )
 def test_mistakes_in_a_table_are_refused(table_file, values, message):
