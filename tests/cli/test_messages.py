@@ -124,7 +124,6 @@ def test_a_terminal_never_obeys_a_value():
     )
 
 
-@pytest.mark.slow
 def test_a_launcher_without_its_program_is_one_sentence():
     error = RuntimeError('Could not detect "srun", are you indeed on a slurm cluster?')  # as submitit says it
     assert user_message(error) == "this launcher needs srun, which is not installed: try hydra/launcher=cores"
