@@ -161,8 +161,9 @@ def test_a_full_or_read_only_disk_is_one_sentence(whole, tmp_path, options):  # 
 
 
 def test_too_little_memory_is_one_sentence_with_the_knobs(tmp_path):
-    fault = functools.partial(at_call, TrainStep, "__call__", 1, functools.partial(limit_to_now_and, 2**24))
-    words = ["encoder.width=32", "batch_size=512", f"hydra.run.dir={tmp_path}/run"]
+    fault = functools.partial(at_call, TrainStep, "__call__", 0, functools.partial(limit_to_now_and, 2**24))
+    # in the first step, with a gigabyte of activations: less can fit into what is free inside this process
+    words = ["encoder.width=64", "batch_size=1024", f"hydra.run.dir={tmp_path}/run"]
     assert run(tmp_path, *words, fault=fault) == 2
     said = (tmp_path / "said.txt").read_text()
     assert "too little memory" in said
