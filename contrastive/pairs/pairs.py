@@ -84,8 +84,8 @@ class Pairs:
         of_images = SampleId(image, image, unknown if label is None else label, unknown if bias is None else bias)
         whole = z[:, :anchor_views].flatten(0, 1)
         ids = of_images.repeat(anchor_views)
-        first, last, _ = anchor_images.indices(self.n_images)
-        self._places = slice(first * anchor_views, last * anchor_views)
+        first = (anchor_images.start or 0) % self.n_images  # slice.indices would end a compiled graph in torch 2.11
+        self._places = slice(first * anchor_views, (first + len(self.z)) * anchor_views)
         is_whole = len(self.z) == self.n_images
         self.anchors = whole if is_whole else whole[self._places]
         self.anchor_ids = ids.select(self._places)
@@ -163,9 +163,12 @@ class Pairs:
             self._positive_logits = torch.stack(rows, 1).flatten(0, 1)
         return self._positive_logits
 
-    def related(self, relation: Relation, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor:
+    def related(self, relation: Relation, rows: slice | None = None, columns: slice | None = None) -> Tensor:
         """(A, K) bool: whether each pair is in the relation; `rows` and `columns` select a part."""
-        return relation(self.anchor_ids.select(rows).unsqueeze(1), self.candidate_ids.select(columns).unsqueeze(0))
+        # None and not slice(None), which as a default would end a compiled graph in torch 2.11
+        anchors = self.anchor_ids if rows is None else self.anchor_ids.select(rows)
+        candidates = self.candidate_ids if columns is None else self.candidate_ids.select(columns)
+        return relation(anchors.unsqueeze(1), candidates.unsqueeze(0))
 
     def log_sum_exp(self, relation: Relation, scale: float = 1.0) -> Tensor:
         """(A,): log Σ_j e^{scale · s_ij} over the related j; -inf with zero gradient if no j is related."""
