@@ -5,8 +5,9 @@
 
 SOURCE is a folder as dataset=image_folder takes it: train/<class>/ and test/<class>/, <class>/ alone, images without
 labels, or any folder with dataset.table, dataset.columns or dataset.bias_pattern of that dataset. DEST/train and
-DEST/test (of a table with validation images DEST/val, too) get the shards and an index beside each, DEST/classes.txt
-the classes and DEST/biases.txt the biases in the order of their numbers, DEST/SHA256SUMS the hashes of the shards.
+DEST/test (and DEST/val, where there are validation images beside test images) get the shards and an index beside each,
+DEST/classes.txt the classes and DEST/biases.txt the biases in the order of their numbers, DEST/SHA256SUMS the hashes of
+the shards.
 Each image is decoded once: those that cannot be are left out by the index, and named in DEST/left_out.txt. Interrupted,
 the same command goes on; typed in several terminals at once, it shares the work.
 """

@@ -37,7 +37,8 @@ class BiasAudit(Evaluator):
     Args:
         reported: the probe that the published metric comes from: `linear`, `classifier`, `online_probe_best_test` and
             so on; `auto` = the classifier that the loss trains along, else the linear probe.
-        metric: the published metric: `top1`, `group_mean_top1` (Hong & Yang 2021) or another name of `group_accuracy`.
+        metric: the published metric: `top1`, `group_mean_top1` (Hong & Yang 2021), `conflicting_top1` or
+            `worst_group_top1`.
         l2: strength of the bias regression, at least 0.
         max_iter: its Newton iterations, at least 1.
     """

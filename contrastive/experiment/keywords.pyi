@@ -76,7 +76,7 @@ class Keywords(TypedDict, total=False):
     bias_from: str | None
     # predictions | errors | clusters: what bias_from uses as bias label of an image
     bias_as: str
-    # 0, 1, ...: evaluate on a tenth of the training images, drawn by this number, not on test images
+    # 0, 1, ...: evaluate on validation images, else on a tenth of the training ones, drawn by it; not on test images
     held_out: int | None
     # probability that the second view shows an image of another class
     noise_frac: float
@@ -88,7 +88,7 @@ class Keywords(TypedDict, total=False):
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"]
     # layout of images in memory: faster; not used for very narrow networks on a CPU
     channels_last: bool
-    # auto | true | false: torch.compile, 40 s at the start, then faster steps; auto: on a GPU, if it pays
+    # auto | true | false: torch.compile, 40 s at the start; auto: on a GPU the augmentation, all if it pays
     compile: bool | str
     # auto | true | false: launch a step as one CUDA graph; auto: on one GPU, unless code of your own is in it
     graphs: bool | str
@@ -100,7 +100,7 @@ class Keywords(TypedDict, total=False):
     grad_cache_chunk: int
     # auto | true | false: keep the images on the device, or stream batches from the host
     resident: bool | str
-    # auto | N: CPU threads of each process; auto is OMP_NUM_THREADS, else all cores
+    # auto | N: CPU threads of each process; auto is OMP_NUM_THREADS, else torch's own number
     threads: int | str
     # folder for downloads and decoded images
     data_root: str

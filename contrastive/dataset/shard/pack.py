@@ -61,9 +61,9 @@ def pack_folder(
 ) -> dict[str, list[Index]]:
     """A folder of images, as `image_folder` takes it, as shards of `dest`/train and `dest`/test, rows shuffled.
 
-    A table with validation images adds `dest`/val. `dest`/classes.txt has the classes in the order of their numbers, as
-    biases.txt has the biases if there are any, and `dest`/SHA256SUMS the hashes of the shards. Files that cannot be
-    decoded are left out by the index, and named in `dest`/left_out.txt.
+    Validation images beside test images add `dest`/val. `dest`/classes.txt has the classes in the order of their
+    numbers, as biases.txt has the biases if there are any, and `dest`/SHA256SUMS the hashes of the shards. Files that
+    cannot be decoded are left out by the index, and named in `dest`/left_out.txt.
 
     Args:
         per_shard: images of a shard.

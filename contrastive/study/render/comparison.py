@@ -104,15 +104,15 @@ def protocol_of_one(record: Mapping[str, Any]) -> str:
     searched = (
         "Nothing was searched: verdicts are about these settings." if plan.budget == 1
         else f"Each method was searched {times(plan.searches)} with {plan.budget} points, the default settings among "
-        f"them, judged by {plan.metric} on a tenth of the training images, which these runs did not train on{again}. "
-        "No search run saw a test image."
+        f"them, judged by {plan.metric} on images that no run of it trained on: a tenth of the training images, or the "
+        f"data's own validation images{again}. No search run saw a test image."
     )  # fmt: skip
     seeds = f"{plan.seeds} fresh seeds, common to all methods{' and new for each search' if plan.searches > 1 else ''}"
     stop = f", after {plan.rows} of at most {plan.planned}" if plan.rows < plan.planned else ""
     several = f" The plan was changed and judged again {times(plan.looks - 1)}." if plan.looks > 1 else ""
     return (
-        f"{searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images{stop}; the test split was "
-        f"read once.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "
+        f"{searched} {seeds[0].upper()}{seeds[1:]}, trained on all training images{stop}; the test split "
+        f"chose nothing.{several} {_variance_text(record)} Not covered: other training images, other networks, longer "
         "training."
     )
 
