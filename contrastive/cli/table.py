@@ -19,6 +19,7 @@ from hydra import initialize_config_dir
 
 from contrastive.config.arguments import Parser, answering
 from contrastive.config.messages import user_message
+from contrastive.config.mistaken import quote_paths
 from contrastive.config.neighbors import did_you_mean
 from contrastive.config.paths import CONFIGS
 from contrastive.distributed.cores import gpus_for
@@ -90,7 +91,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         near = did_you_mean(arguments.table, paths)
         known = f": {near}" if near else f", known are {', '.join(paths)}:"
         raise ConfigError(f"there is no table {arguments.table}{known} try make reproduce-table TABLE=digits")
-    own = tuple(arguments.overrides)
+    own = tuple(quote_paths(arguments.overrides))
     table = read_table(paths[arguments.table], preset=arguments.preset, n_seeds=arguments.seeds, extra=own)
     base, folders = BASE / table.folder, [*arguments.folders, *config_dirs(table)]
     composed = composer(folders)

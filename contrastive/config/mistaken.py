@@ -50,7 +50,8 @@ SPECIAL = re.compile(
     r"[^\w./+%*@?|:-]", re.ASCII
 )  # in a path they are letters, to Hydra grammar or none of its letters
 PATHS = (
-    "data_root", "dataset.root", "dataset.val", "dataset.test", "dataset.table", "dataset.unlabeled", "dataset.cache",
+    "data_root", "bias_from", "hydra.run.dir", "hydra.sweep.dir",
+    "dataset.root", "dataset.val", "dataset.test", "dataset.table", "dataset.unlabeled", "dataset.cache",
     "dataset.images", "dataset.labels", "dataset.test_images", "dataset.test_labels", "encoder.weights",
 )  # fmt: skip
 
@@ -83,6 +84,8 @@ def check_words(words: Sequence[str]) -> None:
         check_no_secrets(word)
     if {"-m", "--multirun"}.intersection(words) and (shown := [word for word in words if word in EXCLUSIVE]):
         raise ConfigError(f"{shown[0]} shows one run, and -m starts several: try it without -m")
+    if {"-m", "--multirun"}.intersection(words) and any(word.startswith("hydra.run.dir=") for word in words):
+        raise ConfigError("hydra.run.dir is of one run, and -m starts several: try hydra.sweep.dir=PATH")
     if (n := sum(word.startswith("dataset.root=") for word in words)) > 1:
         raise ConfigError(f"{n} words say dataset.root, as braces in the shell do: try 'dataset.root=X{{0..9}}.tar'")
     of_a_sweep = [word for word in words if word.startswith(("hydra/launcher=", "hydra/sweeper="))]

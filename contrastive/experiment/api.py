@@ -15,6 +15,7 @@ from contrastive import notebook
 from contrastive.config.check_types import typed
 from contrastive.config.compose import importable, search_path
 from contrastive.config.messages import user_message
+from contrastive.config.mistaken import quote_paths
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings, checked_settings
 from contrastive.config.targets import check_targets
@@ -192,7 +193,7 @@ def pretrain(*words: str, data: Any = None, config_dir: str | Path | None = None
             raise ConfigError(f"{word} is for the command line: try KEY=VALUE, and a loop for a sweep")
     if callable(own := settings.get("augmentation")):
         settings |= {"augmentation": "callable", "augmentation.transform": _dotted_name(own)}
-    overrides = [*words, *(f"{key}={typed(value)}" for key, value in settings.items())]
+    overrides = [*quote_paths(words), *(f"{key}={typed(value)}" for key, value in settings.items())]
     if data is not None:
         overrides = _of_arrays(overrides)
     own_folders = [] if config_dir is None else [Path(config_dir).resolve()]

@@ -1,5 +1,6 @@
 """Evaluate a finished run again, without training."""
 
+import json
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -10,6 +11,7 @@ import torch
 
 from contrastive.average.base import of_average
 from contrastive.config.check_types import check_types
+from contrastive.config.identity import flatten, is_identity
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
 from contrastive.evaluator.base import Evaluator, StepObserver, evaluate
@@ -19,7 +21,15 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.run.files import evaluation_name, read_evaluations, read_result, weights_path, write_evaluation
+from contrastive.listing.places import places
+from contrastive.run.files import (
+    evaluation_name,
+    read_environment,
+    read_evaluations,
+    read_result,
+    weights_path,
+    write_evaluation,
+)
 from contrastive.run.provenance import environment_record
 from contrastive.text import as_typed, counted, show
 from contrastive.training.features import feature_sets
@@ -64,6 +74,12 @@ def evaluate_run(
     """
     keep_freed_memory()
     data, data_hash, _ = load_data(settings.dataset)
+    if (
+        "held_out" not in config
+        and _same_words(settings.dataset, config["dataset"])
+        and data_hash != read_environment(run)["data"]
+    ):
+        show(f"warning: these images are not those that {as_typed(run)} was made from: tables keep the figures apart")
     device = start_device(settings.device)
     set_tf32("fp32")
     # the code of encoder, augmentation, evaluators and dataset
@@ -73,7 +89,13 @@ def evaluate_run(
         device, config=sources, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
     )
     nodes = {f"evaluator.{name}": node for name, node in settings.evaluator.items()}
-    name = evaluation_name(dataset_name, {**nodes, "dataset": settings.dataset}, data_hash=data_hash)
+    others = [folder for folder in settings.evaluator.get("transfer", {}).get("datasets", ()) if Path(folder).is_dir()]
+    listed = [places({"_target_": "", "root": folder}) for folder in others]  # names do not tell their images
+    name = evaluation_name(
+        dataset_name,
+        {**nodes, "dataset": settings.dataset},
+        data_hash=data_hash + (json.dumps(listed) if listed else ""),
+    )
     place = f"{as_typed(run)}/evaluation/{name}.json"
     record = None if settings.rerun else read_evaluations(run).get(name)
     if record is not None and record["environment"].get("modules", {}) == environment["modules"]:
@@ -94,6 +116,13 @@ def evaluate_run(
     silent = ", ".join(key for key in evaluators if key not in record["protocol"])
     show(f"{place}: nothing from {silent} on this data" if silent else place)
     return record
+
+
+def _same_words(dataset: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two nodes of datasets differ in nothing that tells runs apart."""
+    nodes = [flatten({"dataset": node}) for node in (dataset, other)]
+    ours, theirs = ({key: value for key, value in node.items() if is_identity(key)} for node in nodes)
+    return ours == theirs
 
 
 def _evaluate(

@@ -50,6 +50,7 @@ def export_huggingface(path: str | Path, folder: Path, *, license: str) -> Path:
     with atomic(folder / "model.safetensors") as part:
         shutil.copyfile(file, part)
     config = {"encoder": metadata["node"], **{key: metadata[key] for key in FIELDS}, **for_timm}
+    (folder / "preprocessor_config.json").unlink(missing_ok=True)  # an earlier export's
     if code:
         config |= automodel_config(metadata)
         if (preprocessor := preprocessor_config(metadata)) is not None:

@@ -38,7 +38,7 @@ from contrastive.run.files import (
 )
 from contrastive.run.finished import is_own, other_data
 from contrastive.run.log import Logs
-from contrastive.run.provenance import CODE_KEYS
+from contrastive.run.provenance import CODE_KEYS, is_restarted, job
 from contrastive.text import show
 
 
@@ -126,8 +126,8 @@ def open_run(
         with main_process_first():
             if writable:
                 stack.enter_context(lock(path))
-                if rerun:
-                    clear(path)
+                if rerun and not (is_restarted() and run_state(path).environment.get("job", "") == job()):
+                    clear(path)  # a job that is started again has done so
                 check_resumable(path, config=config, environment=environment)
                 remove_leftovers(path)
             result = read_result(path)
@@ -177,6 +177,9 @@ def check_resumable(path: Path, *, config: dict[str, Any], environment: dict[str
     if state.kind == "resumable" and (path / RESULT).exists():
         print("warning: result.json is damaged: it is computed again from the checkpoint")
         (path / RESULT).unlink()
+    if state.kind == "empty" and (changed or state.environment.get("code") != environment["code"]):
+        for file in path.glob("trackers/*.json"):  # of another experiment, which a service has begun to show
+            file.unlink()
     (path / FAILURE).unlink(missing_ok=True)
 
 

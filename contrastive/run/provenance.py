@@ -7,6 +7,7 @@ import ast
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import shlex
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit
 import contrastive
 from contrastive.config.identity import targets
 from contrastive.config.paths import CONFIGS, LIBRARIES
+from contrastive.errors import ConfigError
 from contrastive.files import file_hash
 from contrastive.listing.places import Place
 
@@ -35,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kernel module is loaded
 NOT_HASHED = ("contrastive", "torch", "torchvision")  # by module: their versions are recorded
 TRAINS_NOTHING = {"cli", "render"}  # folders of the package
+_RUNNING: dict[str, tuple[object, str]] = {}  # {module: what this process imported of it, hash of its file}
 CODE_KEYS = ("commit", "dirty", "diff", "package", "modules")  # what tells one state of the code from another
 
 
@@ -83,8 +86,20 @@ def environment_record(
         "precision": precision,
         "compile": compiled,
         **({**gpu_record(), "graphs": graphs} if device.type == "cuda" else {}),
+        "job": job(),
         "packages": sorted({_name_and_version(one) for one in importlib.metadata.distributions()}),
     }
+
+
+def job() -> str | None:
+    """What a scheduler calls the job that this process belongs to, which keeps its name if it is started again."""
+    return os.environ.get("SLURM_JOB_ID") or os.environ.get("TORCHELASTIC_RUN_ID")
+
+
+def is_restarted() -> bool:
+    """Whether Slurm or torchrun started this job again."""
+    counts = [os.environ.get(name, "0") for name in ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")]
+    return counts != ["0", "0"]
 
 
 def _name_and_version(package: importlib.metadata.Distribution) -> str:
@@ -176,7 +191,27 @@ def module_hashes(config: dict[str, Any]) -> dict[str, str]:
     """{module: sha256 of its file} of the user's own modules that the configuration names, and of those that these
     import; of an installed library the version is recorded."""
     own = own_sources([target for _, target in targets(config)])
-    return {name: file_hash(file) for name, file in sorted((module_name(place), file) for place, file in own.items())}
+    files = sorted((module_name(place), file) for place, file in own.items())
+    return {name: _hash_of(name, file) for name, file in files}
+
+
+def _hash_of(name: str, file: Path) -> str:
+    """That of a module's file, which must be the one that this process has imported.
+
+    Raises:
+        ConfigError: the file was edited since, or is another one of that name: what runs would not be what is recorded.
+    """
+    spec, now = getattr(sys.modules.get(name), "__spec__", None), file_hash(file)
+    known, first = _RUNNING.get(name, (spec, now))
+    if spec is None or (known is not None and known is not spec):  # not imported yet, or reloaded
+        first = now
+    if first != now:
+        raise ConfigError(
+            f"{file} is not the {name} that this Python has imported, but edited since or another: "
+            "try a new Python (in a notebook, restart the kernel)"
+        )
+    _RUNNING[name] = spec, first
+    return first
 
 
 def own_sources(names: Sequence[str]) -> dict[str, Path]:

@@ -193,7 +193,7 @@ class _Task:
         log = os.open(self.run.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        print(f"python train.py {shlex.join(self.run.overrides)} hydra.run.dir={self.run.path}", flush=True)
+        print("python train.py", shlex.join([*self.run.overrides, f"hydra.run.dir={self.run.path}"]), flush=True)
         try:
             with importable([Path.cwd(), *self.folders]):
                 sys.path[:0] = [] if self.code is None else [str(self.code.resolve())]

@@ -192,9 +192,13 @@ def later_figures(run: Finished) -> Iterator[Figure]:
         node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
         dataset = _kept(node, "dataset")
         is_own = not record["is_transfer"] and dataset == _kept(run.files.config["dataset"], "dataset")
+        data = record["environment"]["data"]
+        if is_own and data != run.files.environment["data"]:
+            is_own, dataset["data"] = False, data[:8]  # the images were changed since, or are others of that name
         if "name" in dataset:  # an image folder: two may have one name
             dataset["root"] = node["root"]
-        dataset.pop("size", None)  # that of the images which the encoder was trained on
+        if dataset.get("size") == run.files.config["dataset"].get("size"):  # that which the encoder was trained on
+            dataset.pop("size", None)
         prefix = f"{record['dataset']}:" if record["is_transfer"] else ""
         for split, values in (("test", test_figures(record)), ("val", record["val"])):
             for metric, value in values.items():

@@ -91,6 +91,8 @@ def test_the_braces_of_a_pattern_are_quoted_for_hydra():
         "dataset.test='{0..9}.tar'",
     ]
     assert quote_paths(words) == [words[0], "dataset.root='a/{000..099}.tar'", *words[2:]]
+    with pytest.raises(ConfigError, match=r"-m starts several: try hydra\.sweep\.dir=PATH"):
+        check_words(["-m", "hydra.run.dir=mine", "seed=0,1"])
     with pytest.raises(ConfigError, match=r"2 words say dataset\.root, as braces in the shell do: try"):
         check_words(["dataset=shards", "dataset.root=a/000.tar", "dataset.root=a/001.tar"])
 
@@ -110,9 +112,10 @@ def test_the_braces_of_a_pattern_are_quoted_for_hydra():
     ],
 )
 def test_a_path_is_taken_literally(path):
-    (word,) = quote_paths([f"dataset.root={path}"])
-    assert OverridesParser.create().parse_override(word).value() == path
-    assert quote_paths([word]) == [word]
+    for key in ("dataset.root", "bias_from", "hydra.run.dir"):
+        (word,) = quote_paths([f"{key}={path}"])
+        assert OverridesParser.create().parse_override(word).value() == path
+        assert quote_paths([word]) == [word]
 
 
 def test_compare_and_pack_take_a_path_literally_too(monkeypatch):

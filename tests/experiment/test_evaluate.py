@@ -12,6 +12,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
+import contrastive
 from contrastive import load_encoder
 from contrastive.cli.evaluate import evaluate_runs, main, parse_args
 from contrastive.errors import ConfigError
@@ -240,6 +241,35 @@ def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeyp
     assert records(run) == before
 
 
+def test_images_that_changed_since_the_run_have_a_column_of_their_own(tmp_path, capsys):
+    folder = write_image_folder(tmp_path / "insects")
+    words = ["dataset=image_folder", f"dataset.root={folder}", f"dataset.cache={tmp_path}/cache", "dataset.size=8"]
+    run = tmp_path / "run"
+    run_experiment(compose_settings(*WORDS, *words, "batch_size=8"), run)
+    evaluated(run, "evaluator=[rankme]")
+    assert "warning" not in capsys.readouterr().out
+    shutil.rmtree(folder)
+    write_image_folder(folder, seed=3)
+    evaluated(run, "evaluator=[rankme]")
+    assert "warning: these images are not those that" in capsys.readouterr().out
+    evaluated(run, "evaluator=[rankme]", "dataset.size=6")
+    shown = [column for column in contrastive.runs(run) if column.startswith("rankme")]
+    assert len(shown) == 3
+    assert ["data=" in column for column in sorted(shown)].count(True) == 1
+
+
+def test_transfer_to_a_folder_that_changed_is_evaluated_again(run, tmp_path):
+    folder = write_image_folder(tmp_path / "insects")
+    words = ["evaluator=[transfer]", f"evaluator.transfer.datasets=[{folder}]", f"data_root={tmp_path}"]
+    for n_records in (1, 1):
+        evaluated(run, *words)
+        assert len(records(run)) == n_records
+    shutil.rmtree(folder)
+    write_image_folder(folder, seed=3)
+    evaluated(run, *words)
+    assert len(records(run)) == 2
+
+
 def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "my_evaluated.py").write_text(
         "from contrastive.encoder.resnet import ResNet\nclass Mine(ResNet):\n"
@@ -257,6 +287,7 @@ def test_code_of_a_users_encoder_is_part_of_an_evaluation(run, tmp_path, monkeyp
     assert capsys.readouterr().out.count("is done already") == 2
     with (tmp_path / "my_evaluated.py").open("a") as file:
         file.write("# edited\n")
+    sys.modules.pop("my_evaluated", None)
     evaluated(*words, folders=[tmp_path])
     assert "is done already" not in capsys.readouterr().out
     sys.modules.pop("my_evaluated", None)

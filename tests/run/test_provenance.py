@@ -1,5 +1,6 @@
 """What produced a run, as it is recorded: the command, the code, the processor."""
 
+import importlib
 import platform
 import shlex
 import shutil
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 from contrastive.cli.sweep import record_jobs
+from contrastive.errors import ConfigError
+from contrastive.files import file_hash
 from contrastive.run import provenance
 from contrastive.run.provenance import code_record, environment_record, module_hashes, typed_command
 from contrastive.training.precision import set_tf32
@@ -117,6 +120,23 @@ def test_modules_of_ones_own_are_hashed_without_importing_them(tmp_path, monkeyp
     assert [name for name in after if after[name] != before[name]] == ["my_hash_loss"]
     assert code_record(config)["code"] != code
     assert not {"my_hash_loss", "my_hash_pack"} & sys.modules.keys()
+
+
+def test_a_module_that_was_edited_after_it_was_imported_is_refused(tmp_path, monkeypatch):
+    """In a notebook the old code would run, and the new code's hash be recorded."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("my_first_hashed", "my_first_imported"):
+        (tmp_path / f"{name}.py").write_text("X = 1\n")
+        config = {"loss": {"_target_": f"{name}.X"}}
+        before = module_hashes(config) if name == "my_first_hashed" else {}
+        module = importlib.import_module(name)
+        assert before in ({}, module_hashes(config))
+        module_hashes(config)
+        (tmp_path / f"{name}.py").write_text("X = 23\n")
+        with pytest.raises(ConfigError, match=rf"{name}\.py is not the {name} .* try a new Python"):
+            module_hashes(config)
+        importlib.reload(module)
+        assert module_hashes(config)[name] == file_hash(tmp_path / f"{name}.py")
 
 
 def test_what_an_installer_put_into_another_folder_is_no_code_of_ones_own(tmp_path, monkeypatch):

@@ -230,6 +230,32 @@ def test_rerun_removes_what_was_measured_and_exported(tmp_path):
         pass
 
 
+def test_a_job_that_is_started_again_goes_on_in_spite_of_rerun(tmp_path, monkeypatch):
+    """Slurm puts it back into the queue with the same words: its checkpoint is its own."""
+    finish(tmp_path)
+    for n, (job, restarts) in enumerate([("7", None), ("7", "1"), ("7", None), ("8", "1")]):
+        monkeypatch.setenv("SLURM_JOB_ID", job)
+        monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+        if restarts is not None:
+            monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+        with opened(tmp_path, environment={**ENVIRONMENT, "job": job}, rerun=True) as run:
+            assert run.result is None
+            assert (run.state is not None) == (n == 1)
+            run.log(1, 1.0, {"x": 1.0})
+            run.save(STATE)
+
+
+def test_what_a_service_shows_of_a_run_is_not_continued_by_other_code(tmp_path):
+    """A run that broke down before its first checkpoint, and the same command after its code was mended."""
+    with opened(tmp_path):
+        (tmp_path / "trackers").mkdir()
+        (tmp_path / "trackers/wandb.json").write_text('{"name": "x", "lines": 3}')
+    with opened(tmp_path):
+        assert (tmp_path / "trackers/wandb.json").exists()
+    with opened(tmp_path, environment={**ENVIRONMENT, "code": "mended"}):
+        assert not (tmp_path / "trackers/wandb.json").exists()
+
+
 @pytest.mark.parametrize("rerun", [False, True])
 @pytest.mark.parametrize("name", ["config.yaml", "result.json", "encoder.onnx", "events.out", "checkpoints/last.pt"])
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path, name, rerun):
