@@ -12,6 +12,7 @@ import argparse
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     time_left = TimeLeft(
         seconds=arguments.seconds, minutes=lambda run: expected_minutes(run, finished_minutes(runs, device), stated)
     )
-    due = [run for run in runs if not is_done(run, composed)]
+    due = [run for run in runs if not is_done(run, composed, folders)]
     unavailable = unavailable_data(due, composed)
     blocked = {run for these in unavailable.values() for run in these}
     gpus = gpus_for(arguments.overrides)
@@ -116,7 +117,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
         gpus=gpus,
         time_left=time_left,
     )
-    exit_code = conclude(table, base, list(failed), unavailable, compose=composed, strict=arguments.strict)
+    exit_code = conclude(
+        table, base, runs, list(failed), unavailable, compose=composed, folders=folders, strict=arguments.strict
+    )
     time_left.check()
     return exit_code
 
@@ -139,15 +142,16 @@ def unavailable_data(runs: list[Run], composed: Compose) -> dict[str, list[Run]]
 def conclude(
     table: Table,
     base: Path,
+    runs: list[Run],
     failed: list[Run],
     unavailable: dict[str, list[Run]],
     *,
     compose: Compose,
+    folders: Sequence[Path],
     strict: bool,
 ) -> int:
     """Write and print the page, say what failed, return the exit code."""
-    unfinished = [run for runs in (failed, *unavailable.values()) for run in runs]
-    others = [run for run in unfinished if read_result(run.path) is not None and not is_done(run, compose)]
+    others = [run for run in runs if read_result(run.path) is not None and not is_done(run, compose, folders)]
     record = table_record(table, base, leave_out=[run.path for run in others])
     text = write_pages(record, base)
     print(f"\n{text}\n\nwritten to {base}.md, .csv, .tex and .json")
@@ -155,7 +159,8 @@ def conclude(
     for sentence, blocked in unavailable.items():
         print(f"{sentence} ({len(blocked)} runs left out)", file=sys.stderr)
     for run in others:
-        print(f"left out: {run}: {run.path} holds a run with other settings or data: try removing it", file=sys.stderr)
+        holds = "holds a run with other settings, data or code of yours"
+        print(f"left out: {run}: {run.path} {holds}: try removing it", file=sys.stderr)
     for run in failed:
         print(f"failed: {run}: see {run.log}", file=sys.stderr)
     if failed:

@@ -3,7 +3,7 @@
 import glob
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +98,7 @@ def shards(
     fields, windows = Fields(label, bias, image and image.lower().removeprefix(".")), Windows(chunk, window)
     places = _places(root, val, test)
     indices = {key: index_shards(expand(place), Path(cache), fields) for key, place in places.items()}
+    _check_apart(indices)
     every = [index for found in indices.values() for index in found]
     check_label(label, every)
     classes, biases = values_of(every, "label"), values_of(every, "bias")
@@ -108,6 +109,11 @@ def shards(
             raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
         own_bias = None if bias is None else numbers(found, "bias", biases)
         splits[key] = Split(images, numbers(found, "label", classes), own_bias, windows=windows)
+    for key in {"test", "val"} & splits.keys() if classes else ():
+        known = splits[key].label >= 0  # the others have no class to be right about
+        if not known.any():
+            raise ConfigError(f"{places[key]} has no labels: try without dataset.{key}")
+        splits[key] = splits[key] if known.all() else splits[key].select(known)
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
@@ -125,6 +131,16 @@ def shards(
         hold_out=hold_out,
         digest=_digest(indices, chunk, window, size, labeled, hold_out),
     )
+
+
+def _check_apart(indices: Mapping[str, Sequence[Index]]) -> None:
+    """Refuse a shard of two splits."""
+    seen = dict[str, str]()
+    for key, found in indices.items():
+        for index in found:
+            shard = str(index.shard.resolve() if isinstance(index.shard, Path) else index.shard)
+            if (other := seen.setdefault(shard, key)) != key:
+                raise ConfigError(f"{shard} is a shard of {other} and of {key}: try a dataset.root without it")
 
 
 def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:

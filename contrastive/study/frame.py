@@ -215,7 +215,15 @@ def read_frame(paths: Sequence[Path]) -> Frame:
     """
     import pandas as pd  # late: it takes half a second
 
-    frames = [_table_frame(path) for path in paths if path.is_file()]
+    frames = [_table_frame(path) for path in dict.fromkeys(paths) if path.is_file()]
+    titles = [title for frame in frames for title in frame.table["dataset"].unique()]
+    frames = [
+        replace(frame, table=frame.table.assign(dataset=[
+            f"{title} ({path})" if titles.count(title) > 1 else title
+            for title, path in zip(frame.table["dataset"], frame.table["path"], strict=True)
+        ]))
+        for frame in frames
+    ]  # fmt: skip
     found, notes = find_runs([path for path in paths if not path.is_file()])
     if found:
         frames.append(frame_of(found, notes))

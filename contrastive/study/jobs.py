@@ -25,6 +25,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import locked
 from contrastive.run.files import read_result, run_state
 from contrastive.run.finished import finished_run
+from contrastive.run.provenance import module_hashes
 from contrastive.study.spec import Table, folder_name
 from contrastive.text import clock, counted, format_grid
 
@@ -131,11 +132,15 @@ def default_jobs(gpus: Sequence[str], on_cpu: bool) -> int:
     return n_cores() if on_cpu else max(1, len(gpus))
 
 
-def is_done(run: Run, compose: Compose) -> bool:
-    """Whether the run is finished and whole, with the configuration and the files that it has now."""
-    if run_state(run.path).kind != "finished":
+def is_done(run: Run, compose: Compose, folders: Sequence[Path] = ()) -> bool:
+    """Whether the run is finished and whole, with the configuration, the files and the modules of one's own that it has
+    now; these are looked for in `folders`, too."""
+    if (state := run_state(run.path)).kind != "finished":
         return False
-    return finished_run(run.path, config=Settings.from_config(compose(run.overrides)).to_dict()) is not None
+    config = Settings.from_config(compose(run.overrides)).to_dict()
+    with importable([Path.cwd(), *folders]):
+        own = module_hashes(config)
+    return own == state.environment.get("modules", {}) and finished_run(run.path, config=config) is not None
 
 
 def run_here(

@@ -4,6 +4,7 @@ Runs that differ only in the seed are one configuration. A setting that a run do
 other. Settings of evaluators belong to the metrics: with other settings it is another metric.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -116,10 +117,14 @@ def configurations(runs: list[Finished]) -> Iterator[tuple[dict[str, Any], list[
 
 
 def _sources(run: Finished, *, data_too: bool) -> dict[str, str]:
-    """Hashes of what all seeds share: the data, unless each seed draws its own, and files of weights that they read."""
+    """Hashes of what all seeds share: the data, unless each seed draws its own, files of weights that they read, and
+    modules of one's own."""
     per_seed = "seed=SEED" in str(run.settings.get("bias_from"))
     keys = {"data": data_too, "weights": True, "bias_from": not per_seed}
-    return {key: run.files.environment[key] for key, asked in keys.items() if asked and key in run.files.environment}
+    told = {key: run.files.environment[key] for key, asked in keys.items() if asked and key in run.files.environment}
+    if own := run.files.environment.get("modules"):  # a loss of one's own that was edited is another loss
+        told["modules"] = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+    return told
 
 
 def _grouped(runs: list[Finished], key: Callable[[Finished], object]) -> list[list[Finished]]:
@@ -192,10 +197,10 @@ def later_figures(run: Finished) -> Iterator[Figure]:
         node, evaluators = record["settings"]["dataset"], record["settings"]["evaluator"]
         dataset = _kept(node, "dataset")
         is_own = not record["is_transfer"] and dataset == _kept(run.files.config["dataset"], "dataset")
-        data = record["environment"]["data"]
-        if is_own and data != run.files.environment["data"]:
+        data = record["environment"].get("data")
+        if is_own and data not in (None, run.files.environment.get("data")):
             is_own, dataset["data"] = False, data[:8]  # the images were changed since, or are others of that name
-        if "name" in dataset:  # an image folder: two may have one name
+        if "name" in dataset and "root" in node:  # an image folder: two may have one name
             dataset["root"] = node["root"]
         if dataset.get("size") == run.files.config["dataset"].get("size"):  # that which the encoder was trained on
             dataset.pop("size", None)

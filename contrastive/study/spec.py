@@ -166,6 +166,9 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
     chosen = Preset(name=preset, extra=extra, **changes)
     curves = read_curves(path.parent / "curves" / path.name)
     rows = [replace(row, curves=curves.get(row.name, {})) for row in expand_rows(spec, chosen)]
+    places = [folder_name(row.name) for row in rows if row.overrides]
+    if twice := next((place for place in places if places.count(place) > 1), None):
+        raise ConfigError(f"two rows of {name} have the folder {twice}: try names that differ in letters or numbers")
     metrics = spec.get("metrics", {})
     return Table(
         name=name,

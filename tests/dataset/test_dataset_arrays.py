@@ -283,3 +283,9 @@ def test_a_run_of_arrays_is_one_of_given_data(files, monkeypatch):
     assert encoder(transform(torch.from_numpy(images().transpose(0, 3, 1, 2)))).shape == (N, encoder.dim)
     with pytest.raises(ConfigError, match="names other data than those given"):
         contrastive.pretrain("dataset=digits", data=given)
+
+
+def test_other_validation_images_are_other_data():
+    parts = {"train": medmnist(30, 0), "test": medmnist(12, 2)}
+    hashes = {fingerprint(given_data({**parts, "val": medmnist(9, seed)}, name="x")) for seed in (1, 1, 3)}
+    assert len(hashes) == 2

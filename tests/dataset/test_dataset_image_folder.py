@@ -192,6 +192,11 @@ def test_unlabeled_images_join_the_training_images_alone(folder, tmp_path):
     assert fingerprint(data) != fingerprint(plain)
 
 
+def test_unlabeled_images_may_not_be_test_images(folder):
+    with pytest.raises(ConfigError, match=r"images of .* are test or validation images: try another dataset"):
+        load_image_folder(folder, unlabeled=str(folder))
+
+
 def test_class_folders_alone_are_split(folder):
     base = folder / "train"
     data = load_image_folder(base)

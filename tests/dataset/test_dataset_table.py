@@ -124,6 +124,22 @@ def test_empty_values_and_contradictions_are_refused_with_their_lines(birds, cel
         load_image_folder(edited(birds, **cells), table="edited.csv")
 
 
+def test_an_image_that_is_spelled_in_two_ways_is_one(birds):
+    """Else one that also trains would be a test image."""
+    for spelled in (f"./{FIRST}", "000.Species_0/0"):
+        table = (birds / "metadata.csv").read_text() + f"60,{spelled},0,2,0,ocean\n"
+        (birds / "two.csv").write_text(table)
+        with pytest.raises(ConfigError, match=r"1 image with 2 splits \(.*train in line 2, test in line 62"):
+            load_image_folder(birds, table="two.csv")
+
+
+def test_an_index_without_a_name_is_a_column_and_rows_that_are_left_out_need_no_label(birds):
+    table = (birds / "metadata.csv").read_text().replace("img_id,", ",", 1)  # as pandas writes it
+    (birds / "pandas.csv").write_text(table + f'"60",{FIRST},,3,,ocean\n')
+    data = load_image_folder(birds, table="pandas.csv", splits={"3": None})
+    assert (len(data.pretrain), len(data.probe_val), len(data.test)) == (40, 10, 10)
+
+
 def test_repeated_lines_are_counted(birds: Path) -> None:
     lines = (birds / "metadata.csv").read_text().splitlines()
     (birds / "again.csv").write_text("\n".join([*lines, *lines[1:4], lines[1]]))

@@ -105,14 +105,14 @@ def remote(server: Server, **options):
 @pytest.mark.parametrize("kind", ["http", "file", "s3"])
 def test_images_labels_and_order_are_those_of_the_disk(server, folder, kind, monkeypatch):
     place = {"http": f"{server.url}/tars", "file": f"file://{folder}", "s3": "s3://tars"}[kind]
-    root = f"{place}/{PATTERN}"
     if kind != "http":  # the store that is made from the URL and the environment
         monkeypatch.setattr(store, "_store", STORE)
         for name, value in {"ENDPOINT_URL": server.url, "ALLOW_HTTP": "true", "SKIP_SIGNATURE": "true"}.items():
             monkeypatch.setenv(f"AWS_{name}", value)
-    for options in ({}, {"chunk": 4, "window": 8}, {"test": f"{root.replace(PATTERN, '002.tar')}"}):
-        mine = remote(server, root=root, **options)
-        theirs = load_shards(folder, **{**options, "test": f"{folder}/002.tar" if "test" in options else None})
+    whole, divided = {"root": PATTERN}, {"root": "{000..001}.tar", "test": "002.tar"}
+    for names, options in ((whole, {}), (whole, {"chunk": 4, "window": 8}), (divided, {})):
+        mine = remote(server, **{key: f"{place}/{name}" for key, name in names.items()}, **options)
+        theirs = load_shards(folder, **{key: f"{folder}/{name}" for key, name in names.items()}, **options)
         assert fingerprint(mine) == fingerprint(theirs)
         assert (mine.mean, mine.std, mine.facts["dataset_name"]) == (theirs.mean, theirs.std, "tars")
         for one, other in zip(

@@ -67,6 +67,22 @@ def test_the_drawn_test_images_have_labels(tmp_path):
     assert len(data.test) and (data.test.label >= 0).all() and (data.pretrain.label < 0).sum() == 40
 
 
+def test_test_images_without_labels_are_no_errors(tmp_path):
+    files = {f"{row:05}.png": picture(row) for row in range(20)}
+    files |= {f"{row:05}.cls": b"%d" % (row % 4) for row in range(0, 20, 2)}
+    write_tar(tmp_path / "test.tar", dict(sorted(files.items())))
+    data = load_shards(write_shards(tmp_path / "tars"), test=str(tmp_path / "test.tar"))
+    assert len(data.test) == 10 and (data.test.label >= 0).all()
+    write_tar(tmp_path / "test.tar", {name: content for name, content in files.items() if name.endswith("png")})
+    with pytest.raises(ConfigError, match=r"test\.tar has no labels: try without dataset\.test"):
+        load_shards(tmp_path / "tars", test=str(tmp_path / "test.tar"))
+
+
+def test_a_shard_is_of_one_split(folder):
+    with pytest.raises(ConfigError, match=r"002\.tar is a shard of train and of test: try a dataset\.root without it"):
+        load_shards(folder, test=f"{folder}/002.tar")
+
+
 def test_a_second_start_reads_no_shard(folder, monkeypatch):
     first = load_shards(folder)
     monkeypatch.setattr("contrastive.dataset.shard.index.samples", None)  # a call would fail

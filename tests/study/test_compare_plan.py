@@ -57,6 +57,21 @@ def test_rows_name_other_contestants():
     assert (plan.contestants[3].words, plan.contestants[3].salt) == (("loss=nt_xent",), 1)
 
 
+def test_one_loss_beside_rows_with_theirs_is_a_contestant():
+    plan = read_plan(["loss=nt_xent", "rows={pushed: 'loss=nt_xent loss.push=2'}"])
+    assert [own.name for own in plan.contestants] == ["nt_xent", "pushed"]
+    of_all = read_plan(["loss=nt_xent", "rows={a: temperature=0.1, b: temperature=0.5}"])
+    assert [own.name for own in of_all.contestants] == ["a", "b"] and "loss=nt_xent" in of_all.common
+
+
+def test_what_a_row_fixes_is_not_searched():
+    contest = composed_contest(
+        "rows={fixed: 'loss=nt_xent temperature=0.5', free: loss=nt_xent}", "temperature=interval(0.05,1)", "budget=8"
+    )
+    keys = {name: {knob.key for knob in knobs} for name, knobs in contest.knobs.items()}
+    assert "temperature" in keys["free"] and "temperature" not in keys["fixed"]
+
+
 def test_a_row_may_have_ranges_of_its_own():
     row = "rows={pushed: 'loss=nt_xent loss.push=tag(log,interval(0.25,8)) temperature=0.2'}"
     contest = composed_contest(row, "loss=debiased_pos,sigmoid", "epochs=1", "optimizer.lr=interval(0.001,0.01)")
@@ -108,6 +123,9 @@ def test_a_budget_of_hours_is_the_deepest_that_fits_and_stays(monkeypatch, tmp_p
         again = contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2", "seeds=5"]))
         assert (again.plan.budget, again.base) == (70, one.base)
         assert contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=3"])).plan.budget == AUTO
+        one_point = contest_of(read_plan(["loss=nt_xent,debiased_pos", "budget=1", "finalists=0"]))
+        seal(one_point, {}, {})
+        assert contest_of(read_plan(["loss=nt_xent,debiased_pos", "hours=2"])).plan.budget == 70
 
 
 def test_the_command_names_the_folders_of_ones_own():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 
 from contrastive.bits import pack, unpack
@@ -371,20 +372,36 @@ def test_runs_of_other_data_are_no_comparison(tmp_path):
         run_until_decided(contest, made)
 
 
-@pytest.mark.parametrize("environment", [{"package": "2"}, {"package": "1", "resumed_with": [{"package": "2"}]}])
+@pytest.mark.parametrize(
+    "environment",
+    [{"package": "2"}, {"package": "1", "resumed_with": [{"package": "2"}]}, {"modules": {"my_loss": "2"}}],
+)
 def test_runs_of_an_edited_package_are_no_comparison(tmp_path, environment):
     contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
-    contest = replace(contest, made_of={"package": "1"})
+    modules = {"contestants": {own.name: {"modules": {"my_loss": "1"}} for own in contest.plan.contestants}}
+    contest = replace(contest, made_of={"package": "1"} | modules)
     assert run_until_decided(contest, made).not_done == []  # runs of earlier versions do not tell
     for run in made.started[-2:]:
         file = run.path / "environment.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), **environment}))
-    said = "and 1 more were trained by other code of contrastive than this comparison began with: try rm -r .* and the"
+    said = "and 1 more were trained by other code than this comparison began with: try rm -r .* and the"
     with pytest.raises(ConfigError, match=said) as refused:
         run_until_decided(contest, made)
     for word in shlex.split(str(refused.value).partition("rm -r ")[2].removesuffix(" and the same command again")):
         shutil.rmtree(word)
     assert run_until_decided(contest, made).not_done == []
+
+
+def test_final_runs_at_another_point_than_the_chosen_one_are_refused(tmp_path):
+    """As where a point that failed was mended since, and is the best."""
+    contest, made = contest_of(tmp_path, "budget=8", "finalists=0", "seeds=3", a=70.0, b=69.0)
+    assert run_until_decided(contest, made).not_done == []
+    final = next(run for run in made.started if run.stage == "final" and run.row == "a" and len(run.overrides) > 2)
+    config = yaml.safe_load((final.path / "config.yaml").read_text())
+    (key,) = (knob.key for knob in KNOBS[:1])
+    (final.path / "config.yaml").write_text(yaml.safe_dump({**config, key: 0.123}))
+    with pytest.raises(ConfigError, match=r"trained at another point than the search chooses now: try rm -r"):
+        run_until_decided(contest, made)
 
 
 def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path):

@@ -101,3 +101,13 @@ def test_rows_of_a_committed_table_are_judged_as_its_claims_are(capsys):
     assert main([str(COMMITTED), "--metric", "knn_top1", "--against", one["worse"]]) == 0
     judged = next(line for line in reversed(capsys.readouterr().out.splitlines()) if f"| {one['better']} " in line)
     assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}] " in judged
+
+
+def test_two_records_of_one_title_share_no_row(tmp_path):
+    """As those of a table and of its preset."""
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path in paths:
+        path.write_text((ROOT / "studies/rates/record.json").read_text())
+    frame = read_frame([*paths, paths[0]])
+    assert len(frame.sections) == 2
+    assert {len(part.rows[name]) for part in frame.sections.values() for name in part.rows} == {3}

@@ -130,3 +130,14 @@ def test_figures_of_other_settings_never_share_a_name(runs):
     assert frame.values("bad", "cifar10:knn_top1 (k=5)") == [10.0]
     assert frame.values("good", "cifar10:knn_top1 (k=9)") == [20.0]
     assert frame.values("bad", "cifar10:knn_sweep_top1") == frame.values("good", "cifar10:knn_sweep_top1") == [1.0]
+
+
+def test_lower_is_better_for_alignment_and_uniformity(tmp_path, capsys):
+    for seed in range(3):
+        for loss, figure in (("Near", -2.0), ("Far", -1.0)):
+            path = save_run(tmp_path / f"{loss}/{seed}", loss=loss, seed=seed, knn=50.0)
+            result = json.loads((path / "result.json").read_text())
+            result["test"]["alignment_uniformity_uniformity"] = figure + 0.01 * seed * (loss == "Far")
+            (path / "result.json").write_text(json.dumps(result))
+    assert main([str(tmp_path), "--against", "far", "--metric", "alignment_uniformity_uniformity"]) == 0
+    assert "better" in cells(capsys.readouterr().out)["near"][-1]

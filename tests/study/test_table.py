@@ -120,6 +120,10 @@ def test_cli_overrides_win_and_change_the_folder(table_file):
             r"presets\.smoke\.grid has an unknown key n_view: try one of",
         ),
         ({"presets": {}}, "has no preset smoke: try one of paper"),
+        (
+            {"rows": [{"name": f"a {sign} b", "overrides": ["seed=1"]} for sign in "<>"]},
+            "two rows of t have the folder a-b",
+        ),
     ],
 )
 def test_mistakes_in_a_table_are_refused(table_file, values, message):

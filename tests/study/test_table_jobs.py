@@ -1,5 +1,6 @@
 """Jobs of a table: what is done, what fails, what is missing, how long the rest takes."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,11 @@ def test_done_is_a_result_of_the_same_configuration(tmp_path):
     seen = []
     assert is_done(one, lambda overrides: seen.append(overrides) or cfg)
     assert seen == [("loss=nt_xent", "seed=0")]
+    environment = json.loads((one.path / "environment.json").read_text())
+    for own, is_same in (({"my_loss": "edited since"}, False), ({}, True)):
+        (one.path / "environment.json").write_text(json.dumps({**environment, "modules": own}))
+        assert is_done(one, lambda overrides: cfg) == is_same
+    seen.clear()
     cfg.epochs = 4
     assert not is_done(one, lambda overrides: cfg)
     cfg.epochs = 3

@@ -1,6 +1,8 @@
 """Data that a Python program has: arrays, a torch Dataset, or splits of either."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from tqdm import tqdm
 
 from contrastive.dataset.array.rows import as_images
 from contrastive.dataset.array.splits import NAMES, Array, Part, as_splits
-from contrastive.dataset.splits import as_data, channel_stats, check_data
+from contrastive.dataset.splits import as_data, channel_stats, check_data, fingerprint
 from contrastive.errors import ConfigError
 from contrastive.text import counted
 from contrastive.types import Data
@@ -41,7 +43,14 @@ def given_data(data: Any, *, name: str, hold_out: bool = False) -> Data:
     read = {key: _part(part, f"the {NAMES[key]} images") for key, part in parts.items()}
     splits = as_splits(read, "given in Python")
     stats = channel_stats(splits.splits["train"].image)
-    return as_data(splits, stats=stats, facts={"dataset_name": name}, hold_out=hold_out)
+    data = as_data(splits, stats=stats, facts={"dataset_name": name}, hold_out=hold_out)
+    return data if "val" not in splits.splits else replace(data, digest=_digest_with_val(data))
+
+
+def _digest_with_val(data: Data) -> str:
+    """Of validation images of their own, too, which choose the settings of probes."""
+    judged = replace(data, test=data.probe_val, digest=None)
+    return hashlib.sha256(f"{fingerprint(data)} {fingerprint(judged)}".encode()).hexdigest()
 
 
 def _part(part: Any, what: str) -> Part:

@@ -123,7 +123,12 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
         _note_files_of(top, left_out)
     if unlabeled is not None:
         folder = unlabeled.resolve()
-        listing.splits["train"].files.extend(ImageFile(str(folder / file.path)) for file in _images(folder, left_out))
+        more = [str(folder / file.path) for file in _images(folder, left_out)]
+        judged = [part for name, part in listing.splits.items() if name != "train"]
+        known = {os.path.realpath(part.folder / file.path) for part in judged for file in part.files}
+        if n := sum(os.path.realpath(path) in known for path in more):
+            raise ConfigError(f"{n} images of {unlabeled} are test or validation images: try another dataset.unlabeled")
+        listing.splits["train"].files.extend(map(ImageFile, more))
         listing = listing._replace(places={**listing.places, "train": f"{listing.places['train']} and {unlabeled}/"})
     unused = [name for name in subfolders(top) if folders and place != top and name not in skip]
     notes = (f"not used: {', '.join(f'{name}/' for name in unused)}, no split by name",) if unused else ()

@@ -18,6 +18,7 @@ from contrastive.text import counted, printable
 
 NAMED = 5  # lines, or values, that a sentence lists
 DELIMITERS = ",;\t"
+BEYOND = "\0"  # the column of cells beyond the header; that of '' is the index which pandas writes
 OTHER_TABLE = "FILE.csv, or, for the table of a recipe, python train.py --help dataset=NAME"
 
 
@@ -55,14 +56,15 @@ def read_table(
             known = ", ".join(COLUMNS)
             raise ConfigError(f"dataset.columns has {known} and a name for each: try 'dataset.columns={{label: y}}'")
     rows, unused = _rows(base, path, names, splits)
-    notes = _check_repeats(path, rows)
+    files = _files(base, [row.path for row in rows])
+    notes = _check_repeats(path, rows, files)
     classes = _in_order({row.label for row in rows})
     biases = _in_order({row.bias for row in rows if row.bias is not None})
     left_out = {f"of the split {word}, which dataset.splits leaves out": paths for word, paths in unused.items()}
     parts: dict[str | None, list[ImageFile]] = {"train": [], "val": [], "test": [], None: []}
     label = {name: i for i, name in enumerate(classes)}
     bias = {None: -1} | {name: i for i, name in enumerate(biases)}
-    for row, file in zip(rows, _files(base, [row.path for row in rows]), strict=True):
+    for row, file in zip(rows, files, strict=True):
         if file is None:
             left_out.setdefault(f"named by {path.name} and not there", []).append(row.path)
             continue
@@ -107,7 +109,8 @@ def _files(base: Path, paths: Sequence[str]) -> list[str | None]:
     """The file below the folder that each path of a table means, see `read_table`; None = it is not there."""
     is_there = [(base / path).is_file() for path in paths]
     called = {} if all(is_there) else _by_name(base)
-    return [path if exact else called.get(composed(path)) for path, exact in zip(paths, is_there, strict=True)]
+    known = zip(paths, is_there, strict=True)
+    return [os.path.normpath(path) if exact else called.get(composed(path)) for path, exact in known]
 
 
 def _by_name(base: Path) -> dict[str, str]:
@@ -122,7 +125,7 @@ def _by_name(base: Path) -> dict[str, str]:
 
 
 def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """The header of a table, and each line with its number; cells beyond the header are those of ''.
+    """The header of a table, and each line with its number; cells beyond the header are those of BEYOND.
 
     Raises:
         ConfigError: it cannot be read, or is empty.
@@ -131,7 +134,7 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
             file.seek(0)
-            reader = csv.DictReader(file, restkey="", delimiter=max(DELIMITERS, key=first.count))
+            reader = csv.DictReader(file, restkey=BEYOND, delimiter=max(DELIMITERS, key=first.count))
             header = list(reader.fieldnames or [])
             rows = [(reader.line_num, row) for row in reader]
     except UnicodeDecodeError as error:
@@ -158,9 +161,11 @@ def _rows(
             f"{path} has no column {' and no '.join(missing)}, its columns are {', '.join(header)}: "
             f"try {typed_columns(guess_columns(names, [row for _, row in rows], header, base))}"
         )
-    _check_cells(path, names, rows)
     image, split, label, bias = (names[key] for key in COLUMNS)
     assert image is not None and label is not None  # the others are optional
+    _check_cells(path, {"split": split}, rows)
+    used = [(n, row) for n, row in rows if split is None or splits.get(row[split].strip(), "") is not None]
+    _check_cells(path, names, used)  # those that are left out may lack a label
     kept, unused = [], dict[str, list[str]]()
     for line, row in rows:
         word = None if split is None else row[split].strip()
@@ -176,7 +181,7 @@ def _rows(
 
 def _check_cells(path: Path, names: Mapping[str, str | None], rows: Sequence[tuple[int, dict[str, str]]]) -> None:
     """Refuse lines that are too long, and values that are missing."""
-    if long := [line for line, row in rows if any(row.get("", ()))]:
+    if long := [line for line, row in rows if any(row.get(BEYOND, ()))]:
         raise ConfigError(f"{path} has too many columns in {_lines(long)}: try quotes around a value with a comma")
     for key, name in names.items():
         if name is None:
@@ -195,11 +200,11 @@ def _odd_split(path: Path, line: int, word: str, words: Sequence[str], splits: M
     )
 
 
-def _check_repeats(path: Path, rows: Sequence[Row]) -> list[str]:
+def _check_repeats(path: Path, rows: Sequence[Row], files: Sequence[str | None]) -> list[str]:
     """Refuse an image with two splits, labels or biases; a sentence of how many rows are there twice, if any are."""
     first, again = dict[str, Row](), list[tuple[Row, Row]]()
-    for row in rows:
-        if (before := first.setdefault(os.path.normpath(row.path), row)) is not row:
+    for row, file in zip(rows, files, strict=True):
+        if (before := first.setdefault(file or os.path.normpath(row.path), row)) is not row:
             again.append((before, row))
     for key in ("split", "label", "bias"):
         two = [(a, b) for a, b in again if getattr(a, key) != getattr(b, key)]

@@ -215,8 +215,10 @@ def _sized(plan: Plan, knobs: Mapping[str, Sequence[Knob]], dataset: str, sealed
         return replace(plan, budget=auto_budget(knobs))
     for file in sorted([*BASE.glob(f"*/{PLAN}"), *BASE.glob(f"*/*/{PLAN}")]):
         earlier = json.loads(file.read_text())["plan"]
+        if (earlier.get("hours"), earlier["finalists"]) != (plan.hours, plan.finalists):
+            continue
         found = replace(plan, budget=earlier["budget"])
-        if earlier.get("hours") == plan.hours and found.folder(dataset, found.digest(sealed)) == file.parent.name:
+        if found.folder(dataset, found.digest(sealed)) == file.parent.name:
             return found
     return plan
 
@@ -251,7 +253,8 @@ def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
         names = ", ".join(settings.evaluator)
         raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try metric=knn_top1")
     reads = _settings_read(cfg)
-    ranges = {key: typed for key, typed in plan.ranges.items() if key in reads} | own.ranges
+    own_keys = {key_of(word) for word in own.fixed}  # a row that fixes a setting is not searched over it
+    ranges = {key: typed for key, typed in plan.ranges.items() if key in reads and key not in own_keys} | own.ranges
     fixed = {key_of(word) for word in words} - ranges.keys()
     values = flatten(OmegaConf.to_container(cfg, resolve=True))
     knobs = knobs_of(choices, {key: values.get(key) for key in reads}, ranges, folders, fixed)

@@ -163,7 +163,7 @@ def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = ()) -> int
     """
     file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
     looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
-    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs, *datasets]
+    now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs, *sorted(datasets)]
     if now not in looks:
         looks.append(now)
         file.parent.mkdir(exist_ok=True)

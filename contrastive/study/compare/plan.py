@@ -254,13 +254,14 @@ def read_plan(words: Sequence[str]) -> Plan:
         else:
             common.append(word)
     contestants = [_named(chosen, lists) for chosen in itertools.product(*lists)] if lists else []
-    contestants += [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
-    if not contestants:
-        alone = next((word for key in ("loss", "experiment") for word in common if key_of(word) == key), None)
-        if alone is None:
-            raise ConfigError(f"nothing is compared: {EXAMPLE}")
-        common.remove(alone)
+    rows = [_row(name, str(text)) for name, text in (own.pop("rows", None) or {}).items()]
+    alone = next((word for key in ("loss", "experiment") for word in common if key_of(word) == key), None)
+    if not contestants and alone is not None and all(_sets(row, key_of(alone)) for row in rows):
+        common.remove(alone)  # the rows have their own, so it is a contestant beside them
         contestants = [Contestant(name=alone.partition("=")[2], words=(alone,))]
+    contestants += rows
+    if not contestants:
+        raise ConfigError(f"nothing is compared: {EXAMPLE}")
     if {"budget", "hours"} <= own.keys():
         raise ConfigError("hours=4 stands for a budget: try one of the two")
     names = [contestant.name for contestant in contestants]
@@ -341,6 +342,10 @@ def _named(chosen: Sequence[str], lists: Sequence[Sequence[str]]) -> Contestant:
         for word in chosen
     ]
     return Contestant(name=" ".join(short), words=tuple(chosen))
+
+
+def _sets(row: Contestant, key: str) -> bool:
+    return any(key_of(word) == key for word in row.words)
 
 
 def _row(name: str, text: str) -> Contestant:

@@ -14,7 +14,7 @@ from contrastive.files import write_text
 from contrastive.run.files import LAST, read_failure, read_result, run_state
 from contrastive.study.compare.plan import Contestant, Plan, folder_name
 from contrastive.study.compare.propose import proposals, smoothed
-from contrastive.study.compare.space import Knob, points
+from contrastive.study.compare.space import Knob, is_same, points
 from contrastive.study.jobs import Run
 from contrastive.study.spec import merge_overrides
 from contrastive.text import as_typed
@@ -135,21 +135,36 @@ class Contest:
             ConfigError: one was not.
         """
         seen, package = dict(known), self.made_of.get("package")
-        edited, other = list[Run](), list[Run]()
+        edited, other, moved = list[Run](), list[Run](), list[Run]()
         for run in dict.fromkeys(run for own in self.plan.contestants for run in self.known(own)):
             state = run_state(run.path)
             if state.kind != "finished":
                 continue
             sessions = [state.environment, *state.environment.get("resumed_with", [])]
-            if any(session.get("package", package) != package for session in sessions):
+            own_modules = self.made_of.get("contestants", {}).get(run.row, {}).get("modules", {})
+            made_by = [hash for session in sessions for hash in (session.get("modules") or {}).items()]
+            is_other = any(session.get("package", package) != package for session in sessions)
+            if is_other or any(own_modules.get(name, hash) != hash for name, hash in made_by):
                 edited.append(run)
+            if not self._is_at_its_point(run, state.config):
+                moved.append(run)
             data = state.environment["data"]
             if seen.setdefault(data_key(state.config), data) != data:
                 other.append(run)
         if edited:
-            raise ConfigError(_of_others(edited, "by other code of contrastive", "try"))
+            how = "by other code than this comparison began with"
+            raise ConfigError(_of_others(edited, how, "try"))
+        if moved:  # the search has chosen another one since, as after a failure was removed
+            raise ConfigError(_of_others(moved, "at another point than the search chooses now", "try"))
         if other:
-            raise ConfigError(_of_others(other, "on other data", "put them back, and try"))
+            how = "on other data than this comparison began with"
+            raise ConfigError(_of_others(other, how, "put them back, and try"))
+
+    def _is_at_its_point(self, run: Run, config: Mapping[str, Any]) -> bool:
+        """Whether a run was trained at the point that its words name; its folder does not tell that of a final run."""
+        typed, told = dict(word.split("=", 1) for word in run.overrides), flatten(config)
+        knobs = [knob.key for knob in self.knobs[run.row] if knob.key in typed and knob.key in told]
+        return all(is_same(told[key], typed[key]) for key in knobs)
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""
@@ -312,7 +327,7 @@ def _of_others(runs: Sequence[Run], how: str, remedy: str) -> str:
     """What to type where runs were trained otherwise than the comparison began with."""
     who = f"{runs[0]} was" if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} more were"
     folders = " ".join(as_typed(run.path) for run in runs)
-    return f"{who} trained {how} than this comparison began with: {remedy} rm -r {folders} and the same command again"
+    return f"{who} trained {how}: {remedy} rm -r {folders} and the same command again"
 
 
 def _draw(own: Contestant, search: int) -> int:

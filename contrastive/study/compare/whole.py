@@ -11,7 +11,7 @@ from contrastive.bits import unpack
 from contrastive.study.compare.outcome import AS_IT_COMES, judged_again, over_title
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
-from contrastive.study.compare.space import read_knob
+from contrastive.study.compare.space import is_same, read_knob
 from contrastive.study.compare.stages import WORST, Contest, Tried
 from contrastive.study.jobs import Run
 from contrastive.study.record import correct_name
@@ -198,7 +198,8 @@ def _row(row: Record, wanted: Sequence[tuple[Run, Mapping[str, str]]], reasons: 
     for run in row["runs"]:
         where = f"{row['name']}, seed {run['seed']}"
         told = run.get("point", points[run["seed"]])
-        if any(not _is_same(told.get(key), typed) for key, typed in points[run["seed"]].items()):
+        known = {key: typed for key, typed in points[run["seed"]].items() if told.get(key) is not None}
+        if any(not is_same(told[key], typed) for key, typed in known.items()):
             yield f"{where}: other settings than were chosen"
         if metric not in run["test"]:
             yield f"{where}: no {metric}"
@@ -208,14 +209,6 @@ def _row(row: Record, wanted: Sequence[tuple[Run, Mapping[str, str]]], reasons: 
 
 def _seed(run: Run) -> int:
     return int(run.overrides[-1].removeprefix("seed="))
-
-
-def _is_same(value: Any, typed: str) -> bool:
-    """Whether a setting has the value that was typed."""
-    try:
-        return float(value) == float(typed)
-    except (TypeError, ValueError):
-        return str(value).lower() == typed.lower()
 
 
 def _is_share(value: float | None, bits: str | None) -> bool:

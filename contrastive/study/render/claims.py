@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contrastive.study.frame import Frame
+from contrastive.study.frame import Frame, lower_is_better
 from contrastive.study.judge import MIN_SEEDS, judge, judge_claims
 from contrastive.study.record import is_best_test
 from contrastive.study.spec import published_heading
@@ -31,6 +31,9 @@ def effects_against(frame: Frame, metrics: Sequence[str], against: str) -> tuple
         if frame.values(name, metric) and frame.values(first, metric)
     ]  # fmt: skip
     judged = {(claim["better"], claim["metric"]): claim for claim in judge(frame, claims)}
+    for claim in judged.values():
+        if lower_is_better(claim["metric"]):
+            claim["verdict"] = {"better": "worse", "worse": "better"}.get(claim["verdict"], claim["verdict"])
     rows = [[shown[name], *(effect_text(judged.get((name, metric))) for metric in metrics)]
             for name in frame.rows if name != first]  # fmt: skip
     return [[f"against {against}", *metrics], *rows], len(judged)
