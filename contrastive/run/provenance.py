@@ -202,7 +202,8 @@ def _hash_of(name: str, file: Path) -> str:
         ConfigError: the file was edited since, or is another one of that name: what runs would not be what is recorded.
     """
     spec, now = getattr(sys.modules.get(name), "__spec__", None), file_hash(file)
-    known, first = _RUNNING.get(name, (spec, now))
+    imported: tuple[object, str] = _RUNNING.get(name, (spec, now))
+    known, first = imported
     if spec is None or (known is not None and known is not spec):  # not imported yet, or reloaded
         first = now
     if first != now:

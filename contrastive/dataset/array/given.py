@@ -43,8 +43,8 @@ def given_data(data: Any, *, name: str, hold_out: bool = False) -> Data:
     read = {key: _part(part, f"the {NAMES[key]} images") for key, part in parts.items()}
     splits = as_splits(read, "given in Python")
     stats = channel_stats(splits.splits["train"].image)
-    data = as_data(splits, stats=stats, facts={"dataset_name": name}, hold_out=hold_out)
-    return data if "val" not in splits.splits else replace(data, digest=_digest_with_val(data))
+    given: Data = as_data(splits, stats=stats, facts={"dataset_name": name}, hold_out=hold_out)
+    return replace(given, digest=_digest_with_val(given)) if "val" in splits.splits else given
 
 
 def _digest_with_val(data: Data) -> str:
