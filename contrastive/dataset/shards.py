@@ -98,8 +98,7 @@ def shards(
     fields, windows = Fields(label, bias, image and image.lower().removeprefix(".")), Windows(chunk, window)
     places = _places(root, val, test)
     indices = {key: index_shards(expand(place), Path(cache), fields) for key, place in places.items()}
-    _check_apart(indices)
-    every = [index for found in indices.values() for index in found]
+    every = _all_of(indices)
     check_label(label, every)
     classes, biases = values_of(every, "label"), values_of(every, "bias")
     splits = {}
@@ -108,12 +107,8 @@ def shards(
         if not len(images):
             raise ConfigError(f"{places[key]} has no image that can be read: try another dataset.root=PATH")
         own_bias = None if bias is None else numbers(found, "bias", biases)
-        splits[key] = Split(images, numbers(found, "label", classes), own_bias, windows=windows)
-    for key in {"test", "val"} & splits.keys() if classes else ():
-        known = splits[key].label >= 0  # the others have no class to be right about
-        if not known.any():
-            raise ConfigError(f"{places[key]} has no labels: try without dataset.{key}")
-        splits[key] = splits[key] if known.all() else splits[key].select(known)
+        split = Split(images, numbers(found, "label", classes), own_bias, windows=windows)
+        splits[key] = _labeled(split, key, places) if classes and key != "train" else split
     if "test" not in splits:
         splits["train"], splits["test"] = _with_test(splits["train"])
         places["test"] = f"a fixed draw of {len(splits['test']):,} images of {places['train']}"
@@ -133,14 +128,23 @@ def shards(
     )
 
 
-def _check_apart(indices: Mapping[str, Sequence[Index]]) -> None:
-    """Refuse a shard of two splits."""
+def _labeled(split: Split, key: str, places: Mapping[str, str]) -> Split:
+    """The images that have a class to be right about."""
+    known = split.label >= 0
+    if not known.any():
+        raise ConfigError(f"{places[key]} has no labels: try without dataset.{key}")
+    return split if known.all() else split.select(known)
+
+
+def _all_of(indices: Mapping[str, Sequence[Index]]) -> list[Index]:
+    """The indices of all splits, of which none shares a shard with another."""
     seen = dict[str, str]()
     for key, found in indices.items():
         for index in found:
             shard = str(index.shard.resolve() if isinstance(index.shard, Path) else index.shard)
             if (other := seen.setdefault(shard, key)) != key:
                 raise ConfigError(f"{shard} is a shard of {other} and of {key}: try a dataset.root without it")
+    return [index for found in indices.values() for index in found]
 
 
 def _places(root: str, val: str | None, test: str | None) -> dict[str, str]:

@@ -74,12 +74,7 @@ def evaluate_run(
     """
     keep_freed_memory()
     data, data_hash, _ = load_data(settings.dataset)
-    if (
-        "held_out" not in config
-        and _same_words(settings.dataset, config["dataset"])
-        and data_hash != read_environment(run)["data"]
-    ):
-        show(f"warning: these images are not those that {as_typed(run)} was made from: tables keep the figures apart")
+    _warn_of_other_images(run, config, settings, data_hash)
     device = start_device(settings.device)
     set_tf32("fp32")
     # the code of encoder, augmentation, evaluators and dataset
@@ -118,11 +113,18 @@ def evaluate_run(
     return record
 
 
-def _same_words(dataset: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two nodes of datasets differ in nothing that tells runs apart."""
-    nodes = [flatten({"dataset": node}) for node in (dataset, other)]
+def _warn_of_other_images(run: Path, config: dict[str, Any], settings: Settings, data_hash: str) -> None:
+    """Say where the run's own words lead to other images than they did."""
+    nodes = [flatten({"dataset": node}) for node in (settings.dataset, config["dataset"])]
     ours, theirs = ({key: value for key, value in node.items() if is_identity(key)} for node in nodes)
-    return ours == theirs
+    if "held_out" not in config and ours == theirs and data_hash != read_environment(run)["data"]:
+        show(f"warning: these images are not those that {as_typed(run)} was made from: tables keep the figures apart")
+
+
+def _listed_folders(evaluators: dict[str, Any]) -> str:
+    """Hashes of the files in the folders that are evaluated besides, whose names do not tell their images."""
+    folders = [path for path in evaluators.get("transfer", {}).get("datasets", ()) if Path(path).is_dir()]
+    return json.dumps([places({"_target_": "", "root": path}) for path in folders]) if folders else ""
 
 
 def _evaluate(
