@@ -77,7 +77,8 @@ def test_done_runs_are_skipped_and_other_settings_refused(reproduced, tmp_path, 
     config.write_text(config.read_text().replace("epochs: 1", "epochs: 2"))  # as if the table's YAML had changed
     other = reproduce("digits", "--preset", "smoke", *WORDS, cwd=tmp_path)
     assert other.returncode == 1
-    left_out = f"{results[0].parent.relative_to(tmp_path)} holds a run with other settings or data: try removing it"
+    holds = "holds a run with other settings, data or code of yours: try removing it"
+    left_out = f"{results[0].parent.relative_to(tmp_path)} {holds}"
     assert left_out in other.stderr
     rows = json.loads(page.with_suffix(".json").read_text())["rows"]
     assert sorted(len(row["runs"]) for row in rows) == [0, 1, 1]

@@ -97,7 +97,9 @@ def debiased_negatives_and_nt_xent() -> Iterator[tuple[dict[str, Any], str, str]
         record = read_record(path)
         if record is None or "knn_top1" not in record["metrics"]:
             continue
-        typed = [(row, words(row)) for row in record["rows"] if row["runs"]]
+        contestants = record.get("comparison", {}).get("plan", {}).get("contestants", [])
+        searched = {one["name"]: {key_of(word): word.partition("=")[2] for word in one["words"]} for one in contestants}
+        typed = [(row, searched.get(row["name"], {}) | words(row)) for row in record["rows"] if row["runs"]]
         named = [(row, {"loss": LOSS_OF.get(own.get("experiment"), "")} | own) for row, own in typed]
         rows = [(row, own) for row, own in named if own["loss"] in ("nt_xent", "debiased_neg")]
         for debiased, changed in rows:
