@@ -142,7 +142,7 @@ class Contest:
                 continue
             sessions = [state.environment, *state.environment.get("resumed_with", [])]
             own_modules = self.made_of.get("contestants", {}).get(run.row, {}).get("modules", {})
-            made_by = [hash for session in sessions for hash in (session.get("modules") or {}).items()]
+            made_by = [pair for session in sessions for pair in (session.get("modules") or {}).items()]
             is_other = any(session.get("package", package) != package for session in sessions)
             if is_other or any(own_modules.get(name, hash) != hash for name, hash in made_by):
                 edited.append(run)
@@ -162,9 +162,9 @@ class Contest:
 
     def _is_at_its_point(self, run: Run, config: Mapping[str, Any]) -> bool:
         """Whether a run was trained at the point that its words name; its folder does not tell that of a final run."""
-        typed, told = dict(word.split("=", 1) for word in run.overrides), flatten(config)
-        knobs = [knob.key for knob in self.knobs[run.row] if knob.key in typed and knob.key in told]
-        return all(is_same(told[key], typed[key]) for key in knobs)
+        typed, told = {key_of(word): word.partition("=")[2] for word in run.overrides}, flatten(config)
+        numbers = [knob.key for knob in self.knobs[run.row] if isinstance(told.get(knob.key), int | float)]
+        return all(is_same(told[key], typed[key]) for key in numbers if key in typed)
 
     def _runs(self, own: Contestant, search: int) -> Iterator[Run]:
         """The runs of a contestant in one search, as far as they are known."""

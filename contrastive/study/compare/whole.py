@@ -198,8 +198,8 @@ def _row(row: Record, wanted: Sequence[tuple[Run, Mapping[str, str]]], reasons: 
     for run in row["runs"]:
         where = f"{row['name']}, seed {run['seed']}"
         told = run.get("point", points[run["seed"]])
-        known = {key: typed for key, typed in points[run["seed"]].items() if told.get(key) is not None}
-        if any(not is_same(told[key], typed) for key, typed in known.items()):
+        chosen = points[run["seed"]].items()  # of a group, such as the optimizer, a run tells None
+        if any(not is_same(told.get(key), typed) for key, typed in chosen if told.get(key, "") is not None):
             yield f"{where}: other settings than were chosen"
         if metric not in run["test"]:
             yield f"{where}: no {metric}"
