@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import polygamma
 
+from contrastive.study.compare.judge import SEARCH_POINTS
 from contrastive.study.compare.stages import search_of
 
 STUDIES = Path(__file__).resolve().parents[1]
@@ -33,14 +34,14 @@ class SearchPrior(NamedTuple):
     searches_df: int
 
 
-def search_prior(folder: Path) -> SearchPrior:
-    """The prior of the records of a folder."""
+def search_prior(folder: Path, *, least: int = 2, most: int = SEARCH_POINTS) -> SearchPrior:
+    """The prior of the records of a folder, of searches of `least` to `most` points."""
     variances, of_seeds, accuracies, n_points, df_of_each, searches_df = [], [], [], [], [], 0
     for path in sorted(folder.glob("*/record.json")):
         record = json.loads(path.read_text())
-        if record.get("comparison", {}).get("plan", {}).get("searches", 1) < 3:
+        plan = record.get("comparison", {}).get("plan", {"searches": 1})
+        if plan["searches"] < 3 or not least <= plan["budget"] <= most:
             continue
-        plan = record["comparison"]["plan"]
         searches_df += plan["searches"] - 1
         for row in (row for row in record["rows"] if row["name"] in record["comparison"]["searches"]):
             runs = [[run["test"][plan["metric"]] for run in row["runs"] if search_of(run["seed"]) == search]

@@ -33,7 +33,8 @@ from contrastive.verdict import verdict
 
 LEVEL = 0.05
 # By how many points another search moves a method of this accuracy, and the degrees of freedom of that, measured on
-# searches of 8 points: studies/verdicts/search_prior.py. It falls beyond 12 points: by simulation to 0.2 to 0.4 at 32.
+# searches of 8 points: studies/verdicts/search_prior.py. It falls beyond 12 points: to 0.2 to 0.4 at 32 by simulation,
+# and to 0.3 in three searches of five losses (studies/fair_search).
 SEARCH_SD, SEARCH_ACCURACY, SEARCH_DF, SEARCH_POINTS = 0.9, 35.0, 8, 12
 # Medians of 149 pairs of rows in studies/: the points by which another seed moves a difference, and the spread of
 # the difference on one image, of a single run and of the mean of all, as shares of the binomial sqrt(a (1 - a)).
