@@ -84,13 +84,8 @@ def evaluate_run(
         device, config=sources, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
     )
     nodes = {f"evaluator.{name}": node for name, node in settings.evaluator.items()}
-    others = [folder for folder in settings.evaluator.get("transfer", {}).get("datasets", ()) if Path(folder).is_dir()]
-    listed = [places({"_target_": "", "root": folder}) for folder in others]  # names do not tell their images
-    name = evaluation_name(
-        dataset_name,
-        {**nodes, "dataset": settings.dataset},
-        data_hash=data_hash + (json.dumps(listed) if listed else ""),
-    )
+    key = data_hash + _listed_folders(settings.evaluator)
+    name = evaluation_name(dataset_name, {**nodes, "dataset": settings.dataset}, data_hash=key)
     place = f"{as_typed(run)}/evaluation/{name}.json"
     record = None if settings.rerun else read_evaluations(run).get(name)
     if record is not None and record["environment"].get("modules", {}) == environment["modules"]:
