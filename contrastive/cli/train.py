@@ -111,7 +111,7 @@ def flags_first(words: list[str]) -> list[str]:
 
 def _start(words: list[str], records: Path | None = None) -> int:
     """Let Hydra do what the words say; returns the exit code. A failed job of a sweep has said why already."""
-    sys.argv = [sys.argv[0], *flags_first(words)]
+    sys.argv = ["train.py", *flags_first(words)]  # also for `contrastive train`, whose words are the same
     try:
         with stop_signals():
             run()

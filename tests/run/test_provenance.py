@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from contrastive.cli import train
 from contrastive.cli.sweep import record_jobs
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
@@ -51,6 +52,14 @@ def test_the_recorded_command_can_be_typed_again(monkeypatch):
     added = [*record_jobs(Path("/tmp/jobs")), "hydra/launcher=cores"]
     monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", *words, *added])
     assert shlex.split(typed_command([])) == ["train.py", *words]
+
+
+def test_contrastive_train_records_the_folders_of_its_command(monkeypatch):
+    typed = []
+    monkeypatch.setattr(sys, "argv", ["/somewhere/contrastive", "train", "loss=mine", "--config-dir", "mine"])
+    monkeypatch.setattr(train, "run", lambda: typed.append(typed_command(["loss=mine"])))
+    assert train.main(sys.argv[2:]) == 0
+    assert typed == ["train.py --config-dir mine loss=mine"]
 
 
 def test_a_commit_and_what_is_not_committed_are_told_apart(checkout):

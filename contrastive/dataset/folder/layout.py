@@ -22,7 +22,7 @@ from contrastive.listing.walk import (
     image_paths,
     subfolders,
 )
-from contrastive.text import printable
+from contrastive.text import counted, printable
 
 USUAL_SIZE = 32
 TEST_FRACTION = 0.1  # of images without labels and without a test folder
@@ -127,7 +127,8 @@ def find_images(base: Path, unlabeled: Path | None = None, splits: Mapping[str, 
         judged = [part for name, part in listing.splits.items() if name != "train"]
         known = {os.path.realpath(part.folder / file.path) for part in judged for file in part.files}
         if n := sum(os.path.realpath(path) in known for path in more):
-            raise ConfigError(f"{n} images of {unlabeled} are test or validation images: try another dataset.unlabeled")
+            held = counted(n, "test or validation image")
+            raise ConfigError(f"{unlabeled} holds {held}: try another dataset.unlabeled")
         listing.splits["train"].files.extend(map(ImageFile, more))
         listing = listing._replace(places={**listing.places, "train": f"{listing.places['train']} and {unlabeled}/"})
     unused = [name for name in subfolders(top) if folders and place != top and name not in skip]
