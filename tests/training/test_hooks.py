@@ -90,7 +90,8 @@ def test_events_come_in_their_order_and_the_log_before_them(composed, tmp_path, 
 
 @pytest.mark.slow
 def test_the_order_is_the_documented_one(composed, tmp_path, hooks):
-    run_experiment(composed(*WORDS, "evaluator=[knn,online_probe]", "average=ema", "profile=true", DIARY), tmp_path)
+    words = [*WORDS, "evaluator=[knn,online_probe]", "teacher=ema", "average=ema", "profile=true", DIARY]
+    run_experiment(composed(*words), tmp_path)
     page = (ROOT / "docs/hooks.md").read_text()
     documented = re.findall(r"^\| `([\w.]+)` \| `", page, re.MULTILINE)
     elsewhere = ("tensorboard", "wandb", "mlflow", "trackio")
