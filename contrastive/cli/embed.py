@@ -34,16 +34,16 @@ def main(words: list[str]) -> int:
 
     from contrastive.experiment.encoder import load_encoder
     from contrastive.experiment.machine import choose_device
-    from contrastive.export.embed import check_suffix, embed, items_of
+    from contrastive.export.embed import embed, items_of, written_files
 
-    check_suffix(options.file)
+    files = written_files(options.file, options.places)
     device = choose_device(options.device)
     encoder, transform = load_encoder(options.run)
     dtype = torch.float16 if options.half else torch.float32
     found = embed(encoder, transform, items_of(options.places), device=device, dtype=dtype)
     found.write(options.file)
     n, size = found.features.shape
-    print(f"{options.file}: {counted(n, 'image')}, {size} features each")
+    print(f"{' and '.join(map(str, files))}: {counted(n, 'image')}, {size} features each")
     for path, why in list(found.left_out.items())[:SHOWN]:
         print(f"left out: {path} ({why})")
     if (more := len(found.left_out) - SHOWN) > 0:

@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--onnx", action="store_true", help="encoder.onnx in the run directory, normalization included")
     parser.add_argument("--huggingface", metavar="DIR", type=Path, help="a folder in the layout of the Hub")
     parser.add_argument("--pt2", action="store_true", help="encoder.pt2, the same for torch.export.load alone")
-    parser.add_argument("--torchvision", action="store_true", help="NAME.pth, for torchvision's own network")
+    parser.add_argument("--torchvision", action="store_true", help="encoder.pth, for torchvision's own network")
     parser.add_argument("--license", default="unknown", help="license in the model card; default: unknown")
     options = parser.parse_args(words)
     if not (options.onnx or options.pt2 or options.torchvision or options.huggingface):

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from contrastive.config.arguments import Parser, answering
+from contrastive.config.arguments import Parser, answering, html_file
 from contrastive.config.compose import importable, search_path
 from contrastive.config.identity import key_of
 from contrastive.config.mistaken import quote_paths
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
     """Print the report and the command; returns the exit code."""
     parser = Parser("look", __doc__)
     parser.add_argument("words", metavar="WORD", nargs="+", help="PATH, and KEY=VALUE as in train.py")
-    parser.add_argument("-o", dest="page", metavar="FILE.html", type=Path, help="the page to write")
+    parser.add_argument("-o", dest="page", metavar="FILE.html", type=html_file, help="the page to write")
     parser.add_config_dir()
     options = parser.parse_intermixed_args(words)
     typed = options.words

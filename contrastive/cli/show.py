@@ -9,20 +9,18 @@ One run: a map of the features, nearest neighbors, which class is taken for whic
 intervals, the worst images, the curves. The images are read and encoded again. Two runs on the same data: the images
 that one gets right and the other wrong, as their results record them.
 
-    -o FILE.html          the page; default: RUN/show.html
+    -o FILE.html          the page; default: RUN/show.html, of two runs RUN/pair.html
 """
 
 from dataclasses import replace
 from pathlib import Path
 
-from contrastive.config import mistaken
-from contrastive.config.arguments import Parser, answering
+from contrastive.config.arguments import Parser, answering, html_file
+from contrastive.config.mistaken import DATASET_PATHS
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import RunState, finished_state, run_below
 from contrastive.text import as_typed, show
-
-PATHS = [key for key in mistaken.PATHS if key.startswith("dataset.")]
 
 
 @answering
@@ -30,16 +28,16 @@ def main(words: list[str]) -> int:
     """Write the page and print its path; returns the exit code."""
     parser = Parser("show", __doc__)
     parser.add_argument("words", metavar="RUN", nargs="+", help="a run directory or two, and dataset.root=PATH")
-    parser.add_argument("-o", dest="page", metavar="FILE.html", type=Path, help="the page to write")
+    parser.add_argument("-o", dest="page", metavar="FILE.html", type=html_file, help="the page to write")
     parser.add_argument("--device", default="auto", help="as in train.py; default: auto")
     parser.add_config_dir()
     options = parser.parse_intermixed_args(words)
-    moved = {key: path for key, _, path in (word.partition("=") for word in options.words) if key in PATHS}
-    typed = [Path(word) for word in options.words if word.partition("=")[0] not in PATHS]
+    moved = {key: path for key, _, path in (word.partition("=") for word in options.words) if key in DATASET_PATHS}
+    typed = [Path(word) for word in options.words if word.partition("=")[0] not in DATASET_PATHS]
     if not 1 <= len(typed) <= 2:
         raise ConfigError(f"show takes one run or two, got {len(typed)}: try contrastive page PAGE.html RUN ...")
     runs = {run: with_paths(finished_state(run), moved) for run in map(run_below, typed)}
-    if len(runs) < len(typed):
+    if len({run.resolve() for run in runs}) < len(typed):
         raise ConfigError(f"both runs are {typed[0]}: try another one beside it")
 
     from contrastive.gallery.pair import pair_page  # late: importing torch takes seconds
@@ -50,7 +48,7 @@ def main(words: list[str]) -> int:
         text = pair_page(runs, folders=options.folders)
     else:
         text = run_page(path, state, device=options.device, folders=options.folders)
-    page = options.page or path / "show.html"
+    page = options.page or path / ("show.html" if len(runs) == 1 else "pair.html")
     write_text(page, text)
     show(f"page to look at: {as_typed(page)}")
     return 0
@@ -69,7 +67,7 @@ def with_paths(state: RunState, moved: dict[str, str]) -> RunState:
     for key, path in moved.items():
         name = key.removeprefix("dataset.")
         if name not in node:
-            known = [f"{own}=PATH" for own in PATHS if own.removeprefix("dataset.") in node]
+            known = [f"{own}=PATH" for own in DATASET_PATHS if own.removeprefix("dataset.") in node]
             raise ConfigError(f"the run's dataset has no {key}: try it {f'with {known[0]}' if known else 'without'}")
         node[name] = str(Path(path).expanduser())
     return replace(state, config={**state.config, "dataset": node})

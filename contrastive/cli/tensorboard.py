@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from contrastive.config.arguments import Parser, answering
-from contrastive.config.identity import flatten
+from contrastive.config.identity import dataset_name, flatten, option_name
 from contrastive.errors import ConfigError
 from contrastive.run.files import RunState, run_state
 from contrastive.study.names import told_apart, typed_words, without_shared
@@ -68,10 +68,11 @@ def short_names(runs: dict[Path, RunState]) -> list[str]:
     if not runs:
         return []
     configs = [flatten(state.config) | {"run": str(path)} for path, state in runs.items()]
+    datasets = [dataset_name(option_name(s.config["dataset"]["_target_"]), s.config["dataset"]) for s in runs.values()]
     words = [
         (*typed_words(state.environment.get("overrides") or [], config["loss._target_"]),
-         f"dataset={config['dataset._target_'].rpartition('.')[2]}", f"seed={config['seed']}")
-        for state, config in zip(runs.values(), configs, strict=True)
+         f"dataset={dataset}", f"seed={config['seed']}")
+        for state, config, dataset in zip(runs.values(), configs, datasets, strict=True)
     ]  # fmt: skip
     names, _ = without_shared(words)
     return [re.sub(r"[/\0]", "-", name)[-LONGEST:] for name in told_apart(names, configs)]

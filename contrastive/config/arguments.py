@@ -49,6 +49,17 @@ class Parser(ArgumentParser):
         raise ConfigError(f"{message}: {near and f'{near} '}try {self.prog} --help")
 
 
+def html_file(name: str) -> Path:
+    """A page that a command writes: a run, a table or a folder in its place is never overwritten.
+
+    Raises:
+        ConfigError: the name is that of another file.
+    """
+    if Path(name).suffix.lower() not in (".html", ".htm") or Path(name).is_dir():
+        raise ConfigError(f"a page is written to a file that ends in .html, got {name}: try page.html")
+    return Path(name)
+
+
 def _folder(name: str) -> Path:
     if not name or not Path(name).is_dir():
         raise ConfigError(f"--config-dir needs a folder, got {name!r}: try --config-dir mine")

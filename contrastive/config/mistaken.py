@@ -54,10 +54,11 @@ PATHS = (
     "dataset.root", "dataset.val", "dataset.test", "dataset.table", "dataset.unlabeled", "dataset.cache",
     "dataset.images", "dataset.labels", "dataset.test_images", "dataset.test_labels", "encoder.weights",
 )  # fmt: skip
+DATASET_PATHS = tuple(key for key in PATHS if key.startswith("dataset."))
 
 
 def quote_paths(words: Sequence[str]) -> list[str]:
-    """The words with quotes around paths, and around `{000..099}`, that Hydra would read as its grammar; ~ expanded.
+    """The words with quotes around paths, their patterns, and `{000..099}`, else Hydra reads its grammar; ~ expanded.
 
     What is quoted already, refers to another setting, or lists several values stays.
     """
@@ -68,7 +69,8 @@ def quote_paths(words: Sequence[str]) -> list[str]:
         if key in PATHS and value.startswith("~"):
             value = str(Path(value).expanduser())
         is_path = key in PATHS and SPECIAL.search(value) and not lists.match(value)
-        if is_path or BRACES.fullmatch(value):
+        is_pattern = key == "dataset.bias_pattern" and not re.match(r"['\"]|\$\{|(null)?$", value)
+        if is_path or is_pattern or BRACES.fullmatch(value):
             value = "'" + value.replace("'", "\\'") + "'"
         quoted.append(f"{key}{equals}{value}")
     return quoted

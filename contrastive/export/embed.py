@@ -60,7 +60,7 @@ class Embedding:
         Raises:
             ConfigError: another suffix, or a package is missing.
         """
-        check_suffix(file)
+        written_files(file, ())
         if file.suffix == ".npz":
             arrays = {"path": np.array(self.path), "label": np.array(self.label), "features": self.features}
             with atomic(file) as part, part.open("wb") as out:
@@ -87,10 +87,26 @@ class Embedding:
                 raise ConfigError(".parquet needs pyarrow: try pip install pyarrow, or a file .npz") from error
 
 
-def check_suffix(file: Path) -> None:
-    """Raise ConfigError for a file that features cannot be written to."""
+def written_files(file: Path, places: Sequence[Path]) -> list[Path]:
+    """The files that `write` writes.
+
+    Args:
+        places: what is embedded.
+
+    Raises:
+        ConfigError: another suffix, a file that is one of the places, or a table beside an .npy that is none of ours.
+    """
+    other = f"try -o {file.stem or 'features'}"
     if file.suffix not in SUFFIXES:
-        raise ConfigError(f"{file} must end in {', '.join(SUFFIXES)}: try -o {file.stem or 'features'}.npz")
+        raise ConfigError(f"{file} must end in {', '.join(SUFFIXES)}: {other}.npz")
+    table = file.with_suffix(".csv")
+    files = [file, table] if file.suffix == ".npy" else [file]
+    for own in files:
+        if own.resolve() in [place.resolve() for place in places]:
+            raise ConfigError(f"{own} would be overwritten: {other}-features{file.suffix}")
+    if table in files[1:] and table.exists() and not table.read_bytes().startswith(b"path,label"):
+        raise ConfigError(f"{table} would be overwritten with the paths of {file}: {other}-features{file.suffix}")
+    return files
 
 
 def embed(

@@ -25,10 +25,10 @@ def torchvision_name(metadata: dict[str, Any]) -> str | None:
 
 
 def export_torchvision(path: str | Path) -> Path:
-    """Write NAME.pth beside the encoder's file, and return its path; NAME is that of torchvision's network.
+    """Write encoder.pth beside the encoder's file, and return its path.
 
-        network = torchvision.models.get_model("resnet18")
-        network.load_state_dict(torch.load("resnet18.pth"), strict=False)  # all but the classifier
+        network = torchvision.models.get_model("resnet18")  # the network of the run
+        network.load_state_dict(torch.load("encoder.pth"), strict=False)  # all but the classifier
 
     Args:
         path: a run directory, or its encoder.safetensors alone.
@@ -44,7 +44,7 @@ def export_torchvision(path: str | Path) -> Path:
             f"torchvision has no network like that of {file}: try --pt2, or --huggingface DIR; "
             "encoder=resnet18 encoder.stem=large is one of its own"
         )
-    target = file.with_name(f"{name}.pth")
+    target = file.with_suffix(".pth")
     with atomic(target) as part:
         torch.save(tensors, part)
     return target

@@ -1,5 +1,6 @@
 """What the page of a run shows of its features: computed once, from the images that the run was judged on."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from contrastive.config.compose import importable
+from contrastive.config.mistaken import DATASET_PATHS
 from contrastive.config.targets import check_targets
 from contrastive.errors import ConfigError
 from contrastive.evaluator.knn import KNN, at_most_a_tenth, nearest, vote
@@ -22,7 +24,6 @@ from contrastive.training.progress import announced
 from contrastive.types import Data, unit
 
 N_NEIGHBORS = 10
-PLACES = ("root", "images")  # settings of datasets: where their images are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,18 +65,21 @@ def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Da
         ConfigError: they are not there, are others than those that the run was judged on, or the configuration names
             something that is no dataset.
     """
-    place = next((key for key in PLACES if state.config["dataset"].get(key)), None)
+    node = state.config["dataset"]
+    places = [key for key in DATASET_PATHS if key != "dataset.cache" and node.get(key.removeprefix("dataset."))]
     with importable(folders):
-        check_targets({"dataset": state.config["dataset"]}, folders)
+        check_targets({"dataset": node}, folders)
         try:
-            data, data_hash, _ = load_data(state.config["dataset"], state.config.get("held_out"))
+            data, data_hash, _ = load_data(node, state.config.get("held_out"))
         except ConfigError as error:
-            if place is None:
+            if not places:
                 raise
-            reason = str(error).partition(": ")[0]  # what follows is advice for training
-            raise ConfigError(f"{reason}: try dataset.{place}=PATH, where the images of {path} are now") from error
+            gone = [key for key in places if not Path(str(node[key.removeprefix("dataset.")])).exists()] or places[:1]
+            reason = re.split(r": | \(", str(error))[0]  # what follows is advice for training
+            moved = " ".join(f"{key}=PATH" for key in gone)
+            raise ConfigError(f"{reason}: try {moved}, where the data of {path} are now") from error
     if data_hash != state.environment["data"]:
-        elsewhere = f"dataset.{place}=PATH, where the same images are, or " if place else ""
+        elsewhere = f"{places[0]}=PATH, where the same images are, or " if places else ""
         raise ConfigError(f"the data of {path} changed since it ran: try {elsewhere}its command with rerun=true")
     return data
 

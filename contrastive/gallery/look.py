@@ -73,8 +73,8 @@ def bias_counts(train: Split, data: Data) -> list[list[str]]:
     assert train.bias is not None
     numbers = torch.zeros(len(data.classes) + 1, len(data.biases), dtype=torch.long)  # the last row: no label
     numbers.index_put_((train.label.cpu(), train.bias.cpu()), torch.tensor(1), accumulate=True)
-    rows = zip(data.classes, numbers.tolist(), strict=False)
-    return [["class", *data.biases], *([name, *map("{:,}".format, own)] for name, own in rows)]
+    rows = zip([*data.classes, "no label"], numbers.tolist(), strict=True)
+    return [["class", *data.biases], *([name, *map("{:,}".format, own)] for name, own in rows if any(own))]
 
 
 def class_images(train: Split, classes: tuple[str, ...]) -> list[tuple[str, int, list[str]]]:

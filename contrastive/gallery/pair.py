@@ -44,13 +44,15 @@ def pair_page(runs: dict[Path, RunState], *, folders: Sequence[Path] = ()) -> st
     (a, ours), (b, theirs) = runs.items()
     if ours.environment["data"] != theirs.environment["data"]:
         raise ConfigError(f"{a} and {b} were judged on other images: try two runs on the same data")
+    data = run_data(a, ours, folders=folders)
+    known = data.test.label.cpu() >= 0
+    if not known.any():
+        raise ConfigError(f"the test images of {a} have no labels to be right about: try one run alone")
     read, others = read_outs(a, ours), read_outs(b, theirs)
     common = sorted(read.keys() & others.keys(), key=lambda key: (_order(key[0]), key[1]))
     if not common:
         raise ConfigError(_nothing_alike(a, b, ours, theirs))
     metric, ours_said, theirs_said = common[0][0], read[common[0]].said, others[common[0]].said
-    data = run_data(a, ours, folders=folders)
-    known = data.test.label.cpu() >= 0
     first, second = (torch.from_numpy(unpack(own[common[0]].correct)) for own in (read, others))
     kinds = {
         "both right": first & second, "only the first right": first & ~second, "only the second right": second & ~first,

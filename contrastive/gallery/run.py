@@ -146,7 +146,7 @@ def mistakes(found: Judged) -> list[list[str]]:
 def group_bars(found: Judged, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A bar for each (class, bias) group of test images and read-out: those of the run's audit, else by neighbors."""
     data = found.data
-    if data.test.bias is None:
+    if data.test.bias is None or not data.classes:
         return []
     if not audited:
         test = Features(found.h, data.test.label.cpu(), data.test.bias.cpu())

@@ -230,9 +230,11 @@ def record(path: Path, *, config: dict[str, Any], environment: dict[str, Any]) -
     return resumed_with
 
 
-# of a run directory, besides projector/: the result first, the configuration last; the exports belong to the encoder
+# of a run directory, besides projector/: the result first, the configuration last; the exports and the pages belong to
+# the encoder
 FILES = (
-    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pt2",
+    RESULT, LAST, PREVIOUS, "events.*", ENCODER, HEAD, "encoder.onnx", "encoder.pt2", "encoder.pth", "show.html",
+    "pair.html",
     "metrics.jsonl", FAILURE, "profile/trace.json.gz", "profile/operations.txt", "trackers/*.json", PROJECTOR_CONFIG,
     "environment.json", "config.yaml",
 )  # fmt: skip

@@ -16,7 +16,16 @@ from contrastive.errors import ConfigError
 from contrastive.run.figures import WORST, is_detail
 from contrastive.study.names import protocols_apart, told_apart, typed_words, without_shared
 from contrastive.study.record import device_of, read_record, shown_metrics
-from contrastive.study.runs import Figure, Finished, by_seed, configurations, find_runs, later_figures, own_figures
+from contrastive.study.runs import (
+    Figure,
+    Finished,
+    by_seed,
+    configurations,
+    data_apart,
+    find_runs,
+    later_figures,
+    own_figures,
+)
 from contrastive.study.spec import look_up
 
 if TYPE_CHECKING:
@@ -273,7 +282,7 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
     import pandas as pd
 
     datasets: dict[str, list[Configuration]] = {}
-    notes = list(notes)
+    notes, apart = list(notes), data_apart(found)
     for settings, members in configurations(found):
         seeds, repeated = by_seed(members)
         notes += repeated
@@ -285,12 +294,13 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
         columns = _metric_names([figure for measured in figures.values() for figure in measured])
         metrics |= dict.fromkeys(columns.values())
         for (settings, seeds), (name, words) in zip(own, _names(own), strict=True):
+            data = next((f" data={apart[run.path]}" for run in _runs(seeds) if run.path in apart), "")
             for seed, members in seeds.items():
                 # a run's own figures before those of later evaluations
                 measured = sorted((f for run in members for f in figures[run.path]), key=lambda f: f.is_later)
                 lines.append({
                     **{columns[figure.key]: figure.value for figure in reversed(measured)},
-                    "dataset": dataset, "name": name, "loss": option_name(members[0].loss), "seed": seed,
+                    "dataset": f"{dataset}{data}", "name": name, "loss": option_name(members[0].loss), "seed": seed,
                     "processor": members[0].processor, "path": str(members[0].path), "words": words,
                     "settings": settings, "paths": [run.path for run in members],
                     "correct": {k: v for run in members for k, v in run.files.result.get("correct", {}).items()},

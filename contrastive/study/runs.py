@@ -127,6 +127,20 @@ def _sources(run: Finished, *, data_too: bool) -> dict[str, str]:
     return told
 
 
+def data_apart(runs: list[Finished]) -> dict[Path, str]:
+    """{run: the first digits of its data's hash}, of runs with the same settings of the dataset but other data: two
+    folders of one name, or one folder whose images changed. Their figures are never set side by side."""
+    hashes: dict[str, dict[Path, str]] = {}
+    for run in runs:
+        own = {key: value for key, value in run.settings.items() if key.split(".")[0] in ("dataset", "held_out")}
+        follows = own.get(DATA_SEED) == run.seed
+        if data := run.files.environment.get("data"):
+            key = _key(own | ({DATA_SEED: f"that of the run, {run.seed}"} if follows else {}))
+            hashes.setdefault(key, {})[run.path] = str(data)[:8]
+    apart = [own for own in hashes.values() if len(set(own.values())) > 1]
+    return {path: data for own in apart for path, data in own.items()}
+
+
 def _grouped(runs: list[Finished], key: Callable[[Finished], object]) -> list[list[Finished]]:
     """The runs of each key, in the order of their first."""
     groups: dict[str, list[Finished]] = {}

@@ -69,6 +69,18 @@ def test_tables_and_plain_arrays_hold_the_same(folder, tmp_path):
     check(beside["path"].tolist(), beside["label"].tolist(), np.load(tmp_path / "g.npy"), folder)
 
 
+def test_a_table_of_ones_own_is_never_overwritten(folder, tmp_path, capsys):
+    table = tmp_path / "photos.csv"
+    table.write_text(own := "file,species\nphotos/cat/a.png,cat\n")
+    for place, file in ((table, "photos.csv"), (table, "photos.npy"), (folder, "photos.npy")):
+        assert main(["embed", "digits", str(place), "-o", str(tmp_path / file)]) == 2
+        assert f"try -o photos-features{Path(file).suffix}" in capsys.readouterr().err
+    assert table.read_text() == own
+    for _ in range(2):  # what embed itself wrote may be written again
+        assert main(["embed", "digits", str(folder), "-o", str(tmp_path / "f.npy")]) == 0
+    assert f"{tmp_path}/f.npy and {tmp_path}/f.csv: 3 images" in capsys.readouterr().out
+
+
 def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
     with tarfile.open(tmp_path / "0.tar", "w") as tar:
         tar.add(folder / "dog/c.png", "dog/c.png")

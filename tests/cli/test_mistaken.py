@@ -118,6 +118,14 @@ def test_a_path_is_taken_literally(path):
         assert quote_paths([word]) == [word]
 
 
+@pytest.mark.parametrize("pattern", [r"_([0-9]+)[.]png$", r"[ab](\d+)\.png$", "(a|b), c's", "x_(.*)_y"])
+def test_a_pattern_of_biases_is_taken_literally(pattern):
+    (word,) = quote_paths([f"dataset.bias_pattern={pattern}"])
+    assert OverridesParser.create().parse_override(word).value() == pattern
+    for stays in (word, 'dataset.bias_pattern="_(.)"', "dataset.bias_pattern=null", "dataset.bias_pattern=${x}"):
+        assert quote_paths([stays]) == [stays]
+
+
 def test_compare_and_pack_take_a_path_literally_too(monkeypatch):
     seen: list[str] = []
 

@@ -5,6 +5,7 @@ import io
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from contrastive.cli.look import main
 from contrastive.experiment.build import load_data
 from contrastive.experiment.components import build_augmentation
 from contrastive.gallery.images import as_uri, spaced
-from contrastive.gallery.look import class_images, look_page, mean_image, views
+from contrastive.gallery.look import bias_counts, class_images, look_page, mean_image, views
+from contrastive.gallery.run import group_bars
 from contrastive.seeding import generator
 from contrastive.types import LEVELS, Split, as_float
 from tests.gallery.pages import loads_nothing, text_of
@@ -153,6 +155,14 @@ def test_groups_of_class_and_bias_are_counted() -> None:
     n = sum(int(c) == 3 and int(b) == 3 for c, b in zip(train.label, train.bias, strict=True))
     row = re.search(r"<td>3</td>(.*?)</tr>", page.split("by class and bias")[1], re.DOTALL)
     assert row and re.findall(r"<td>(\d+)</td>", row[1])[3] == str(n) and n > 100
+
+
+def test_biases_without_classes_are_counted_in_one_row() -> None:
+    images = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+    split = Split(image=images, label=torch.full((4,), -1), bias=torch.tensor([0, 1, 1, 1]))
+    data = SimpleNamespace(classes=(), biases=("red", "blue"), test=split)
+    assert bias_counts(split, data) == [["class", "red", "blue"], ["no label", "1", "3"]]  # type: ignore[arg-type]
+    assert group_bars(SimpleNamespace(data=data), []) == []  # type: ignore[arg-type]
 
 
 def test_gray_arrays_get_an_augmentation_that_fits_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

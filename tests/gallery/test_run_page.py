@@ -165,11 +165,15 @@ def test_images_without_labels_have_a_map_and_neighbors(tmp_path: Path, capsys: 
     (tmp_path / "run/show.html").unlink()
     photos = (tmp_path / "photos").rename(tmp_path / "moved")
     assert main([str(tmp_path / "run")]) == 2
-    assert f"is not a folder: try dataset.root=PATH, where the images of {tmp_path}/run are" in capsys.readouterr().err
+    assert f"is not a folder: try dataset.root=PATH, where the data of {tmp_path}/run are" in capsys.readouterr().err
     assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 0 and (tmp_path / "run/show.html").exists()
     (photos / "00.png").unlink()
     assert main([str(tmp_path / "run"), f"dataset.root={photos}"]) == 2
     assert "changed since it ran: try dataset.root=PATH, where the same images are" in capsys.readouterr().err
+    assert main([str(tmp_path / "run"), str(tmp_path / "moved/../run")]) == 2
+    assert "both runs are" in capsys.readouterr().err
+    assert main([str(tmp_path / "run"), "-o", str(photos)]) == 2
+    assert f"a page is written to a file that ends in .html, got {photos}: try page.html" in capsys.readouterr().err
     assert main([str(tmp_path / "run"), "dataset.images=x.npy"]) == 2
     assert "the run's dataset has no dataset.images: try it with dataset.root=PATH" in capsys.readouterr().err
 

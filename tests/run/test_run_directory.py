@@ -217,15 +217,15 @@ def test_a_run_that_ends_while_it_is_made_or_removed_is_none(tmp_path, monkeypat
 def test_rerun_removes_what_was_measured_and_exported(tmp_path):
     interrupt(tmp_path)
     finish(tmp_path)
-    for name in ("encoder.onnx", "encoder.pt2"):
+    exported = ("encoder.onnx", "encoder.pt2", "encoder.pth", "show.html", "pair.html")
+    for name in exported:
         (tmp_path / name).write_text("of the old weights")
     modes = {(tmp_path / name).stat().st_mode for name in ("encoder.safetensors", "config.yaml", "result.json")}
     assert len(modes) == 1  # weights are as readable as every other file
     with opened(tmp_path, config={**CONFIG, "temperature": 0.2}, rerun=True) as run:
         assert (run.result, run.state) == (None, None)
         assert (tmp_path / "metrics.jsonl").read_text() == ""
-        assert not (tmp_path / "encoder.onnx").exists()
-        assert not (tmp_path / "encoder.pt2").exists()
+        assert not any((tmp_path / name).exists() for name in exported)
     with pytest.raises(ConfigError, match=r"temperature: 0\.2 -> 0\.5"), opened(tmp_path):
         pass
 

@@ -14,6 +14,7 @@ from contrastive.experiment.summary import already_done
 from contrastive.run.finished import FinishedRun
 from contrastive.study.frame import read_frame
 from contrastive.study.jobs import Run
+from contrastive.study.runs import find_runs
 from contrastive.study.sweep import sweep_table
 from contrastive.text import printable, show
 from tests.helpers import EMPTY_RESULT, SOUND_CONFIG, write_finished
@@ -78,6 +79,17 @@ def test_runs_on_different_data_never_share_a_row(tmp_path):
     for i, data in enumerate(("aaaaaaaa1", "bbbbbbbb2")):
         save_run(tmp_path / data, data=data, knn=30.0 * (i + 1), seed=i, dataset={"root": data})
     assert knn_of(tmp_path) == {"y data=aaaaaaaa": {0: 30.0}, "y data=bbbbbbbb": {1: 60.0}}
+
+
+def test_losses_on_different_data_are_never_set_side_by_side(tmp_path):
+    for loss, data in (("Plain", "aaaaaaaa1"), ("Good", "bbbbbbbb2"), ("Better", "bbbbbbbb2")):
+        save_run(tmp_path / loss, data=data, knn=30.0, seed=0, loss={"_target_": f"x.{loss}"}, dataset={"root": data})
+    option = find_runs([tmp_path])[0][0].dataset
+    sections = {name: list(part.rows) for name, part in read_frame([tmp_path]).sections.items()}
+    assert sections == {f"{option} data=aaaaaaaa": ["plain"], f"{option} data=bbbbbbbb": ["better", "good"]}
+    fewer = {"root": "c", "per_class": 100}  # another setting, which says why the data differ
+    save_run(tmp_path / "fewer", data="c" * 8, knn=30.0, seed=0, dataset=fewer)
+    assert list(read_frame([tmp_path]).sections)[-1] == option
 
 
 def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):

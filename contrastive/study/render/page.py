@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from contrastive.config.arguments import html_file
 from contrastive.config.identity import key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
@@ -36,7 +37,7 @@ Record = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", nargs="?", type=Path, metavar="OUT.html", help="the file to write")
+    parser.add_argument("out", nargs="?", type=html_file, metavar="OUT.html", help="the file to write")
     parser.add_argument("paths", nargs="*", type=Path, metavar="RUN_OR_TABLE", help="runs, folders of runs, or tables")
     add_metrics(parser)
     parser.add_argument("--static", action="store_true", help="draw the charts now, one metric each: no script inside")
