@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -247,7 +248,18 @@ def source_hashes(config: dict[str, Any]) -> dict[str, str]:
     """sha256 of the files of weights that a run reads, as its environment records them: {weights: of the one that it
     starts from, bias_from: of the one that gives it bias labels}."""
     paths = {"weights": config["encoder"].get("weights"), "bias_from": config.get("bias_from")}
-    return {key: file_hash(weights_path(path)) for key, path in paths.items() if path is not None}
+    return {key: _hash_as_it_lies(weights_path(path)) for key, path in paths.items() if path is not None}
+
+
+def _hash_as_it_lies(file: Path) -> str:
+    """`file_hash`, once for all runs that read the file."""
+    stat = file.stat()
+    return _hash(file, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _hash(file: Path, size: int, changed: int) -> str:
+    return file_hash(file)
 
 
 def dataset_below(config: dict[str, Any], data_root: str) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 all of it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +50,17 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
     if not has_same_log(path, state.result):
         print("warning: metrics.jsonl was changed after the run: rerun=true starts it over")
     changed = [] if state.environment["code"] == code_record(config)["code"] else ["code"]
-    with suppress(ConfigError):  # the file that it started from may be gone
-        changed += [key for key, value in source_hashes(config).items() if state.environment.get(key) != value]
+    changed += replaced_sources(replace(state, config=config))
     return FinishedRun(path=path, result=state.result, changed_since=changed, gone=gone)
+
+
+def replaced_sources(state: RunState) -> list[str]:
+    """Which of `weights` and `bias_from` a run read from a file that has another content now; none that is gone."""
+    try:
+        hashes = source_hashes(state.config)
+    except ConfigError:
+        return []
+    return [key for key, value in hashes.items() if state.environment.get(key) != value]
 
 
 def gone_places(state: RunState, config: dict[str, Any], files: Mapping[str, Place]) -> list[str]:

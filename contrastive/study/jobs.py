@@ -140,7 +140,8 @@ def is_done(run: Run, compose: Compose, folders: Sequence[Path] = ()) -> bool:
     config = Settings.from_config(compose(run.overrides)).to_dict()
     with importable([Path.cwd(), *folders]):
         own = module_hashes(config)
-    return own == state.environment.get("modules", {}) and finished_run(run.path, config=config) is not None
+    done = finished_run(run.path, config=config)
+    return own == state.environment.get("modules", {}) and done is not None and set(done.changed_since) <= {"code"}
 
 
 def run_here(

@@ -176,7 +176,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return None
     if place is not None:
         is_compared = {"datasets", "comparison"}.intersection(record)
-        again = "contrastive compare with its words" if is_compared else f"make reproduce-table TABLE={path.stem}"
+        again = "contrastive compare with its words" if is_compared else f"make reproduce-table TABLE={record['table']}"
         raise ConfigError(f"{path} is damaged or of an older version ({place}): try {again}, which runs nothing again")
     return record
 

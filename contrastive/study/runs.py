@@ -159,33 +159,52 @@ def by_seed(runs: list[Finished]) -> tuple[dict[int, list[Finished]], list[str]]
     """The runs of one configuration by seed, in its order, and a sentence for each that is there twice.
 
     Raises:
-        ConfigError: two of one seed differ in more than their evaluators.
+        ConfigError: two of one seed differ in more than their evaluators, other than by the rounding of a GPU.
     """
     seeds: dict[int, list[Finished]] = {}
     repeated = []
     for run in sorted(runs, key=lambda run: run.seed):
         others = seeds.setdefault(run.seed, [])
         for other in others:
-            if difference := _difference(other, run):
+            difference = _made_otherwise(other, run)
+            if not difference and not _is_exact(run) and _other_figures(other, run):
+                repeated.append(
+                    f"{run.path} repeats {other.path} (a GPU without deterministic=true gives other figures) and is "
+                    "not counted"
+                )
+                break
+            if difference := difference or _other_figures(other, run):
                 raise ConfigError(
                     f"{other.path} and {run.path} have one configuration and seed {run.seed}, but differ in "
                     f"{difference}: try again without one of them"
                 )
-        evaluators = run.files.config["evaluator"]
-        if twin := next((other for other in others if other.files.config["evaluator"] == evaluators), None):
-            repeated.append(f"{run.path} repeats {twin.path} (equal settings, seed and data) and is not counted")
-        others.append(run)
+        else:
+            evaluators = run.files.config["evaluator"]
+            if twin := next((other for other in others if other.files.config["evaluator"] == evaluators), None):
+                repeated.append(f"{run.path} repeats {twin.path} (equal settings, seed and data) and is not counted")
+            others.append(run)
     return seeds, repeated
 
 
-def _difference(a: Finished, b: Finished) -> str:
-    """What tells two runs of one configuration and seed apart, other than their evaluators; empty if nothing does."""
+def _is_exact(run: Finished) -> bool:
+    """Whether a run with the same settings and seed has the same bits."""
+    return "gpus" not in run.files.environment or bool(run.files.config.get("deterministic"))
+
+
+def _made_otherwise(a: Finished, b: Finished) -> str:
+    """How two runs of one configuration and seed were made otherwise; empty if they were not."""
     ours, theirs = a.files.environment, b.files.environment
     for key in ("data", "weights", "bias_from"):
         if ours.get(key) != theirs.get(key):
             return f"{key}, {str(ours.get(key))[:8]} and {str(theirs.get(key))[:8]}"
     if a.processor != b.processor:
         return f"processor, {a.processor} and {b.processor}"
+    return ""
+
+
+def _other_figures(a: Finished, b: Finished) -> str:
+    """The first figure in which two runs of one configuration and seed differ, and its cause; empty if none does."""
+    ours, theirs = a.files.environment, b.files.environment
     figures = {figure.key: figure.value for figure in own_figures(b)}
     for figure in own_figures(a):
         if (other := figures.get(figure.key, figure.value)) != figure.value:
@@ -214,6 +233,8 @@ def later_figures(run: Finished) -> Iterator[Figure]:
         data = record["environment"].get("data")
         if is_own and data not in (None, run.files.environment.get("data")):
             is_own, dataset["data"] = False, data[:8]  # the images were changed since, or are others of that name
+        if dataset.get("data_seed") == run.seed:  # each seed draws anew, which belongs to the spread over seeds
+            dataset.pop("data_seed")
         if "name" in dataset and "root" in node:  # an image folder: two may have one name
             dataset["root"] = node["root"]
         if dataset.get("size") == run.files.config["dataset"].get("size"):  # that which the encoder was trained on

@@ -13,6 +13,7 @@ from scipy import stats
 
 from contrastive.bits import pack, unpack
 from contrastive.errors import ConfigError
+from contrastive.files import file_hash
 from contrastive.study.compare.engine import at_look, run_all, run_until_decided
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
 from contrastive.study.compare.plan import Plan, read_plan
@@ -402,6 +403,53 @@ def test_final_runs_at_another_point_than_the_chosen_one_are_refused(tmp_path):
     (final.path / "config.yaml").write_text(yaml.safe_dump({**config, key: 0.123}))
     with pytest.raises(ConfigError, match=r"trained at another point than the search chooses now: try rm -r"):
         run_until_decided(contest, made)
+
+
+def test_runs_that_started_from_replaced_weights_are_refused(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
+    file = tmp_path / "start.safetensors"
+    file.write_bytes(b"first")
+    assert run_until_decided(contest, made).not_done == []
+    for run in made.started:
+        config = yaml.safe_load((run.path / "config.yaml").read_text())
+        config["encoder"] = {**config["encoder"], "weights": str(file)}
+        (run.path / "config.yaml").write_text(yaml.safe_dump(config))
+        environment = run.path / "environment.json"
+        environment.write_text(json.dumps({**json.loads(environment.read_text()), "weights": file_hash(file)}))
+    assert run_until_decided(contest, made).not_done == []
+    file.write_bytes(b"trained again")
+    with pytest.raises(ConfigError, match=r"trained from other weights than there are now: put them back, or try rm"):
+        run_until_decided(contest, made)
+    file.unlink()  # nothing can be told, and nothing starts from it
+    assert run_until_decided(contest, made).not_done == []
+
+
+def test_a_finalist_is_none_when_a_better_point_is_mended(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=8", "finalists=2", "seeds=3", a=70.0, b=69.0)
+    draws = contest.first_points(contest.plan.contestants[0], 0)
+    best = min(range(1, len(draws)), key=lambda i: abs(float(draws[i]["temperature"]) - 0.5))
+    made.refused = {f"a, point {best + 1}"}
+    assert run_until_decided(contest, made).not_done == []
+    assert faults(comparison_record(contest)) == []
+    made.refused = set()
+    for file in list(tmp_path.rglob("failure.json")):
+        shutil.rmtree(file.parent)
+    for run in made.started:
+        if run.row == "a" and run.stage == "final" and len(run.overrides) > 2:  # at the point that was chosen before
+            shutil.rmtree(run.path)
+    assert run_until_decided(contest, made).not_done == []
+    points = comparison_record(contest)["comparison"]["searches"]["a"][0]["points"]
+    assert [len(point["values"]) for point in points].count(3) == 2 and len(points[best]["values"]) == 3
+    assert faults(comparison_record(contest)) == []
+
+
+def test_a_further_look_is_planned_with_its_own_level(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
+    run_until_decided(contest, made)
+    comparison_record(contest)
+    more = replace(contest, plan=replace(contest.plan, seeds=4))
+    looks = [number_of_looks(one.base, one.plan.whole, keep=False) for one in (contest, more, more)]
+    assert looks == [1, 2, 2]
 
 
 def test_a_contestant_without_knobs_stands_beside_one_that_is_searched(tmp_path):

@@ -29,6 +29,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Record:
     return comparison_record(contest)
 
 
+def test_data_that_follow_from_the_settings_or_the_seed_are_no_fault(made: Record) -> None:
+    drawn = copy.deepcopy(made)
+    for run in (run for own in drawn["rows"] for run in own["runs"]):
+        run["settings"]["dataset"], run["data"] = f"biased_digits data_seed={run['seed']}", f"{run['seed']:016}"
+    assert faults(drawn) == faults(made) == []
+
+
 @pytest.fixture(scope="module")
 def searched() -> Record:
     """A committed record of five searches."""

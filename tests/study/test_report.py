@@ -106,6 +106,19 @@ def test_a_run_that_is_there_twice_counts_once_and_is_named(tmp_path, capsys):
     assert "its runs are of several kinds of processor (a CPU, a GPU)" in text
 
 
+def test_a_gpu_repeats_a_run_with_other_figures(tmp_path, capsys):
+    for name, knn in (("first", 30.0), ("second", 31.0)):
+        path = tmp_path / name
+        write_finished(path, config={}, environment={"data": "d", "device": "H100", "gpus": ["H100"]}, **result(knn))
+    assert knn_of(tmp_path) == {"y": {0: 30.0}}
+    (note,) = read_frame([tmp_path]).notes
+    assert note.startswith(f"{tmp_path}/second repeats {tmp_path}/first (a GPU without deterministic=true gives other")
+    save_run(tmp_path / "exact/first", data="d", knn=30.0, epochs=7)
+    save_run(tmp_path / "exact/second", data="d", knn=31.0, epochs=7)
+    assert main([str(tmp_path)]) == 2
+    assert "differ in knn_top1, 30.0000 and 31.0000" in capsys.readouterr().err
+
+
 def test_maps_drawn_with_the_seed_share_a_row(tmp_path):
     for seed in (0, 1):
         save_run(tmp_path / f"{seed}", data=f"{seed}" * 8, knn=30.0 + seed, seed=seed, dataset={"data_seed": seed})

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from contrastive.config.paths import CONFIGS
 from contrastive.config.settings import Settings
 from contrastive.errors import ConfigError
+from contrastive.files import file_hash
 from contrastive.run.files import write_config
 from contrastive.study import jobs
 from contrastive.study.jobs import (
@@ -49,6 +50,16 @@ def test_done_is_a_result_of_the_same_configuration(tmp_path):
     for own, is_same in (({"my_loss": "edited since"}, False), ({}, True)):
         (one.path / "environment.json").write_text(json.dumps({**environment, "modules": own}))
         assert is_done(one, lambda overrides: cfg) == is_same
+    weights = tmp_path / "start.safetensors"
+    weights.write_bytes(b"first")
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        started = compose("train", [*one.overrides, "epochs=3", f"encoder.weights={weights}"])
+    finish(one, **Settings.from_config(started).to_dict())
+    (one.path / "environment.json").write_text(json.dumps({**environment, "weights": file_hash(weights)}))
+    assert is_done(one, lambda overrides: started)
+    weights.write_bytes(b"trained again")
+    assert not is_done(one, lambda overrides: started)
+    finish(one, **Settings.from_config(cfg).to_dict())
     seen.clear()
     cfg.epochs = 4
     assert not is_done(one, lambda overrides: cfg)

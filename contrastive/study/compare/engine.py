@@ -251,7 +251,8 @@ def _made(plan: Plan, own: Contestant, folders: Sequence[Path]) -> _Made:
     settings = checked_settings(cfg, words)
     if plan.evaluator not in settings.evaluator:
         names = ", ".join(settings.evaluator)
-        raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try metric=knn_top1")
+        more = f"'evaluator=[{','.join([plan.evaluator, *settings.evaluator])}]'"
+        raise ConfigError(f"the evaluators are {names}, none gives {plan.metric}: try {more}, or another metric")
     reads = _settings_read(cfg)
     own_keys = {key_of(word) for word in own.fixed}  # a row that fixes a setting is not searched over it
     ranges = {key: typed for key, typed in plan.ranges.items() if key in reads and key not in own_keys} | own.ranges

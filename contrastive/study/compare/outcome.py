@@ -153,19 +153,21 @@ def _from_here(folder: Path) -> str:
     return str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
 
 
-def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = ()) -> int:
+def number_of_looks(base: Path, plan: Plan, datasets: Sequence[str] = (), *, keep: bool = True) -> int:
     """Which judgement of these contestants this is, counted from the first one. They share the level, also where each
     is by a metric of its own, which has a folder of its own, or over other data sets.
 
     Args:
         base: the folder of the comparison.
         plan: the whole of it.
+        keep: count it from now on; False = only say which it would be.
     """
     file = base.parent / LOOKS / f"{base.name.removesuffix(f'-{plan.metric}')}.json"
     looks: list[list[Any]] = json.loads(file.read_text()) if file.exists() else []
     now = [plan.searches, plan.seeds, plan.metric, plan.margin, plan.pairs, *sorted(datasets)]
     if now not in looks:
         looks.append(now)
+    if keep:
         file.parent.mkdir(exist_ok=True)
         write_text(file, json.dumps(looks))
     return 1 + looks.index(now)

@@ -5,6 +5,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -13,7 +14,7 @@ from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import read_result
 from contrastive.study.compare.judge import power_text
-from contrastive.study.compare.outcome import comparison_record, datasets_record
+from contrastive.study.compare.outcome import comparison_record, datasets_record, number_of_looks
 from contrastive.study.compare.seal import other_comparisons
 from contrastive.study.compare.stages import WORST, Contest
 from contrastive.study.compare.trial import Trial, disk, hours
@@ -69,7 +70,8 @@ def costs(contest: Contest, trials: Mapping[str, Trial], *, n_parallel: int, dev
     )
     n_images = next(iter(trials.values())).n_images
     if contest.plan.opponents:
-        lines.append(f"  {power_text(contest.plan, n_images, accuracy_so_far(contest))}")
+        looks = number_of_looks(contest.base, contest.plan.whole, keep=False)
+        lines.append(f"  {power_text(replace(contest.plan, looks=looks), n_images, accuracy_so_far(contest))}")
     return "\n".join(lines)
 
 

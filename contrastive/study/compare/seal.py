@@ -50,16 +50,20 @@ def seal(contest: Contest, sources: Sources, data: Mapping[str, str]) -> None:
             with atomic(contest.base / folder / place) as part:
                 part.write_bytes(content)
     before = read_sealed(contest.base).get("data", {})
-    if any(before.get(key, now) != now for key, now in data.items()):
+    if others := [key for key, now in data.items() if before.get(key, now) != now]:
+        own = "dataset.name=NAME" if "dataset.name" in json.loads(others[0])[0] else "dataset.root=PATH"
         raise ConfigError(
-            f"the data are other than those that {contest.base} began with: put them back, or try dataset.name=NAME "
-            "for a comparison on these"
+            f"the data are other than those that {contest.base} began with: put them back, or try {own} for a "
+            "comparison on these"
         )
     hashes = {
         folder: {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
         for folder, files in sources.items()
     }
-    record = {"plan": asdict(contest.plan), "made_of": contest.made_of, **hashes, "data": {**before, **data}}
+    plan = asdict(contest.plan)
+    if (file := contest.base / PLAN).exists():  # the hours that became this budget find it again
+        plan["hours"] = plan["hours"] or json.loads(file.read_text())["plan"].get("hours", 0)
+    record = {"plan": plan, "made_of": contest.made_of, **hashes, "data": {**before, **data}}
     write_text(contest.base / PLAN, json.dumps(record, indent=1))
 
 

@@ -12,6 +12,7 @@ from contrastive.config.identity import flatten, is_identity, key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
 from contrastive.run.files import LAST, read_failure, read_result, run_state
+from contrastive.run.finished import replaced_sources
 from contrastive.study.compare.plan import Contestant, Plan, folder_name
 from contrastive.study.compare.propose import proposals, smoothed
 from contrastive.study.compare.space import Knob, is_same, points
@@ -125,8 +126,8 @@ class Contest:
                 shutil.rmtree(folder)
 
     def check_runs(self, known: Mapping[str, str]) -> None:
-        """Check that every finished run was trained by the code of this comparison, and on the same data as the others
-        with its settings of the dataset.
+        """Check that every finished run was trained by the code of this comparison, on the same data as the others
+        with its settings of the dataset, and from the files of weights that there are now.
 
         Args:
             known: {settings of a dataset: hash of the data} that the comparison began with.
@@ -135,7 +136,7 @@ class Contest:
             ConfigError: one was not.
         """
         seen, package = dict(known), self.made_of.get("package")
-        edited, other, moved = list[Run](), list[Run](), list[Run]()
+        edited, other, moved, replaced = list[Run](), list[Run](), list[Run](), list[Run]()
         for run in dict.fromkeys(run for own in self.plan.contestants for run in self.known(own)):
             state = run_state(run.path)
             if state.kind != "finished":
@@ -151,6 +152,8 @@ class Contest:
             data = state.environment["data"]
             if seen.setdefault(data_key(state.config), data) != data:
                 other.append(run)
+            if replaced_sources(state):
+                replaced.append(run)
         if edited:
             how = "by other code than this comparison began with"
             raise ConfigError(_of_others(edited, how, "try"))
@@ -159,6 +162,8 @@ class Contest:
         if other:
             how = "on other data than this comparison began with"
             raise ConfigError(_of_others(other, how, "put them back, and try"))
+        if replaced:
+            raise ConfigError(_of_others(replaced, "from other weights than there are now", "put them back, or try"))
 
     def _is_at_its_point(self, run: Run, config: Mapping[str, Any]) -> bool:
         """Whether a run was trained at the point that its words name; its folder does not tell that of a final run."""
@@ -230,6 +235,9 @@ class Contest:
             if values[0] is None:
                 return None
             found.append(Tried(point=point, values=[value for value in values if value is not None]))
+        if sum(len(one.values) > 1 for one in found) > self.plan.finalists:  # some were, until a failure was removed
+            last = self.finalists(own, found)
+            return [one if i in last else Tried(point=one.point, values=one.values[:1]) for i, one in enumerate(found)]
         return found
 
     def worth(self, own: Contestant, tried: Sequence[Tried]) -> list[float]:

@@ -100,14 +100,15 @@ def _origin(record: Record, contest: Contest) -> Iterator[str]:
 
 
 def _data(record: Record) -> Iterator[str]:
-    """Final runs are of one data, which the comparison began with."""
+    """Final runs with the same settings of the dataset are of one data; the comparison began with some of them."""
     sealed = (record["comparison"].get("sealed") or {}).get("data", {}).values()
-    seen = next((run["data"] for row in record["rows"] for run in row["runs"]), None)
+    seen: dict[str, str] = {}
     for row in record["rows"]:
         for run in row["runs"]:
-            if run["data"] != seen:
+            if seen.setdefault(run["settings"]["dataset"], run["data"]) != run["data"]:
                 yield f"{row['name']}, seed {run['seed']}: other data than another run has"
-    if sealed and seen is not None and not any(known.startswith(seen) for known in sealed):  # a run has its beginning
+    begun = any(known.startswith(data) for known in sealed for data in seen.values())  # a run has its first digits
+    if sealed and seen and not begun:
         yield "its runs are of other data than it began with"
 
 
