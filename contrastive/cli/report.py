@@ -18,7 +18,7 @@ from contrastive.study.frame import Frame, add_metrics, read_frame
 from contrastive.study.render import page
 from contrastive.study.render.claims import effects_against
 from contrastive.study.render.latex import N_COLUMNS, latex
-from contrastive.study.render.text import as_csv, best_cells, grid, section_text, terminal_grid
+from contrastive.study.render.text import as_csv, best_cells, grid, section_text, split_of, terminal_grid
 from contrastive.text import counted, printable, show
 
 
@@ -85,7 +85,7 @@ def effects_text(section: Frame, metrics: list[str], against: str) -> str:
 def section_latex(name: str, section: Frame, metrics: list[str]) -> str:
     """A table for a paper."""
     cells = grid(section, metrics)
-    caption = f"{name}: mean ± std over seeds (n) on the test split, accuracies in percent."
+    caption = f"{name}: mean ± std over seeds (n), {split_of(metrics)}, accuracies in percent."
     return latex(cells, caption=caption, label=name, best=best_cells(section, metrics, list(section.rows)))
 
 

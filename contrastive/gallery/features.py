@@ -55,6 +55,11 @@ class Judged:
         return rows[self.share[rows, label[rows]].argsort(stable=True)]
 
 
+def images_judged(state: RunState) -> str:
+    """The images that a run was judged on, in words."""
+    return "test images" if state.config.get("held_out") is None else "held-out training images"
+
+
 def run_data(path: Path, state: RunState, *, folders: Sequence[Path] = ()) -> Data:
     """The data of a run.
 

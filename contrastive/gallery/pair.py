@@ -12,7 +12,7 @@ from torch import Tensor
 from contrastive.bits import unpack
 from contrastive.config.identity import flatten
 from contrastive.errors import ConfigError
-from contrastive.gallery.features import run_data
+from contrastive.gallery.features import images_judged, run_data
 from contrastive.gallery.images import spaced, uris
 from contrastive.gallery.run import name_of
 from contrastive.run.files import RunState, read_evaluations
@@ -62,6 +62,7 @@ def pair_page(runs: dict[Path, RunState], *, folders: Sequence[Path] = ()) -> st
         "pair.html",
         charts=None,
         title="Two runs",
+        split=images_judged(ours),
         runs=[str(a), str(b)],
         read_out=metric,
         protocol=" and ".join(filter(None, dict.fromkeys([ours_said, theirs_said]))),

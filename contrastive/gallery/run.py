@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from contrastive.evaluator.bias_audit import listed_groups
-from contrastive.gallery.features import Judged, judged, plane
+from contrastive.gallery.features import Judged, images_judged, judged, plane
 from contrastive.gallery.images import spaced, uris
 from contrastive.run.files import RunState
 from contrastive.study.collect import runs_record
@@ -47,6 +47,7 @@ def run_page(path: Path, state: RunState, *, device: str = "auto", folders: Sequ
         "run.html",
         charts=charts,
         title=str(path),
+        split=images_judged(state),
         facts=facts(record),
         figures=[["", "untrained", "trained"], *figures],
         map=map_chart(points, maps, list(dict.fromkeys(sorted(point["class"] for point in points)))),

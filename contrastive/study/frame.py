@@ -80,8 +80,10 @@ class Frame:
         return own[metric].dropna().tolist() if own is not None and metric in own else []
 
     def test_metrics(self) -> list[str]:
-        """The metrics on the test split after training."""
-        return [metric for metric in self.metrics if not metric.startswith(("val/", "untrained/"))]
+        """The metrics on the test split after training; those on validation images where no run was tested, as with
+        `held_out`."""
+        tested = [metric for metric in self.metrics if not metric.startswith(("val/", "untrained/"))]
+        return tested or [metric for metric in self.metrics if metric.startswith("val/")]
 
     def chosen(self, metrics: Sequence[str] | None) -> list[str]:
         """The columns to show: those asked for, else the usual ones, else all but the details of bias groups.
@@ -95,7 +97,7 @@ class Frame:
         known = [metric for metric in self.test_metrics() if not is_detail(metric)]
         if metrics:
             return known if list(metrics) == ["all"] else [self.metric(name) for name in metrics]
-        return [metric for metric in known if metric.partition(" ")[0] in USUAL] or known
+        return [metric for metric in known if metric.partition(" ")[0].removeprefix("val/") in USUAL] or known
 
     def metric(self, name: str) -> str:
         """The name, if some run has such a metric.

@@ -1,6 +1,7 @@
 """Rows in the order of a metric, or judged against one of them, and later evaluations beside the figures of a run."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,11 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", target: str = "digits") -> None:
-    settings = {"dataset": {"_target_": target}, "evaluator": {"knn": {"_target_": "x.KNN", "k": k}, "knn_sweep": {}}}
+def evaluation(run: Path, name: str, value: float, *, k: int = 5, dataset: str = "", **node: Any) -> None:
+    settings = {
+        "dataset": {"_target_": "digits", **node},
+        "evaluator": {"knn": {"_target_": "x.KNN", "k": k}, "knn_sweep": {}},
+    }
     write_evaluation(
         run,
         name,
@@ -57,6 +61,31 @@ def test_rows_are_in_the_order_of_validation_images(runs, capsys):
         rows = cells(capsys.readouterr().out)
         assert next(name for name in rows if name in ("bad", "good")) == first
     assert rows["runs"] == ["knn_top1", "linear_top1"]
+
+
+def test_runs_that_hold_images_out_are_read_on_these(tmp_path, capsys):
+    for seed, loss in product(range(3), ("Bad", "Good")):
+        config = {"loss": {"_target_": f"x.{loss}"}, "seed": seed, "held_out": 0, "evaluator": KNN}
+        config |= {"epochs": 1, "batch_size": 2, "n_views": 2, "optimizer": {"_target_": "x.Adam"}}
+        val = {"knn_top1": 50.0 + seed, "knn_top5": 90.0}
+        write_finished(tmp_path / loss / str(seed), config=config, environment={}, test={}, val=val)
+    assert main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert ": validation images, mean ± std" in said and "test split" not in said
+    assert cells(said)["runs"] == ["val/knn_top1"] and cells(said)["bad"] == ["51.00 ± 1.00 (3)"]
+    assert main([str(tmp_path), "--metric", "knn_top1"]) == 2
+    assert "known are val/knn_top1, val/knn_top5: try val/knn_top1" in capsys.readouterr().err
+    assert main([str(tmp_path), "--format", "latex", "--metric", "val/knn_top1"]) == 0
+    assert "over seeds (n), validation images, accuracies" in capsys.readouterr().out
+    assert main(["page", str(tmp_path / "p.html"), str(tmp_path)]) == 0
+    assert "Validation images" in (tmp_path / "p.html").read_text()
+
+
+def test_a_transfer_to_data_that_each_seed_draws_is_one_metric(runs):
+    for seed in range(3):
+        evaluation(runs / f"bad/{seed}", "e", 60.0 + seed, dataset="drawn", data_seed=seed)
+    frame = read_frame([runs])
+    assert frame.rows["bad"]["drawn:knn_top1"].tolist() == [60.0, 61.0, 62.0]
 
 
 def test_rows_are_judged_against_the_one_that_is_named(runs, capsys):
@@ -111,8 +140,8 @@ def test_a_difference_is_judged_over_test_images_and_corrected_for_the_compariso
 
 def test_later_evaluations_stand_beside_the_figures_of_the_run(runs):
     run = runs / "bad/0"
-    evaluation(run, "own", 99.0, target="x.Y")
-    evaluation(run, "other", 10.0, dataset="cifar10", target="cifar10")
+    evaluation(run, "own", 99.0, _target_="x.Y")
+    evaluation(run, "other", 10.0, dataset="cifar10", _target_="cifar10")
     frame = read_frame([runs])
     assert {metric: frame.rows["bad"][metric].iloc[0] for metric in frame.test_metrics()} == {
         "knn_top1": 50.0,  # the run's own, not the later one

@@ -8,7 +8,7 @@ from contrastive.study.record import is_best_test, shown_metrics
 from contrastive.study.render import comparison, datasets
 from contrastive.study.render.claims import LEGEND, claims_grid, signed
 from contrastive.study.render.sentences import sentences
-from contrastive.study.render.text import best_cells
+from contrastive.study.render.text import best_cells, split_of
 from contrastive.study.spec import is_published_setting, published_heading, published_number
 from contrastive.text import format_grid, spread
 
@@ -56,7 +56,7 @@ def mixed_rows(record: dict[str, Any]) -> str:
 
 def split(record: dict[str, Any]) -> str:
     """The images that the table's figures are of."""
-    return "Validation images" if all(metric.startswith("val.") for metric in record["metrics"]) else "Test split"
+    return split_of(record["metrics"]).capitalize()
 
 
 def facts(record: dict[str, Any]) -> list[tuple[str, str]]:

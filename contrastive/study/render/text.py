@@ -2,15 +2,13 @@
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from statistics import mean
 
 from contrastive.study.frame import Frame, lower_is_better
 from contrastive.study.judge import MIN_SEEDS
 from contrastive.text import columns, format_grid, spread, spreadsheet
-
-HEADING = "test split, mean ± std over seeds (n); accuracies in percent"
 
 
 def grid(section: Frame, metrics: Sequence[str]) -> list[list[str]]:
@@ -31,14 +29,20 @@ def section_text(
         below: further rows.
         more: the command that shows the other metrics.
     """
-    hidden = len(section.test_metrics()) - len(metrics)
+    hidden = len(set(section.test_metrics()) - set(metrics))
     return "\n".join([
-        f"\n{name}: {HEADING}",
+        f"\n{name}: {split_of(metrics)}, mean ± std over seeds (n); accuracies in percent",
         *([f"in every row: {' '.join(shared)}"] if (shared := section.shared()) else []),
         terminal_grid([*grid(section, metrics), *below], best=best_cells(section, metrics, list(section.rows))),
         *section.remarks(),
         *([f"{hidden} more {'metric' if hidden == 1 else 'metrics'}: {more}"] if hidden and more else []),
     ])  # fmt: skip
+
+
+def split_of(metrics: Iterable[str]) -> str:
+    """The images that figures are of."""
+    held_out = [metric.startswith(("val/", "val.")) for metric in metrics]
+    return "validation images" if held_out and all(held_out) else "test split"
 
 
 def terminal_grid(rows: list[list[str]], *, best: Sequence[tuple[int, int]] = ()) -> str:
