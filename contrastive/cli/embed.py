@@ -2,9 +2,9 @@
 
     python -m contrastive embed outputs/digits/nt_xent/default/seed=0 photos -o features.npz
 
-PLACE is a folder of images (with all folders below), a tar shard, a table with a column of paths, or an image. A label
-is the name of an image's folder, or what the table says. Images get the size and the standardization of the run.
-Those that cannot be read are left out and named.
+PLACE is a folder of images (with all folders below) or of packed shards, a tar shard, a table with a column of paths,
+or an image. A label is the name of an image's folder, or what the table or the shard says. Images get the size and the
+standardization of the run. Those that cannot be read are left out and named.
 
     -o features.npz       arrays path, label, features
     -o features.csv       columns path, label, 0, 1, ...; .parquet likewise (needs pyarrow)

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from contrastive.dataset.folder.table import named_images
+from contrastive.dataset.shard.store import beside, names_of_files
+from contrastive.dataset.shard.tar import key_and_suffix
 from contrastive.distributed.cores import n_cores
 from contrastive.errors import ConfigError
 from contrastive.experiment.encoder import Transform
@@ -43,7 +45,7 @@ class Embedding:
 
     Attributes:
         path: of each image; within a tar SHARD/MEMBER.
-        label: the name of its folder, of a table's image what the table says.
+        label: the name of its folder, of a table's image what the table says, of a shard's what its key.cls does.
         features: (N, F).
         left_out: {path: why} of images that cannot be read.
     """
@@ -165,7 +167,8 @@ def _image(item: Item, transform: Transform) -> Tensor | str:
 
 
 def items_of(places: Sequence[Path]) -> list[Item]:
-    """The images of folders (and all folders below), tar shards, tables with a column of paths, and image files.
+    """The images of folders (and all folders below), also of shards that `contrastive pack` wrote, tar shards, tables
+    with a column of paths, and image files.
 
     Raises:
         ConfigError: a place that is none of these, or has no images.
@@ -180,16 +183,17 @@ def items_of(places: Sequence[Path]) -> list[Item]:
 
 
 def _items(place: Path) -> Iterator[Item]:
-    if place.is_dir():
+    packed = [tar for depth in ("*.tar", "*/*.tar") for tar in sorted(place.glob(depth)) if names_of_files(tar)]
+    if packed:
+        for tar in packed:
+            yield from _shard(tar)
+    elif place.is_dir():
         for path in image_paths(place, LeftOut()):
             yield _file(path, _folder(path))
     elif not place.is_file():
         raise ConfigError(f"there is no folder and no file {place}: try the path of a folder of images")
     elif place.suffix == ".tar":
-        with tarfile.open(place) as tar:
-            for member in tar:
-                if member.isfile() and is_image(member.name):
-                    yield _member(place, member)
+        yield from _shard(place)
     elif place.suffix.lower() in (".csv", ".tsv"):
         yield from (_file(str(file), label) for file, label in named_images(place))
     else:
@@ -205,7 +209,24 @@ def _folder(path: str | Path) -> str:
     return Path(os.path.abspath(path)).parent.name
 
 
-def _member(shard: Path, member: tarfile.TarInfo) -> Item:
+def _shard(shard: Path) -> Iterator[Item]:
+    """The images of a tar. A label is the name of a member's folder, else what its key.cls says; classes.txt beside the
+    shard names the numbers."""
+    labels: dict[str, str] = {}
+    with tarfile.open(shard) as tar:
+        members = [member for member in tar if member.isfile()]
+        for member in members:
+            if member.name.endswith(".cls") and (file := tar.extractfile(member)) is not None:
+                labels[key_and_suffix(member.name)[0]] = file.read().decode(errors="replace").strip()
+    names = dict(enumerate((beside(shard, "classes.txt", above=True) or b"").decode(errors="replace").splitlines()))
+    for member in members:
+        if is_image(member.name):
+            label = labels.get(key_and_suffix(member.name)[0], "")
+            named = names.get(int(label), label) if label.isdecimal() else label
+            yield _member(shard, member, PurePosixPath(member.name).parent.name or named)
+
+
+def _member(shard: Path, member: tarfile.TarInfo, label: str) -> Item:
     start, size = member.offset_data, member.size
 
     def source() -> io.BytesIO:
@@ -213,4 +234,4 @@ def _member(shard: Path, member: tarfile.TarInfo) -> Item:
             file.seek(start)
             return io.BytesIO(file.read(size))
 
-    return Item(f"{shard}/{member.name}", PurePosixPath(member.name).parent.name, source)
+    return Item(f"{shard}/{member.name}", label, source)

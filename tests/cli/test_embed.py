@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -95,6 +96,20 @@ def test_shards_tables_and_single_images_in_half_precision(folder, tmp_path):
     assert found["path"].tolist()[3:] == [f"{tmp_path}/0.tar/dog/c.png", str(folder / "dog/c.png")]
     assert found["features"].dtype == np.float16
     np.testing.assert_allclose(found["features"], expected(folder)[[0, 1, 2, 2, 2]], rtol=1e-3, atol=1e-3)
+
+
+def test_a_packed_folder_keeps_its_labels(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for i in range(20):
+        shutil.copy(folder / "cat/a.png", folder / f"cat/more{i}.png")
+        shutil.copy(folder / "dog/c.png", folder / f"dog/more{i}.png")
+    assert main(["pack", str(folder), "packed"]) == 0
+    found = {}
+    for name, place in (("all", "packed"), ("one", "packed/train/00000.tar")):
+        assert main(["embed", "digits", place, "-o", f"{name}.csv"]) == 0
+        found[name] = pd.read_csv(f"{name}.csv")
+    assert found["all"]["label"].value_counts().to_dict() == {"cat": 22, "dog": 21}
+    assert set(found["one"]["label"]) == {"cat", "dog"} and len(found["one"]) < 43
 
 
 @pytest.mark.parametrize(
