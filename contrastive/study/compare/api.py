@@ -9,6 +9,7 @@ from contrastive.config.check_types import typed
 from contrastive.config.messages import user_message
 from contrastive.errors import ConfigError
 from contrastive.study.compare.engine import run_comparison
+from contrastive.study.compare.outcome import final_rows
 from contrastive.study.compare.progress import answer, base_of
 from contrastive.study.frame import runs
 from contrastive.study.render.effects import claims_of
@@ -76,12 +77,12 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
         raise ConfigError(message) from error
     base = base_of(contests)
     record = json.loads(base.with_name(f"{base.name}.json").read_text())
-    finals = [folder for one in contests for kind in ("final", "default") for folder in one.base.glob(f"*/*/{kind}")]
+    finals = dict.fromkeys(run.path for one in contests for _, _, own in final_rows(one) for run in own)
     return Comparison(
         path=base,
         claims=claims_of(record),
         sentences=sentences(record),
-        frame=runs(*finals),
+        frame=runs(*(path for path in finals if path.exists())),
         record=record,
     )
 

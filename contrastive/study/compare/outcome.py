@@ -23,8 +23,8 @@ LOOKS = "looks"  # beside the folder: [searches, seeds, metric, margin, pairs] o
 METRICS = {"knn_top1": "kNN", "linear_top1": "linear probe"}
 
 
-def comparison_record(contest: Contest) -> dict[str, Any]:
-    """The record of a comparison whose runs are done, plain containers for JSON."""
+def final_rows(contest: Contest) -> list[tuple[Contestant, Row, list[Run]]]:
+    """Each contestant with its final runs, then those of the default settings, once for all that share these."""
     plan = contest.plan
     rows = [
         (own, Row(name=own.name, overrides=(*own.fixed, *_chosen_words(contest, own))), _final_runs(contest, own))
@@ -37,6 +37,12 @@ def comparison_record(contest: Contest) -> dict[str, Any]:
             for own in plan.contestants
             if first[own.fixed, own.salt] is own
         ]
+    return rows
+
+
+def comparison_record(contest: Contest) -> dict[str, Any]:
+    """The record of a comparison whose runs are done, plain containers for JSON."""
+    plan, rows = contest.plan, final_rows(contest)
     finished = [finished_runs(run.path for run in runs) for _, _, runs in rows]
     metrics = {metric: METRICS.get(metric, metric) for metric in shown_metrics(contest)}
     named = [(row, runs) for (_, row, _), runs in zip(rows, finished, strict=True)]
