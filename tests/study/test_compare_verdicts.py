@@ -14,6 +14,7 @@ from scipy import stats
 from contrastive.bits import pack, unpack
 from contrastive.errors import ConfigError
 from contrastive.files import file_hash
+from contrastive.run.files import run_state
 from contrastive.study.compare.engine import at_look, run_all, run_until_decided
 from contrastive.study.compare.outcome import comparison_record, judged_again, number_of_looks
 from contrastive.study.compare.plan import Plan, read_plan
@@ -422,6 +423,20 @@ def test_runs_that_started_from_replaced_weights_are_refused(tmp_path):
         run_until_decided(contest, made)
     file.unlink()  # nothing can be told, and nothing starts from it
     assert run_until_decided(contest, made).not_done == []
+
+
+def test_runs_of_two_machines_are_no_pair(tmp_path):
+    contest, made = contest_of(tmp_path, "budget=1", "finalists=0", "seeds=3", a=70.0, b=69.0)
+    assert run_until_decided(contest, made).not_done == []
+    ours, theirs = (next(run for run in made.started if str(run) == f"final, {name}, seed 1101") for name in "ab")
+    state = run_state(theirs.path)
+    later = {key: state.result[key] for key in ("test", "correct", "weights")}
+    environment = {**state.environment, "device": "H100"}
+    time = {"seconds": 1.0, "finished": "2100-01-01T00:00:00+00:00"}
+    write_finished(theirs.path, config=state.config, environment=environment, time=time, **later)
+    said = rf"seed 1101 was trained on another kind of machine, .*: try rm -r {ours.path} and the same command again"
+    with pytest.raises(ConfigError, match=said):
+        run_until_decided(contest, made)
 
 
 def test_a_finalist_is_none_when_a_better_point_is_mended(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 from contrastive.config.identity import flatten, is_identity, key_of
 from contrastive.errors import ConfigError
 from contrastive.files import write_text
-from contrastive.run.files import LAST, read_failure, read_result, run_state
+from contrastive.run.files import LAST, RunState, read_failure, read_result, run_state
 from contrastive.run.finished import replaced_sources
 from contrastive.study.compare.plan import Contestant, Plan, folder_name
 from contrastive.study.compare.propose import proposals, smoothed
@@ -25,6 +25,7 @@ from contrastive.text import as_typed
 SEEDS_OF_A_SEARCH, SEEDS_OF_A_SALT, FIRST_FINAL = 1000, 1_000_000, 100
 CHECKPOINTS = Path(LAST).parent  # of a run
 WORST = float("-inf")
+PAIRED_BY = ("device", "precision", "torch")  # of an environment: runs of other kinds differ by whole points
 PROPOSED = "proposed.json"  # of a search of a contestant: the points that its model proposed so far
 
 
@@ -127,7 +128,8 @@ class Contest:
 
     def check_runs(self, known: Mapping[str, str]) -> None:
         """Check that every finished run was trained by the code of this comparison, on the same data as the others
-        with its settings of the dataset, and from the files of weights that there are now.
+        with its settings of the dataset, from the files of weights that there are now, and final runs of one seed on
+        one kind of machine: they are a pair.
 
         Args:
             known: {settings of a dataset: hash of the data} that the comparison began with.
@@ -137,6 +139,7 @@ class Contest:
         """
         seen, package = dict(known), self.made_of.get("package")
         edited, other, moved, replaced = list[Run](), list[Run](), list[Run](), list[Run]()
+        finals = dict[Run, RunState]()
         for run in dict.fromkeys(run for own in self.plan.contestants for run in self.known(own)):
             state = run_state(run.path)
             if state.kind != "finished":
@@ -154,6 +157,8 @@ class Contest:
                 other.append(run)
             if replaced_sources(state):
                 replaced.append(run)
+            if run.stage == "final":
+                finals[run] = state
         if edited:
             how = "by other code than this comparison began with"
             raise ConfigError(_of_others(edited, how, "try"))
@@ -164,6 +169,9 @@ class Contest:
             raise ConfigError(_of_others(other, how, "put them back, and try"))
         if replaced:
             raise ConfigError(_of_others(replaced, "from other weights than there are now", "put them back, or try"))
+        if elsewhere := _unlike_their_pair(finals):
+            how = "on another kind of machine, precision or version of torch than the newest run of their seed"
+            raise ConfigError(_of_others(elsewhere, how, "try"))
 
     def _is_at_its_point(self, run: Run, config: Mapping[str, Any]) -> bool:
         """Whether a run was trained at the point that its words name; its folder does not tell that of a final run."""
@@ -329,6 +337,17 @@ def data_key(config: Mapping[str, Any]) -> str:
 def search_of(seed: int) -> int:
     """The search that a final seed belongs to, counted from 0."""
     return seed % SEEDS_OF_A_SALT // SEEDS_OF_A_SEARCH - 1
+
+
+def _unlike_their_pair(finals: Mapping[Run, RunState]) -> list[Run]:
+    """Final runs of another kind of machine than the newest run of their seed, which the present machine made."""
+    seeds: dict[int, list[tuple[str, tuple[Any, ...], Run]]] = {}
+    for run, state in finals.items():
+        kind = tuple(state.environment.get(key) for key in PAIRED_BY)
+        finished = str(state.result["time"].get("finished", ""))
+        seeds.setdefault(state.config["seed"], []).append((finished, kind, run))
+    newest = {seed: max(own, key=lambda made: made[0])[1] for seed, own in seeds.items()}
+    return [run for seed, own in seeds.items() for _, kind, run in own if kind != newest[seed]]
 
 
 def _of_others(runs: Sequence[Run], how: str, remedy: str) -> str:

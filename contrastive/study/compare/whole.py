@@ -12,7 +12,7 @@ from contrastive.study.compare.outcome import AS_IT_COMES, judged_again, over_ti
 from contrastive.study.compare.plan import Contestant, plan_from_dict
 from contrastive.study.compare.propose import left_to_find
 from contrastive.study.compare.space import is_same, read_knob
-from contrastive.study.compare.stages import WORST, Contest, Tried
+from contrastive.study.compare.stages import PAIRED_BY, WORST, Contest, Tried
 from contrastive.study.jobs import Run
 from contrastive.study.record import correct_name
 from contrastive.study.statistics import planned_looks
@@ -122,7 +122,7 @@ def _machines(record: Record) -> Iterator[str]:
             made, where = record["environments"][run["environment"]], f"{row['name']}, seed {run['seed']}"
             if package and (made.get("package") or package) != package:
                 yield f"{where}: trained by other code of contrastive"
-            kind = [made[key] for key in ("device", "precision", "torch")]
+            kind = [made[key] for key in PAIRED_BY]
             if seen.setdefault(run["seed"], kind) != kind:
                 yield f"{where}: made on another kind of machine than the run that it is paired with"
 

@@ -49,7 +49,7 @@ def mixed_rows(record: dict[str, Any]) -> str:
     frame = record_frame(record)
     if "comparison" in record:
         devices = sorted(set(frame.table["processor"]))
-        return f"Runs are on {' and '.join(devices)}, and pairs mix them." if len(devices) > 1 else ""
+        return f"Runs are on {' and '.join(devices)}, those of one seed on one." if len(devices) > 1 else ""
     mixed = [f"{name} ({' and '.join(devices)})" for name, devices in frame.mixed.items()]
     return f"Runs on several kinds of processor: {'; '.join(mixed)}. Claims pair only runs on one." if mixed else ""
 
