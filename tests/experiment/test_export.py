@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -197,12 +196,15 @@ def test_torch_alone_loads_the_program(node, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_torchvisions_networks_load_their_weights(tmp_path, capsys):
-    for node in (RESNET, {**TORCHVISION, "name": "mobilenet_v3_small"}):
+    for name, node in (
+        (f"resnet{RESNET['depth']}", RESNET),
+        ("mobilenet_v3_small", {**TORCHVISION, "name": "mobilenet_v3_small"}),
+    ):
         encoder = saved(tmp_path, node, side=32)
         assert main([str(tmp_path), "--torchvision"]) == 0
-        file = Path(capsys.readouterr().out.strip())
-        network = get_model(file.stem)
-        keys = network.load_state_dict(torch.load(file), strict=False)
+        assert capsys.readouterr().out.strip() == str(tmp_path / "encoder.pth")
+        network = get_model(name)
+        keys = network.load_state_dict(torch.load(tmp_path / "encoder.pth"), strict=False)
         assert keys.unexpected_keys == []
         assert {key.partition(".")[0] for key in keys.missing_keys} <= {"fc", "classifier"}
         setattr(network, "fc" if isinstance(network, ResNetOfTorchvision) else "classifier", torch.nn.Identity())
