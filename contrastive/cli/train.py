@@ -111,7 +111,7 @@ def flags_first(words: list[str]) -> list[str]:
 
 def _start(words: list[str], records: Path | None = None) -> int:
     """Let Hydra do what the words say; returns the exit code. A failed job of a sweep has said why already."""
-    sys.argv = ["train.py", *flags_first(words)]  # also for `contrastive train`, whose words are the same
+    typed, sys.argv = sys.argv, ["train.py", *flags_first(words)]  # Hydra reads it; `contrastive train` is the same
     try:
         with stop_signals():
             run()
@@ -130,6 +130,8 @@ def _start(words: list[str], records: Path | None = None) -> int:
         if records is None:
             return _report(error, words, composing=True)
         return 1 if any(read_jobs(records).values()) else _report(error, words)
+    finally:
+        sys.argv = typed
     return 0
 
 

@@ -60,6 +60,7 @@ def test_contrastive_train_records_the_folders_of_its_command(monkeypatch):
     monkeypatch.setattr(train, "run", lambda: typed.append(typed_command(["loss=mine"])))
     assert train.main(sys.argv[2:]) == 0
     assert typed == ["train.py --config-dir mine loss=mine"]
+    assert typed_command(["loss=later"]) == "train.py loss=later", "what is started next is no train.py"
 
 
 def test_a_commit_and_what_is_not_committed_are_told_apart(checkout):
