@@ -106,7 +106,8 @@ def written_files(file: Path, places: Sequence[Path]) -> list[Path]:
     for own in files:
         if own.resolve() in [place.resolve() for place in places]:
             raise ConfigError(f"{own} would be overwritten: {other}-features{file.suffix}")
-    if table in files[1:] and table.exists() and not table.read_bytes().startswith(b"path,label"):
+    is_ours = not table.exists() or table.read_bytes().partition(b"\n")[0].strip() == b"path,label"
+    if file.suffix == ".npy" and not is_ours:
         raise ConfigError(f"{table} would be overwritten with the paths of {file}: {other}-features{file.suffix}")
     return files
 

@@ -72,7 +72,7 @@ def test_tables_and_plain_arrays_hold_the_same(folder, tmp_path):
 
 def test_a_table_of_ones_own_is_never_overwritten(folder, tmp_path, capsys):
     table = tmp_path / "photos.csv"
-    table.write_text(own := "file,species\nphotos/cat/a.png,cat\n")
+    table.write_text(own := "path,label,split\nphotos/cat/a.png,cat,train\n")
     for place, file in ((table, "photos.csv"), (table, "photos.npy"), (folder, "photos.npy")):
         assert main(["embed", "digits", str(place), "-o", str(tmp_path / file)]) == 2
         assert f"try -o photos-features{Path(file).suffix}" in capsys.readouterr().err
