@@ -295,6 +295,8 @@ def frame_of(found: list[Finished], notes: Sequence[str] = ()) -> Frame:
         figures = {run.path: [*own_figures(run), *later_figures(run)] for _, seeds in own for run in _runs(seeds)}
         columns = _metric_names([figure for measured in figures.values() for figure in measured])
         metrics |= dict.fromkeys(columns.values())
+        if several := {apart[run.path] for _, seeds in own for run in _runs(seeds) if run.path in apart}:
+            notes.append(f"{dataset}: {len(several)} data sets have this name, and their runs are not compared")
         for (settings, seeds), (name, words) in zip(own, _names(own), strict=True):
             data = next((f" data={apart[run.path]}" for run in _runs(seeds) if run.path in apart), "")
             for seed, members in seeds.items():

@@ -87,6 +87,8 @@ def test_losses_on_different_data_are_never_set_side_by_side(tmp_path):
     option = find_runs([tmp_path])[0][0].dataset
     sections = {name: list(part.rows) for name, part in read_frame([tmp_path]).sections.items()}
     assert sections == {f"{option} data=aaaaaaaa": ["plain"], f"{option} data=bbbbbbbb": ["better", "good"]}
+    (note,) = read_frame([tmp_path]).notes
+    assert note == f"{option}: 2 data sets have this name, and their runs are not compared"
     fewer = {"root": "c", "per_class": 100}  # another setting, which says why the data differ
     save_run(tmp_path / "fewer", data="c" * 8, knn=30.0, seed=0, dataset=fewer)
     assert list(read_frame([tmp_path]).sections)[-1] == option
