@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import contrastive
 from contrastive.config.identity import targets
 from contrastive.config.paths import CONFIGS, LIBRARIES
 from contrastive.errors import ConfigError
@@ -38,7 +37,7 @@ DRIVER = Path("/proc/driver/nvidia/version")  # Linux has it where NVIDIA's kern
 NOT_HASHED = ("contrastive", "torch", "torchvision")  # by module: their versions are recorded
 TRAINS_NOTHING = {"cli", "render"}  # folders of the package
 _RUNNING: dict[str, tuple[object, str]] = {}  # {module: what this process imported of it, hash of its file}
-CODE_KEYS = ("commit", "dirty", "diff", "package", "modules")  # what tells one state of the code from another
+CODE_KEYS = ("commit", "dirty", "package", "modules")  # what tells one state of the code from another
 
 
 def environment_record(
@@ -125,37 +124,25 @@ def gpu_record() -> dict[str, Any]:
 
 
 def code_record(config: dict[str, Any]) -> dict[str, Any]:
-    """The state of the code: `commit`, `dirty`, `diff`, `package` and `modules`, and `code`, one hash of all but
-    `package`.
-
-    `diff` is the sha256 of what is not committed, `modules` those of the user's own modules, {name: sha256}. Outside
-    git the version of the package stands for its code.
+    """The state of the code: `commit` and `dirty` of the checkout, `package` (see `package_hash`), the user's
+    `modules`, {name: sha256}, and `code`, a hash of the last two: a commit of documents alone is no other code.
     """
     record = {**_checkout(ROOT), "modules": module_hashes(config)}
-    version = record["commit"] or contrastive.__version__
-    described = json.dumps([version, record["diff"], record["modules"]], sort_keys=True)
+    described = json.dumps([record["package"], record["modules"]], sort_keys=True)
     return {**record, "code": hashlib.sha256(described.encode()).hexdigest()[:16]}
 
 
 @cache
 def _checkout(root: Path) -> dict[str, Any]:
-    """What git says of the package's own checkout, once in a process: later edits are not what it runs."""
-    diff = _git(root, "diff", "HEAD")
-    untracked = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "contrastive/*.py") or ""
-    files = [name for name in untracked.split("\0") if (root / name).is_file()]  # a new loss, not yet in git
-    changes = [change for change in (diff, *(f"{name} {file_hash(root / name)}" for name in files)) if change]
-    return {
-        "commit": _git(root, "rev-parse", "HEAD"),
-        "dirty": None if diff is None else bool(_git(root, "status", "--porcelain")),
-        "diff": hashlib.sha256("\n".join(changes).encode()).hexdigest() if changes else None,
-        "package": package_hash(),
-    }
+    """The package and what git says of its checkout, once in a process: later edits are not what it runs."""
+    commit, changes = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes), "package": package_hash()}
 
 
 def package_hash() -> str:
     """A hash of this package's own code and YAMLs, but for commands and pages: other code would be other runs."""
-    package = Path(contrastive.__file__).parent
-    places = {file.relative_to(package): file for file in package.rglob("*.py")}
+    package = ROOT / "contrastive"
+    places = {file.relative_to(package): file for file in package.rglob("*.py") if file.is_file()}  # no lock of Emacs
     trains = [(place, file) for place, file in sorted(places.items()) if not TRAINS_NOTHING.intersection(place.parts)]
     digest = hashlib.sha256()
     for place, file in [*trains, *((file.relative_to(CONFIGS), file) for file in sorted(CONFIGS.rglob("*.yaml")))]:

@@ -27,14 +27,18 @@ def git(folder, *words):
     subprocess.run(["git", "-C", str(folder), *words], check=True)
 
 
+LOSS = "contrastive/loss.py"
+
+
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A package in a checkout of its own."""
     if not shutil.which("git"):
         pytest.skip("git is not installed")
     git(tmp_path, "init", "-q")
-    (tmp_path / "loss.py").write_text('"""A loss."""\n')
-    git(tmp_path, "add", "loss.py")
+    (tmp_path / "contrastive").mkdir()
+    (tmp_path / LOSS).write_text('"""A loss."""\n')
+    git(tmp_path, "add", LOSS)
     git(tmp_path, *WHO, "commit", "-q", "-m", "first")
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     yield tmp_path
@@ -63,40 +67,36 @@ def test_contrastive_train_records_the_folders_of_its_command(monkeypatch):
     assert typed_command(["loss=later"]) == "train.py loss=later", "what is started next is no train.py"
 
 
-def test_a_commit_and_what_is_not_committed_are_told_apart(checkout):
+def test_other_code_is_told_from_another_commit(checkout):
     clean = code_now()
-    assert len(clean["commit"]) == 40
-    assert (clean["dirty"], clean["diff"]) == (False, None)
+    assert (len(clean["commit"]), clean["dirty"]) == (40, False)
     (checkout / "notes.txt").write_text("of no consequence")
     assert code_now() == {**clean, "dirty": True}
-    (checkout / "loss.py").write_text('"""Another loss."""\n')
+    git(checkout, "add", "notes.txt")
+    git(checkout, *WHO, "commit", "-q", "-m", "second")
+    noted = code_now()
+    assert noted["commit"] != clean["commit"]
+    assert noted["code"] == clean["code"]
+    (checkout / LOSS).write_bytes(b"# caf\xe9, no UTF-8\n")
     edited = code_now()
-    assert (edited["commit"], edited["dirty"], len(edited["diff"])) == (clean["commit"], True, 64)
-    (checkout / "loss.py").write_text('"""Yet another loss."""\n')
-    assert len({record["code"] for record in (clean, edited, code_now())}) == 3
-
-
-def test_a_module_of_the_package_that_is_not_in_git_yet_is_code_too(checkout):
-    clean = code_now()
-    (checkout / "contrastive/loss").mkdir(parents=True)
-    (checkout / "contrastive/loss/mine.py").write_text("first")
+    assert (edited["commit"], edited["dirty"]) == (noted["commit"], True)
+    (checkout / "contrastive/mine.py").write_text("not in git yet")
     added = code_now()
-    (checkout / "contrastive/loss/mine.py").write_text("second")
-    edited = code_now()
-    (checkout / "contrastive/loss/.#mine.py").symlink_to("nowhere")  # as editors leave one
-    assert code_now()["code"] == edited["code"]
-    (checkout / "contrastive/loss/mine.py").rename(checkout / "contrastive/loss/yours.py")
-    assert len({record["code"] for record in (clean, added, edited, code_now())}) == 4
+    (checkout / "contrastive/mine.py").rename(checkout / "contrastive/yours.py")
+    assert len({record["code"] for record in (clean, edited, added, code_now())}) == 4
 
 
-def test_an_edit_that_is_no_utf_8_is_an_edit(checkout):
-    (checkout / "loss.py").write_bytes(b"# caf\xe9\n")
-    assert code_now()["diff"] is not None
+def test_commands_pages_and_locks_of_editors_are_no_code_of_a_run(checkout):
+    before = code_now()
+    (checkout / "contrastive/cli").mkdir()
+    (checkout / "contrastive/cli/mine.py").write_text("a command")
+    (checkout / "contrastive/.#loss.py").symlink_to("nowhere")  # as Emacs leaves one
+    assert code_now()["code"] == before["code"]
 
 
 def test_an_edit_during_a_process_is_not_what_it_runs(checkout):
     before = code_now()
-    (checkout / "loss.py").write_text("")
+    (checkout / LOSS).write_text("")
     assert code_record({}) == before
 
 
@@ -105,7 +105,7 @@ def test_commit_is_that_of_this_package(checkout, monkeypatch):
     (checkout / ".venv/lib").mkdir(parents=True)
     monkeypatch.setattr(provenance, "ROOT", checkout / ".venv/lib")
     record = code_now()
-    assert (record["commit"], record["dirty"], record["diff"]) == (None, None, None)
+    assert (record["commit"], record["dirty"]) == (None, None)
     assert len(record["code"]) == 16
 
 
