@@ -1,6 +1,5 @@
 """Evaluate a finished run again, without training."""
 
-import json
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -21,12 +20,12 @@ from contrastive.experiment.encoder import load_run_encoder
 from contrastive.experiment.machine import is_resident, keep_freed_memory, start_device
 from contrastive.experiment.make import load_other_data
 from contrastive.files import file_hash
-from contrastive.listing.places import places
 from contrastive.run.files import (
     evaluation_name,
     read_environment,
     read_evaluations,
     read_result,
+    transfer_folders,
     weights_path,
     write_evaluation,
 )
@@ -84,7 +83,7 @@ def evaluate_run(
         device, config=sources, overrides=(), precision="fp32", data_hash=data_hash, facts=data.facts
     )
     nodes = {f"evaluator.{name}": node for name, node in settings.evaluator.items()}
-    key = data_hash + _listed_folders(settings.evaluator)
+    key = data_hash + transfer_folders(settings.evaluator)
     name = evaluation_name(dataset_name, {**nodes, "dataset": settings.dataset}, data_hash=key)
     place = f"{as_typed(run)}/evaluation/{name}.json"
     record = None if settings.rerun else read_evaluations(run).get(name)
@@ -114,12 +113,6 @@ def _warn_of_other_images(run: Path, config: dict[str, Any], settings: Settings,
     ours, theirs = ({key: value for key, value in node.items() if is_identity(key)} for node in nodes)
     if "held_out" not in config and ours == theirs and data_hash != read_environment(run)["data"]:
         show(f"warning: these images are not those that {as_typed(run)} was made from: tables keep the figures apart")
-
-
-def _listed_folders(evaluators: dict[str, Any]) -> str:
-    """Hashes of the files in the folders that are evaluated besides, whose names do not tell their images."""
-    folders = [path for path in evaluators.get("transfer", {}).get("datasets", ()) if Path(path).is_dir()]
-    return json.dumps([places({"_target_": "", "root": path}) for path in folders]) if folders else ""
 
 
 def _evaluate(

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +19,7 @@ from filelock import lock_descriptor
 from contrastive.config.identity import COMPONENTS, OF_EVERY_OPTION, OPTIONAL, flatten, is_identity
 from contrastive.errors import ConfigError
 from contrastive.files import YAML_LOADER, claimed, file_hash, write_text
+from contrastive.listing.places import places
 from contrastive.run.kinds import Environment, Evaluation, Result
 from contrastive.schema import misfit
 
@@ -245,10 +246,18 @@ def weights_path(path: str | Path) -> Path:
 
 
 def source_hashes(config: dict[str, Any]) -> dict[str, str]:
-    """sha256 of the files of weights that a run reads, as its environment records them: {weights: of the one that it
-    starts from, bias_from: of the one that gives it bias labels}."""
+    """sha256 of what a run reads besides its data, as its environment records them: {weights: the file that it starts
+    from, bias_from: the one that gives it bias labels, transfer: folders of images that it is evaluated on}."""
     paths = {"weights": config["encoder"].get("weights"), "bias_from": config.get("bias_from")}
-    return {key: _hash_as_it_lies(weights_path(path)) for key, path in paths.items() if path is not None}
+    hashes = {key: _hash_as_it_lies(weights_path(path)) for key, path in paths.items() if path is not None}
+    listed = transfer_folders(config.get("evaluator", {}))
+    return hashes | ({"transfer": hashlib.sha256(listed.encode()).hexdigest()} if listed else {})
+
+
+def transfer_folders(evaluators: Mapping[str, Any]) -> str:
+    """How the files lie in folders of images that an encoder is evaluated on besides; empty where there are none."""
+    folders = [path for path in evaluators.get("transfer", {}).get("datasets", ()) if Path(path).is_dir()]
+    return json.dumps([places({"_target_": "", "root": path}) for path in folders]) if folders else ""
 
 
 def _hash_as_it_lies(file: Path) -> str:

@@ -19,7 +19,7 @@ class FinishedRun:
     """A run that is done.
 
     Attributes:
-        changed_since: `code`, `weights`, `bias_from` where it was made by other code or from other sources than
+        changed_since: `code`, or what of `source_hashes`, where it was made by other code or from other sources than
             there are now.
         gone: where its data were, if nothing is left there.
     """
@@ -55,7 +55,7 @@ def finished_run(path: Path, *, config: dict[str, Any]) -> FinishedRun | None:
 
 
 def replaced_sources(state: RunState) -> list[str]:
-    """Which of `weights` and `bias_from` a run read from a file that has another content now; none that is gone."""
+    """Which of `source_hashes` are of files that have another content now; none that is gone."""
     try:
         hashes = source_hashes(state.config)
     except ConfigError:

@@ -234,7 +234,7 @@ def test_evaluations_of_folders_of_one_name_are_not_mixed(run, tmp_path, monkeyp
     assert tables[0] != tables[1]
     assert len(records(run)) == 2
     before = records(run)
-    other = {"commit": "other", "dirty": False, "diff": None}
+    other = {"commit": "other", "dirty": False, "package": "other"}
     monkeypatch.setattr("contrastive.run.provenance._checkout", lambda _: other)
     evaluated(*words, f"dataset.root={folders[0]}")
     assert "is done already, with other code than now; rerun=true" in capsys.readouterr().out

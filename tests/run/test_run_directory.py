@@ -24,7 +24,7 @@ from tests.helpers import SOUND_CONFIG
 
 ENVIRONMENT = {
     "command": "c", "device": "d", "precision": "p", "torch": "t", "commit": "x", "code": "1", "data": "2",
-    "threads": 1, "processes": 1, "compile": False, "dirty": False, "diff": None, "modules": {},
+    "threads": 1, "processes": 1, "compile": False, "dirty": False, "modules": {},
 }  # fmt: skip
 CONFIG = {**SOUND_CONFIG, "epochs": 1, "temperature": 0.5}
 RESULT = {"test": {"knn_top1": 1.0}, "untrained": {}, "val": {}, "audit": {}, "protocol": {}, "time": {"seconds": 1.0}}
@@ -334,7 +334,7 @@ def test_other_code_resumes_warns_and_is_recorded(tmp_path, capsys):
     finish(tmp_path, environment=sessions[-1])
     earlier = json.loads((tmp_path / "environment.json").read_text())["earlier"]
     assert [session["commit"] for session in earlier] == [f"commit of {code}" for code in "1223"]
-    changes = [{"commit": f"commit of {code}", "dirty": False, "diff": None, "package": None, "modules": {}}
+    changes = [{"commit": f"commit of {code}", "dirty": False, "package": None, "modules": {}}
                for code in "23"]  # fmt: skip
     for name in ("result.json", "environment.json"):
         assert json.loads((tmp_path / name).read_text())["resumed_with"] == changes
@@ -367,6 +367,13 @@ def test_finished_run_says_what_changed_since(tmp_path, capsys, monkeypatch):
     assert "warning: it was made by other code and weights than there is now: rerun=true replaces it" in said
     start.unlink()
     assert finished_run(run, config=config).changed_since == []
+    transfer = {**CONFIG, "evaluator": {"transfer": {"datasets": ["digits", str(tmp_path / "insects")]}}}
+    finish(run, config=transfer, environment={**ENVIRONMENT, **code_record(transfer)}, rerun=True)
+    assert finished_run(run, config=transfer).changed_since == []
+    (tmp_path / "insects").mkdir()
+    (tmp_path / "insects/new.png").touch()
+    assert finished_run(run, config=transfer).changed_since == ["transfer"]
+    finish(run, config=config, environment=environment, rerun=True)
     (run / "head.safetensors").unlink()
     assert finished_run(run, config=config).result == read_result(run)
     assert "head.safetensors is missing: remove result.json" in capsys.readouterr().out

@@ -128,8 +128,8 @@ class Contest:
 
     def check_runs(self, known: Mapping[str, str]) -> None:
         """Check that every finished run was trained by the code of this comparison, on the same data as the others
-        with its settings of the dataset, from the files of weights that there are now, and final runs of one seed on
-        one kind of machine: they are a pair.
+        with its settings of the dataset, from the sources that there are now, and final runs of one seed on one kind of
+        machine: they are a pair.
 
         Args:
             known: {settings of a dataset: hash of the data} that the comparison began with.
@@ -138,7 +138,7 @@ class Contest:
             ConfigError: one was not.
         """
         seen, package = dict(known), self.made_of.get("package")
-        edited, other, moved, replaced = list[Run](), list[Run](), list[Run](), list[Run]()
+        edited, moved, other, replaced = list[Run](), list[Run](), list[Run](), list[Run]()
         finals = dict[Run, RunState]()
         for run in dict.fromkeys(run for own in self.plan.contestants for run in self.known(own)):
             state = run_state(run.path)
@@ -159,19 +159,16 @@ class Contest:
                 replaced.append(run)
             if run.stage == "final":
                 finals[run] = state
-        if edited:
-            how = "by other code than this comparison began with"
-            raise ConfigError(_of_others(edited, how, "try"))
-        if moved:  # the search has chosen another one since, as after a failure was removed
-            raise ConfigError(_of_others(moved, "at another point than the search chooses now", "try"))
-        if other:
-            how = "on other data than this comparison began with"
-            raise ConfigError(_of_others(other, how, "put them back, and try"))
-        if replaced:
-            raise ConfigError(_of_others(replaced, "from other weights than there are now", "put them back, or try"))
-        if elsewhere := _unlike_their_pair(finals):
-            how = "on another kind of machine, precision or version of torch than the newest run of their seed"
-            raise ConfigError(_of_others(elsewhere, how, "try"))
+        unlike = _unlike_their_pair(finals)
+        for made, runs in {
+            "by other code than this comparison began with": edited,
+            "at another point than the search chooses now": moved,  # as after a failure was removed
+            "on other data than this comparison began with": other,
+            "from other weights or images of transfer than there are now": replaced,
+            "on another kind of machine, precision or version of torch than the newest run of their seed": unlike,
+        }.items():
+            if runs:
+                raise ConfigError(_of_others(runs, made))
 
     def _is_at_its_point(self, run: Run, config: Mapping[str, Any]) -> bool:
         """Whether a run was trained at the point that its words name; its folder does not tell that of a final run."""
@@ -350,11 +347,11 @@ def _unlike_their_pair(finals: Mapping[Run, RunState]) -> list[Run]:
     return [run for seed, own in seeds.items() for _, kind, run in own if kind != newest[seed]]
 
 
-def _of_others(runs: Sequence[Run], how: str, remedy: str) -> str:
-    """What to type where runs were trained otherwise than the comparison began with."""
+def _of_others(runs: Sequence[Run], made: str) -> str:
+    """What to type where runs were made otherwise than the comparison began with."""
     who = f"{runs[0]} was" if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} more were"
     folders = " ".join(as_typed(run.path) for run in runs)
-    return f"{who} trained {how}: {remedy} rm -r {folders} and the same command again"
+    return f"{who} trained {made}: try rm -r {folders} and the same command again"
 
 
 def _draw(own: Contestant, search: int) -> int:
