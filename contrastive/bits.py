@@ -21,6 +21,8 @@ def unpack(text: str) -> NDArray[np.bool_]:
     """
     count, _, packed = text.partition(":")
     n_bytes = (int(count) + 7) // 8
+    if n_bytes < 0:  # zlib would take it for no limit
+        raise ValueError(f"{count} bits were announced")
     try:
         raw = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), n_bytes + 1)
     except zlib.error as error:

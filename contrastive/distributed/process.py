@@ -55,25 +55,14 @@ def is_launched() -> bool:
     return "RANK" in os.environ
 
 
-class _Sum(torch.autograd.Function):
-    """Sums over ranks, forward and backward. That of torch.distributed.nn is deprecated."""
-
-    @staticmethod
-    def forward(context: Any, x: Tensor) -> Tensor:
-        x = x.clone()
-        dist.all_reduce(x)
-        return x
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(gradient)
-        return gradient
-
-
+@torch.no_grad()
 def all_reduce_sum(x: Tensor) -> Tensor:
-    """The sum of a tensor over processes; differentiable."""
-    return cast(Tensor, _Sum.apply(x)) if world_size() > 1 else x
+    """The sum of a tensor over processes, without a gradient."""
+    if world_size() == 1:
+        return x
+    total = x.clone()
+    dist.all_reduce(total)
+    return total
 
 
 @torch.no_grad()

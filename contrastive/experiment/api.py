@@ -93,7 +93,8 @@ class Result:
         points = [(line["epoch"], line[name]) for line in self.curves if name in line]
         if not points:
             known = sorted({key for line in self.curves for key in line} - {"step", "epoch"})
-            raise ConfigError(f'there is no curve {name}, known are {", ".join(known)}: try curve("{known[0]}")')
+            instead = f'known are {", ".join(known)}: try curve("{known[0]}")' if known else "and no other: try .test"
+            raise ConfigError(f"there is no curve {name}, {instead}")
         return [epoch for epoch, _ in points], [value for _, value in points]
 
     def encoder(self) -> tuple[nn.Module, Transform]:

@@ -64,9 +64,8 @@ class Embedding:
         """
         written_files(file, ())
         if file.suffix == ".npz":
-            arrays = {"path": np.array(self.path), "label": np.array(self.label), "features": self.features}
             with atomic(file) as part, part.open("wb") as out:
-                np.savez(out, allow_pickle=False, **arrays)
+                np.savez(out, path=np.array(self.path), label=np.array(self.label), features=self.features)
         elif file.suffix == ".npy":
             with atomic(file) as part, part.open("wb") as out:
                 np.save(out, self.features)

@@ -1,5 +1,6 @@
 """Runs to do: which are done, which data they lack, how long they take, and doing them."""
 
+import math
 import os
 import shlex
 import sys
@@ -82,6 +83,8 @@ class TimeLeft:
 
     def fits(self, run: Run) -> bool:
         """Whether a run that begins now would end; one that would not is `left`."""
+        if self.seconds == math.inf:  # what a run takes is asked of every run that is done
+            return True
         minutes = self.minutes(run)
         end = time.monotonic() + (0 if minutes is None else START + SLACK * 60 * minutes)
         if end <= self.since + self.seconds:
@@ -343,8 +346,7 @@ def missing_data(dataset: dict[str, Any]) -> str:
         is_there = (root / table).exists()
         what = f"{table}, as `python train.py --help dataset=NAME` tells of a recipe,"
     else:
-        is_there = (root / "train").is_dir() and any((root / test).is_dir() for test in ("test", "val"))
-        what = "train/<class>/ and test/<class>/"
+        is_there, what = root.is_dir(), "train/<class>/ and test/<class>/"
     if is_there and dataset.get("root") is not None:
         return ""
     where = 'PATH and add ARGS="dataset.root=PATH"' if dataset.get("root") is None else root

@@ -151,9 +151,11 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         extra: overrides for every row, which beat all others.
 
     Raises:
-        ConfigError: an unknown key or preset, a list whose length is not that of its grid, or a claim about a row or
-            metric that the table does not have.
+        ConfigError: no seed, an unknown key or preset, a list whose length is not that of its grid, or a claim about a
+            row or metric that the table does not have.
     """
+    if n_seeds is not None and n_seeds < 1:
+        raise ConfigError(f"--seeds must be at least 1, got {n_seeds}: try --seeds 3")
     spec: dict[str, Any] = yaml.safe_load(path.read_text())
     name = table_name(path)
     check_keys(spec, TABLE_KEYS, f"{path.parent.name}/{path.name}")
@@ -176,7 +178,7 @@ def read_table(path: Path, *, preset: str = "paper", n_seeds: int | None = None,
         note=spec.get("note", ""),
         preset=preset,
         extra=extra,
-        seeds=tuple(range(n_seeds) if n_seeds else chosen.seeds or spec.get("seeds", [])),
+        seeds=tuple(range(n_seeds) if n_seeds is not None else chosen.seeds or spec.get("seeds", [])),
         metrics=metrics if isinstance(metrics, dict) else {name: name for name in metrics},
         rows=tuple(rows),
         script=path.parent / spec["script"] if "script" in spec else None,
@@ -228,7 +230,7 @@ def expand_rows(spec: dict[str, Any], preset: Preset) -> list[Row]:
 def _expand(row: dict[str, Any], spec: dict[str, Any], preset: Preset) -> list[Row]:
     """One row of the YAML at the points of its grid that the preset runs."""
     grid: dict[str, list[Any]] = row.get("grid", spec.get("grid", {}))
-    run = set(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
+    run = list(itertools.product(*(_chosen(key, values, preset) for key, values in grid.items())))
     points = list(itertools.product(*grid.values()))
     own_minutes = row.get("minutes", spec.get("minutes"))
     rows = []

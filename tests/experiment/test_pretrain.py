@@ -37,6 +37,10 @@ def test_the_result_tells_path_figures_and_curves(result):
     assert len(result.curves) == len(logged_lines(result.path))
     with pytest.raises(ConfigError, match="there is no curve test/nn"):
         result.curve("test/nn")
+    (result.path / "metrics.jsonl").rename(result.path / "moved")
+    with pytest.raises(ConfigError, match=r"there is no curve test/nn, and no other: try \.test"):
+        result.curve("test/nn")
+    (result.path / "moved").rename(result.path / "metrics.jsonl")
     assert "knn_top1" in repr(result)
     environment = json.loads((result.path / "environment.json").read_text())
     assert environment["overrides"] == WORDS

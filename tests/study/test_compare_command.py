@@ -122,6 +122,31 @@ def test_hydra_and_python_give_the_same_verdict(compared, tmp_path, monkeypatch)
     assert "debiased_pos: " in repr(found)
 
 
+BREAKING = """from contrastive.loss.nt_xent import NTXent
+
+
+class Breaking(NTXent):
+    n_calls = 0
+
+    def per_anchor(self, pairs):
+        self.n_calls += 1
+        return super().per_anchor(pairs) * (float("nan") if self.n_calls > 12 else 1)
+"""
+
+
+@pytest.mark.slow
+def test_python_tells_of_contestants_whose_training_breaks_down(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = Path("mine/loss/breaking.yaml")
+    own.parent.mkdir(parents=True)
+    own.write_text("_target_: breaking.Breaking\n")
+    Path("mine/breaking.py").write_text(BREAKING)
+    words = ["loss=breaking", "temperature=0.2,0.5", *SMALL, "epochs=3", "budget=1", "finalists=0", "seeds=3"]
+    found = contrastive.compare(*words, config_dir="mine")
+    assert [claim["verdict"] for claim in found.claims] == ["failed"]
+    assert found.frame.empty
+
+
 @pytest.mark.slow
 def test_a_dry_run_says_what_it_would_take_and_writes_nothing(tmp_path):
     done = module("compare", *WORDS, "dry_run=true", cwd=tmp_path)

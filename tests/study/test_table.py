@@ -73,6 +73,18 @@ def test_a_preset_names_the_values_of_a_grid_that_it_runs(table_file):
     assert table.rows[0].published == {"knn_top1": "90.8"}
 
 
+def test_a_grid_may_have_values_that_are_lists(table_file):
+    rows = [{"name": "A", "overrides": ["schedule=step"], "grid": {"schedule.milestones": [[3, 6], [13, 26]]}}]
+    table = read_table(changed(table_file, rows=rows, presets={}))
+    assert [row.overrides[-1] for row in table.rows] == ["schedule.milestones=[3, 6]", "schedule.milestones=[13, 26]"]
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_table_has_a_seed(table_file, n):
+    with pytest.raises(ConfigError, match=rf"--seeds must be at least 1, got {n}: try --seeds 3"):
+        read_table(table_file, n_seeds=n)
+
+
 def test_a_row_is_left_out_of_a_preset(table_file):
     rows = yaml.safe_load(SPEC)["rows"]
     rows[0]["presets"] = {"small": None}

@@ -1,6 +1,7 @@
 """Jobs of a table: what is done, what fails, what is missing, how long the rest takes."""
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,10 +76,9 @@ def test_what_is_missing_is_told_with_its_place(tmp_path):
     assert not missing_data(cifar)
     folder = {"_target_": "contrastive.dataset.image_folder.image_folder", "root": None}
     assert "dataset.root=PATH" in missing_data(folder)
-    assert str(tmp_path) in missing_data({**folder, "root": str(tmp_path)})
-    for split in ("train", "test"):
-        (tmp_path / split).mkdir()
-    assert not missing_data({**folder, "root": str(tmp_path)})
+    nowhere = str(tmp_path / "nowhere")
+    assert nowhere in missing_data({**folder, "root": nowhere})
+    assert not missing_data({**folder, "root": str(tmp_path)}), "which layout it has only a listing tells"
     assert not missing_data({"_target_": "contrastive.dataset.digits.digits", "size": 8})
     (tmp_path / "celeba").mkdir()
     listed = {**folder, "root": str(tmp_path / "celeba"), "table": "blonde.csv"}
@@ -128,6 +128,7 @@ def test_no_run_begins_that_would_not_end(monkeypatch):
     assert time_left.left == ["long", "short", "new"]
     with pytest.raises(ConfigError, match=r"3 runs would not have ended in --seconds 600: try the same command again"):
         time_left.check()
+    assert jobs.TimeLeft(seconds=math.inf, minutes=None).fits("long"), "nothing is read for it"
     with pytest.raises(ConfigError, match=r"--seconds must be above 0, got 0: try --seconds 840"):
         jobs.TimeLeft(seconds=0, minutes={}.get)
 

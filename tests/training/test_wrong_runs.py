@@ -206,6 +206,13 @@ def test_bits_are_packed_and_unpacked():
     bits = (torch.rand(359, generator=torch.Generator().manual_seed(0)) < 0.9).numpy()
     assert (unpack(pack(bits)) == bits).all()
     assert len(pack(bits)) < 90
-    for text in ("", "3:", "x:eJw=", pack(bits).replace("359", "3"), pack(bits).replace("359", "999999999999")):
+    for text in (
+        "",
+        "3:",
+        "x:eJw=",
+        pack(bits).replace("359", "3"),
+        pack(bits).replace("359", "999999999999"),
+        pack(bits).replace("359", "-8"),
+    ):
         with pytest.raises(ValueError):  # noqa: PT011  (whatever is wrong with it)
             unpack(text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contrastive.config.check_types import typed
 from contrastive.config.messages import user_message
 from contrastive.errors import ConfigError
+from contrastive.run.files import read_result
 from contrastive.study.compare.engine import run_comparison
 from contrastive.study.compare.outcome import final_rows
 from contrastive.study.compare.progress import answer, base_of
@@ -75,14 +76,17 @@ def compare(*words: str, config_dir: str | Path | None = None, n_jobs: int = -1,
         if message is None or isinstance(error, ConfigError):
             raise
         raise ConfigError(message) from error
+    import pandas as pd  # late: it takes half a second
+
     base = base_of(contests)
     record = json.loads(base.with_name(f"{base.name}.json").read_text())
     finals = dict.fromkeys(run.path for one in contests for _, _, own in final_rows(one) for run in own)
+    finished = [path for path in finals if read_result(path) is not None]
     return Comparison(
         path=base,
         claims=claims_of(record),
         sentences=sentences(record),
-        frame=runs(*(path for path in finals if path.exists())),
+        frame=runs(*finished) if finished else pd.DataFrame(),  # none where every training broke down
         record=record,
     )
 
