@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -50,8 +51,6 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[s
         gpus: names for CUDA_VISIBLE_DEVICES. A process sees one of them, and shares it where there are more processes
             than GPUs; without names all see what this process does.
     """
-    if n_parallel > 1:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when the server starts
     if HAS_SERVER:
         SERVER.set_forkserver_preload(["contrastive.experiment.run"])
     waiting, running = iter(tasks), dict[Connection, tuple[Task, BaseProcess, str | None]]()
@@ -60,7 +59,8 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[s
         while True:
             for task in islice(waiting, len(slots)):
                 gpu = slots.popleft()
-                connection, process = _start(task, gpu)
+                with _one_thread_each() if n_parallel > 1 else nullcontext():
+                    connection, process = _start(task, gpu)
                 running[connection] = (task, process, gpu)
             if not running:
                 return
@@ -76,6 +76,20 @@ def run_in_processes(tasks: Iterable[Task], *, n_parallel: int, gpus: Sequence[s
             process.terminate()  # nothing new to one that has heard the terminal's Ctrl-C
         for _, process, _ in running.values():
             process.join()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """For the server that starts here and its processes, unless OMP_NUM_THREADS says otherwise; what else this process
+    starts later has all."""
+    if "OMP_NUM_THREADS" in os.environ:
+        yield
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
 
 
 def _start(task: Callable[[], Any], gpu: str | None) -> tuple[Connection, BaseProcess]:

@@ -58,6 +58,22 @@ def test_a_process_that_ends_or_is_killed_takes_no_other_with_it_and_gives_its_g
     assert set(seen_gpus(both, n_parallel=2, gpus=["0", "1"])) == {"0", "1"}
 
 
+THREADS = """
+import os, torch
+from contrastive.distributed.pool import run_in_processes
+print([threads for _, threads in run_in_processes([torch.get_num_threads] * 2, n_parallel=2)])
+print(os.environ.get("OMP_NUM_THREADS"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("typed", "said"), [({}, "[1, 1]\nNone\n"), ({"OMP_NUM_THREADS": "2"}, "[2, 2]\n2\n")])
+def test_processes_have_one_thread_each_and_what_is_started_later_has_all(typed, said):
+    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    command = [sys.executable, "-c", THREADS]
+    assert subprocess.run(command, env={**env, **typed}, cwd=ROOT, capture_output=True, text=True).stdout == said
+
+
 @dataclass(frozen=True)
 class Task:
     """Writes its file, waits, and writes another when it is told to stop."""
