@@ -27,7 +27,6 @@ NON_IDENTITY_KEYS = (
     "dataset.test", "dataset.cache", "dataset.decoded", "devices", "resident", "compile", "dry_run", "threads",
     "quiet", "deterministic", "profile", "graphs", "augmentation.workers",
 )  # fmt: skip
-FORMER_KEYS = ("search_metric",)  # in the config.yaml of runs of before, which can be resumed
 CHANGES_TRAINING = "changes_training"  # true in the node of a hook that does more than watch
 # how often a curve gets a point, and what watches
 _WATCHING = re.compile(r"evaluator\.\w+\.every|(hook|tracker)(\..*)?")
@@ -35,7 +34,7 @@ _WATCHING = re.compile(r"evaluator\.\w+\.every|(hook|tracker)(\..*)?")
 
 def is_identity(key: str) -> bool:
     """Whether the dotted key is part of a run's identity."""
-    return key not in (*NON_IDENTITY_KEYS, *FORMER_KEYS) and not _WATCHING.fullmatch(key)
+    return key not in NON_IDENTITY_KEYS and not _WATCHING.fullmatch(key)
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:

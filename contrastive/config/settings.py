@@ -143,8 +143,7 @@ class Settings:
             ConfigError: a key that is no setting, a component that is none, or a value out of range.
         """
         plain = cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
-        for key in ("hydra", "search_metric"):  # the second in the config.yaml of runs of before
-            plain.pop(key, None)
+        plain.pop("hydra", None)
         for value in flatten(plain).values():
             check_no_secrets(str(value))
         for key in sorted(plain.keys() - cls.__dataclass_fields__.keys()):

@@ -187,7 +187,6 @@ def read_config(run: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} is missing or damaged: {ADVICE}")
     if "${" in repr(config):
         raise ConfigError(f"{file} holds an interpolation, which no run writes there: try another run")
-    config.pop("trust", None)  # a setting once, which older runs recorded
     return config  # type: ignore[no-any-return]
 
 

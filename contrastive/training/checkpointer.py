@@ -174,7 +174,7 @@ def resume(state: dict[str, Any], step: TrainStep, hooks: Mapping[str, Hook]) ->
     """
     try:
         step.load(state)
-        saved = hook_states(state)
+        saved = state["hooks"]
         for name in hooks.keys() & saved.keys():
             hooks[name].load_state_dict(saved[name])
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:  # other code, or by hand
@@ -203,19 +203,6 @@ def resume_point(state: dict[str, Any], *, epochs: int, batches: int) -> ResumeP
     processes = state["process"]
     process = processes[rank() % len(processes)] if processes else None  # of another number of processes: not exact
     return ResumePoint(state["epoch"], state["batch"], state["seconds"], process)
-
-
-def hook_states(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """{name: state} of the hooks of a checkpoint; those from before there were hooks have the parts elsewhere."""
-    if "hooks" in state:
-        states: dict[str, dict[str, Any]] = state["hooks"]
-        return states
-    logs = {key: state["logs"][key] for key in ("lines", "events")}
-    return {
-        "learning": state["observers"],
-        "evaluations": {"untrained": state["untrained"]},
-        "tracker.tensorboard": logs,
-    }
 
 
 def process_state(rng: torch.Generator, window: Window) -> dict[str, Any]:

@@ -166,10 +166,3 @@ def test_an_option_that_cannot_be_is_one_sentence(run, capsys, old, new, said):
     assert main([str(run), "device=cpu"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
-
-
-@pytest.mark.slow
-def test_a_configuration_of_an_older_version_is_verified(run):
-    with (run / "config.yaml").open("a") as file:
-        file.write("trust: []\n")
-    assert main([str(run), "device=cpu", "data_root=@x"]) == 0
