@@ -18,6 +18,7 @@ from contrastive.study.spec import Row, Table, folder_name
 
 ENVIRONMENT = ("commit", "dirty", "package", "device", "precision", "threads", "python", "torch")
 SETTINGS = ("epochs", "batch_size", "n_views")
+OTHER_PAIRS = ("noise_frac", "blur_frac")  # told where they are not 0
 MAX_OF_DIAGNOSTIC = 10  # points of a curve, of which a run has some twenty beside its metrics
 DIAGNOSTICS = ("train/loss", "train/grad_norm", "pairs/", "debiasing/", "bias/")
 USUAL = ("knn_top1", "linear_top1")  # test metrics that are kept whether or not the table shows them
@@ -130,7 +131,7 @@ def run_record(path: Path, run: RunState, metrics: Sequence[str]) -> dict[str, A
 def settings_in_words(config: dict[str, Any]) -> dict[str, str]:
     """What a heading tells of a run's configuration: {setting: value in words}."""
     words = {key: component_in_words(config[key], key) for key in ("dataset", "encoder", "optimizer")}
-    return words | {key: str(config[key]) for key in SETTINGS}
+    return words | {key: str(config[key]) for key in (*SETTINGS, *(key for key in OTHER_PAIRS if config.get(key)))}
 
 
 def component_in_words(node: dict[str, Any], key: str) -> str:

@@ -87,6 +87,13 @@ def test_the_page_states_what_was_run(record):
     assert "L-BFGS" not in text
 
 
+def test_the_page_states_false_positives(record, tmp_path):
+    assert "noise_frac" not in page(record)
+    result = {"test": {"knn_top1": 60.0}, "time": {"seconds": 90}, "protocol": PROTOCOL}
+    write_finished(tmp_path / "c/seed=0", config={**CONFIG, "noise_frac": 0.3}, environment=ENVIRONMENT, **result)
+    assert "| noise_frac | none, 0.3 |\n" in page(table_record(table(), tmp_path))
+
+
 def test_another_setting_is_not_compared_with_the_paper(tmp_path):
     for name, values in (("changed", {"extra": ("epochs=3", "device=cpu")}), ("small", {"preset": "small"})):
         spec = table(**values)

@@ -77,9 +77,8 @@ def facts_table(record: dict[str, Any]) -> str:
 def settings_of_runs(record: dict[str, Any]) -> list[tuple[str, str]]:
     """(setting, its values over the runs)."""
     runs = _runs(record)
-    return [
-        (key, _list(list(dict.fromkeys(run["settings"].get(key, "") for run in runs)))) for key in runs[0]["settings"]
-    ]
+    keys = dict.fromkeys(key for run in runs for key in run["settings"])
+    return [(key, _list(list(dict.fromkeys(run["settings"].get(key, "none") for run in runs)))) for key in keys]
 
 
 def runs_and_minutes(record: dict[str, Any]) -> str:
